@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import __version__
-from harness.commands._as_json import FAMILY, answering, to_json
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import FAMILY, Exit, answering, to_json
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError

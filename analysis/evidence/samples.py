@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analysis.evidence.metrics import AVG_BY_SECOND
-from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.exact import Equivalence, UnevenSamples
 from harness.evaluation.metrics.names import BY_SECOND
 from harness.evaluation.metrics.summary import (
     NO_VERDICT,
@@ -26,7 +26,6 @@ from harness.evaluation.metrics.summary import (
     grader_shares,
     reduce_samples,
 )
-from harness.evaluation.metrics.votes import Equivalence
 from harness.evaluation.result import code_samples
 from harness.experiment.plan import Plan
 from harness.store import ResultStore

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.evidence.caveats import grader_gaps
 from analysis.evidence.results import Results
-from harness.evaluation.problem_texts import ProblemText, problem_texts
+from harness.evaluation.protocol import ProblemText, problem_texts
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
 

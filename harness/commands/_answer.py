@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.values import MetricRecord
-from harness.commands._as_json import VerbAnswer
-from harness.commands._previous_answer import answer_key, sign_answer
+from harness.commands._arguments import VerbAnswer
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
@@ -16,6 +15,20 @@ from harness.store.layout import experiment_dir
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
     from harness.execution.supervisor import Decisions
     from harness.experiment.plan import Plan
+import contextlib
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from harness.configuration.identity import content_hash, flatten
+from harness.configuration.schema import dump
+from harness.execution.progress import Progress, Relay, Snapshot
+from harness.experiment.plan import Plan
+from harness.store import StoreError, atomic, layout
+from harness.store.reader import run_state
 
 
 @dataclass(frozen=True)
@@ -159,3 +172,168 @@ def decide(plan: Plan, store: ResultStore) -> Decisions:
     from harness.execution.supervisor import Decisions
 
     return Decisions(**decisions(plan, store))
+
+
+PAGE = "report.html"
+_OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
+
+
+def answer_key(store: ResultStore, experiment: str) -> str:
+    """Hash what an answer is made of: the stored question, and which of its runs are finished."""
+    plan = store.plan(experiment)
+    question = {key: value for key, value in plan.items() if key not in _OF_THE_MOMENT}
+    return content_hash(question, sorted(answered_runs(store, experiment)))
+
+
+def sign_answer(store: ResultStore, experiment: str, key: str) -> None:
+    """Note in the page, which is written last, what tables, figures and page were made of."""
+    page = layout.experiment_dir(store.root, experiment) / PAGE
+    atomic.write_file(page, page.read_bytes() + _signature(key))
+
+
+def answer_stands(store: ResultStore, experiment: str) -> bool:
+    """Say whether tables and page were made of the stored plan and of the runs that are finished now; no clock is asked."""
+    page = layout.experiment_dir(store.root, experiment) / PAGE
+    if not page.exists() or not any(page.with_name("tables").glob("*")):
+        return False
+    return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
+
+
+def _signature(key: str) -> bytes:
+    return f"<!-- answer {key} -->\n".encode()
+
+
+def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:
+    """Say whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
+    with contextlib.suppress(StoreError):
+        stored = {key: value for key, value in store.plan(experiment).items() if key not in _OF_THE_MOMENT}
+        asked_plan = json.loads(json.dumps(plan))
+        return stored == {key: value for key, value in asked_plan.items() if key not in _OF_THE_MOMENT}
+    return False
+
+
+def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:
+    """The finished runs of the answer that is stored under a name; none where there is no answer, or none that can be read."""
+    try:
+        stored = store.plan(experiment) if experiment in store.plans() else {"arms": []}
+        named = {str(run_id) for arm in stored["arms"] for run_id in arm["runs"].values()}
+        return frozenset(run_id for run_id in named if store.run(run_id).status == "finished")
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()
+
+
+def left_out(plan: Plan, before: frozenset[str]) -> str:
+    """Say what this plan takes out of the answer stored under its name, in a sentence; empty where it takes nothing.
+
+    Args:
+        plan: what is asked for now. Where arms wait for a budget their runs are not known, and *up to* is said.
+        before: the `answered_runs` of its name.
+    """
+    gone = len(before.difference(spec.run_id for spec in plan.specs))
+    if not gone:
+        return ""
+    which = f"{'up to ' * bool(plan.waits_for)}{gone} of the {len(before)} finished runs"
+    name = plan.name
+    if plan.claim:
+        return (
+            f"{name}: a claim is judged by the runs of its newest command, so {which} of the one before no longer count; they stay in the "
+            "store. To keep both judgements, add runtime.results=ANOTHER"
+        )
+    return (
+        f"{name}: {which} of the answer stored under this name are not asked for now, so tables, figures and page lose them; the runs "
+        "stay. To keep both answers, add experiment.name=ANOTHER"
+    )
+
+
+def edited(plan: Plan, store: ResultStore) -> list[str]:
+    """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
+    name, notes = plan.name, []
+    with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
+        before = (
+            {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
+        )
+        for planned in plan.arms:
+            if run_id := next(iter(before.get(planned.name, {}).values()), None):
+                old, new = flatten(store.run(run_id).settings()), flatten(dump(planned.config))
+                notes += [
+                    f"{planned.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
+                    f"stored under {name} ({old[key]}, now {new[key]}): it is asked for in other runs"
+                    for key in new
+                    if key.endswith(".code") and old.get(key, new[key]) != new[key]
+                ]
+    return notes
+
+
+def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:
+    """Write a command's own plan again if another command has written another one meanwhile, and say so: an answer is read from it."""
+    if is_stored(store, experiment, plan):
+        return
+    print(
+        f"{experiment}: another command wrote its plan over this one's meanwhile; this one's is written again, and the answer is of its "
+        "runs. Give one of the two another experiment.name, and both keep theirs"
+    )
+    store.write_plan(experiment, plan)
+
+
+SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
+
+
+class TablesSoFar(Relay):
+    """A progress display that is also shown the table so far.
+
+    Args:
+        inner: the display.
+        plan: what runs.
+        store: where.
+        make: makes the table. It is called in a thread of its own, so that runs do not wait for it; what it raises is left for the answer
+            at the end to say.
+        seconds_between: two tables.
+    """
+
+    def __init__(
+        self,
+        inner: Progress,
+        plan: Plan,
+        store: ResultStore,
+        make: Callable[[], str],
+        seconds_between: float = SECONDS_BETWEEN,
+    ) -> None:
+        super().__init__(inner)
+        self._store, self._plan, self._make = store, plan, make
+        self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
+        self._left = Counter(
+            seed for run_id, seed in self._seeds.items() if run_state(store, run_id).status != "finished"
+        )
+        self._seconds_between, self._last = seconds_between, time.monotonic()
+        self._due = False
+        self._thread: threading.Thread | None = None
+        self._made: list[str] = []
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        """Count the seeds that all arms have finished."""
+        super().ended(name, run_id, outcome, detail)
+        if outcome != "finished" or run_id not in self._seeds:
+            return
+        seed = self._seeds[run_id]
+        self._left[seed] -= 1
+        # The whole table follows at the end anyway.
+        self._due |= self._left[seed] == 0 and any(self._left.values())
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show a table that is ready, and have one made where it is time."""
+        super().update(snapshot)
+        if self._made:
+            self.show(f"{self._made.pop()}\n")
+        busy = self._thread is not None and self._thread.is_alive()
+        if self._due and not busy and time.monotonic() - self._last >= self._seconds_between:
+            self._due, self._last = False, time.monotonic()
+            # Another command of this name may have written its plan: its table is not this one's.
+            if is_stored(self._store, self._plan.name, self._plan.record()):
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._made.append(self._make())
+        except Exception:  # a run may change while it is read
+            return

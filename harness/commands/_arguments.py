@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import re
+import signal
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TextIO, cast
 
 import yaml
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import nearest
+from harness.configuration.registry import kinds, member, nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
+from harness.experiment.history import format_seconds
 from harness.store import Holder, ResultStore
 from harness.store.pack import opened
 
@@ -205,3 +213,104 @@ def find_run(store: ResultStore, prefix: str) -> str:
             f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them"
         )
     raise ConfigError(f"{len(found)} runs begin with {prefix!r}: {', '.join(found[:5])}; give more digits")
+
+
+class Exit(IntEnum):
+    """The code that a verb ends with."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        member = int.__new__(cls, code)
+        member._value_, member.meaning = code, meaning
+        return member
+
+    DONE = 0, "done: what was asked for is there"
+    FOUND = 1, "a run failed, or the verb found what it looks for: a difference, a fault, a conflict"
+    REFUSED = (
+        2,
+        "a configuration, an argument or the store is wrong; one line on standard error names the fix",
+    )
+    AGAIN = 75, "stopped, or the work is going on elsewhere: repeat the command"
+    INTERRUPTED = 128 + signal.SIGINT, "interrupted (Ctrl-C); what is written stays"
+    CUT_OFF = 128 + signal.SIGPIPE, "the reader of the output went away"
+
+
+_TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
+
+
+class Counter:
+    """Call it with (done, total); it prints `label: done/total, rate, time left` often enough and not more."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self.label, self.stream = label, stream or sys.stderr
+        self._start: tuple[float, int] | None = None
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say how far it is; the last call has done == total."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = (now, done)
+        terminal = self.stream.isatty()
+        if now < self._next and done < total:
+            return
+        self._next = now + (_TERMINAL_SECONDS if terminal else _LOG_SECONDS)
+        text = f"{self.label}: {done}/{total}"
+        seconds, more = now - self._start[0], done - self._start[1]
+        if seconds > 0 and more > 0 and done < total:
+            text += f", about {format_seconds((total - done) * seconds / more)} left"
+        end = "\n" if done >= total or not terminal else ""
+        self.stream.write(f"\r\033[K{text}{end}" if terminal else f"{text}\n")
+        self.stream.flush()
+
+
+FAMILY = "harness.commands"
+
+
+@dataclass(frozen=True)
+class VerbAnswer:
+    """Base of a verb's `Answer`, a dataclass of plain values and dataclasses. NaN and infinities become null (`float | None`)."""
+
+    @property
+    def exit_code(self) -> int:
+        """The code that the verb ends with."""
+        return Exit.DONE
+
+
+class AnsweringVerb(Protocol):
+    """A verb whose answer is a value: `answer` computes it, `show` prints it for a person, the command line prints it as JSON."""
+
+    Answer: type[VerbAnswer]
+
+    def answer(self, options: argparse.Namespace) -> VerbAnswer: ...
+    def show(self, found: VerbAnswer, options: argparse.Namespace) -> None: ...
+
+
+def answering(module: object) -> AnsweringVerb | None:
+    """The module as a verb with an answer; None of one that only acts."""
+    return cast(AnsweringVerb, module) if hasattr(module, "Answer") else None
+
+
+def answering_verbs() -> Iterator[tuple[str, AnsweringVerb]]:
+    """Every verb with an answer, by name."""
+    for name in sorted(kinds(FAMILY)):
+        if (verb := answering(member(FAMILY, name))) is not None:
+            yield name, verb
+
+
+def to_json(answer: VerbAnswer) -> str:
+    """One JSON object, its keys in the order of the fields."""
+    from pydantic import TypeAdapter
+
+    plain = TypeAdapter(type(answer)).dump_python(answer, mode="json")
+    return json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """A plain value with None for numbers that are not finite, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value

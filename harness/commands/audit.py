@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING
 
 from analysis.values import Interval
 from harness.commands import run as run_verb
-from harness.commands._arguments import flag
-from harness.commands._as_json import VerbAnswer
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.compose import compose_run, folders_of, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest

@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.values import Interval
-from harness.commands._arguments import find_run, key_values
-from harness.commands._as_json import VerbAnswer
-from harness.commands._counter import Counter
+from harness.commands._arguments import Counter, VerbAnswer, find_run, key_values
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.commands.evaluate import ks_of
 from harness.configuration.compose import compose_run
@@ -106,7 +104,7 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Read and grade the sides, compare them, and write the tables and the figure."""
     from harness.evaluation.paired import compare
-    from harness.evaluation.sides import graded, is_graded, read_side
+    from harness.evaluation.side_by_side import graded, is_graded, read_side
 
     given = [item for item in options.values if item.partition("=")[0] in _KEYS]
     names = [item for item in options.values if item not in given]
@@ -202,7 +200,7 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
     from analysis.figures.style import save, styled
     from analysis.tables.latex import write_table
     from analysis.tables.table import to_terminal
-    from harness.evaluation.sides import disagreements
+    from harness.evaluation.side_by_side import disagreements
 
     table, problems = comparison_table(found), found.by_problem()
     differing = [(side.name, *disagreements(side)) for side in sides]

@@ -19,9 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import select
-from harness.commands._as_json import VerbAnswer
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Exit, VerbAnswer, select
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus

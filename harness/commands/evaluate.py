@@ -24,9 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from harness.commands._arguments import key_values
-from harness.commands._counter import Counter
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Counter, Exit, key_values
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -89,7 +87,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
 
 def evaluate_again(items: Sequence[str]) -> int:
     """`regrade=RESULT verifier=NAME`, `verifier.KEY=`, `out=DIR` for a table of the changes."""
-    from harness.evaluation.regrade import regrade
+    from harness.evaluation.recorded import regrade
     from harness.store.atomic import publish_file
 
     values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
@@ -111,7 +109,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     """`model=A,B [benchmark=x,y] [overrides]`."""
     import torch
 
-    from harness.evaluation import result_table as tables
+    from harness.evaluation import result as tables
     from harness.evaluation import side_by_side as compare
     from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
@@ -158,7 +156,7 @@ def check(items: Sequence[str]) -> int:
 def export(configs: Sequence[Any], out: Path) -> None:
     """Write the datasets among `configs` as `OUT/<name>.jsonl`, for `data.path=` and for machines without network."""
     from harness.problems.benchmarks.dataset import load_records
-    from harness.problems.records import write_jsonl
+    from harness.problems.problem import write_jsonl
 
     for config in configs:
         if config.kind == "dataset":

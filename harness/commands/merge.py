@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from harness.commands._arguments import select
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Exit, select
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import of_machine
 from harness.experiment.history import counted

@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands._arguments import key_values
-from harness.commands._counter import Counter
+from harness.commands._arguments import Counter, key_values
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.summary import nothing_to_learn
-from harness.problems.records import Record, read_jsonl, write_jsonl
+from harness.problems.problem import Record, read_jsonl, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 

@@ -19,11 +19,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.commands._arguments import flag
-from harness.commands._as_json import VerbAnswer
-from harness.commands._counter import Counter as Progress
-from harness.commands._exit_codes import Exit
-from harness.commands._previous_answer import answered_runs, edited, left_out
+from harness.commands._answer import answered_runs, edited, left_out
+from harness.commands._arguments import Counter as Progress
+from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.identity import difference
 from harness.configuration.schema import dump, yaml_text
 from harness.execution.supervisor import worker_count
@@ -291,7 +289,7 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
     """Tell what the policy answers before training, for arms that ask it alike once."""
     import torch
 
-    from harness.evaluation.before import asks, before_training
+    from harness.evaluation.side_by_side import asks, before_training
     from harness.model.linear import resolve_kernel
 
     alike: dict[str, list[PlannedArm]] = {}

@@ -18,11 +18,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from harness.commands._answer import decide, table_so_far, write_answer
-from harness.commands._arguments import flag
-from harness.commands._exit_codes import Exit
-from harness.commands._previous_answer import answer_stands, answered_runs, edited, left_out, put_back
-from harness.commands._provisional import TablesSoFar
+from harness.commands._answer import (
+    TablesSoFar,
+    answer_stands,
+    answered_runs,
+    decide,
+    edited,
+    left_out,
+    put_back,
+    table_so_far,
+    write_answer,
+)
+from harness.commands._arguments import Exit, flag
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.progress import progress_on

@@ -17,9 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import SELECTION, find_run, flag, select
-from harness.commands._as_json import VerbAnswer
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import SELECTION, Exit, VerbAnswer, find_run, flag, select
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten

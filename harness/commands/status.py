@@ -12,8 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands._arguments import SELECTION, Selection, flag, select
-from harness.commands._as_json import VerbAnswer
+from harness.commands._arguments import SELECTION, Selection, VerbAnswer, flag, select
 from harness.configuration.error import ConfigError
 from harness.execution.progress import status_table
 from harness.store.reader import RunState, run_state

@@ -14,7 +14,7 @@ import shlex
 import sys
 from typing import Any
 
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Exit
 from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run, parse_overrides, refuse_second_choice
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     print("\n".join(best_lines(sweep)))
     folder = experiment_dir(store.root, experiment.name) / "figures"
     if summary.stopped_by is None:
-        from harness.search.figures import draw
+        from harness.search.study import draw
 
         if draw(sweep.study, [name.lstrip("-") for name in search.objectives], folder):
             print(f"importance and contours: {folder}")

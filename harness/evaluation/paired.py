@@ -19,7 +19,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.exact import UnevenSamples
 from harness.evaluation.metrics.summary import default_ks, reduce_samples
 from harness.evaluation.result import code_samples
-from harness.problems.records import normalised
+from harness.problems.problem import normalised
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
 from harness.verify import MathVerifier
 

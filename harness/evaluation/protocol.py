@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +18,7 @@ from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
-from harness.problems.problem import benchmark_config
+from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
@@ -164,3 +168,57 @@ def _set_template(benchmarks: Mapping[str, dict[str, Any]], template: str | None
 
 def _key(item: str) -> str:
     return item.partition("=")[0].lstrip("+~")
+
+
+@dataclass(frozen=True)
+class ProblemText:
+    """The prompt as the policy saw it, and the gold answer."""
+
+    prompt: str
+    gold: str
+
+
+def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
+    """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
+    values = run.settings()
+    for key in ("evaluation", "benchmarks", benchmark):
+        values = values.get(key) if isinstance(values, dict) else None
+    if not isinstance(values, dict) or "kind" not in values:
+        return {}
+    of_hub = values.get("source") and not values.get("path")
+    try:
+        rows = _of_the_hub(values) if of_hub else _rows(values)
+    except (ConfigError, ValueError):
+        return {}
+    return {identifier: ProblemText(prompt, gold) for identifier, prompt, gold in rows}
+
+
+def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    problems = load_benchmark(benchmark_config(values, "benchmark")).problems
+    return [(problem.id, problem.prompt, problem.gold) for problem in problems]
+
+
+def _of_the_hub(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Read a dataset of the Hub in a process of its own, since the Hub's libraries read the switch once, when they are imported.
+
+    Raises:
+        ConfigError: it is not in the cache.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps(values),
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ConfigError(f"{values['source']} is not in the cache of this machine")
+    return [(identifier, prompt, gold) for identifier, prompt, gold in json.loads(done.stdout)]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(json.dumps(_rows(json.load(sys.stdin))))
+    except ConfigError as error:
+        sys.exit(str(error))

@@ -21,8 +21,12 @@ from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
-from harness.evaluation.metrics.votes import Equivalence
-from harness.evaluation.named_models import Model
+from harness.evaluation.formats._sample import LOST
+from harness.evaluation.metrics.exact import Equivalence
+from harness.evaluation.metrics.summary import nothing_to_learn
+from harness.evaluation.named_models import Model, base_model
+from harness.evaluation.paired import Side
+from harness.evaluation.recorded import read_recorded, stored_samples, verdicts_of
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
@@ -31,8 +35,9 @@ from harness.rollout.prompts import prompt_tokens
 from harness.statistics.intervals import mean_interval
 from harness.store import ResultStore, lease
 from harness.store.atomic import write_file
-from harness.store.layout import part_paths
+from harness.store.layout import MANIFEST, RUN_ID, part_paths
 from harness.store.samples import read_parts, write_part
+from harness.verify import MathVerifier
 
 LENGTH = "response_tokens"
 _ROWS_PER_PART = 512
@@ -266,3 +271,156 @@ def _add_differences(
             "interval": [found.low, found.high] if len(a) > 1 else None,
             "method": "95 %, Student's t over problems, paired; one checkpoint each: it says nothing about retraining",
         }
+
+
+def read_side(
+    name: str,
+    parts: Sequence[str],
+    store: ResultStore,
+    *,
+    benchmark: str | None = None,
+    cap: int | None = None,
+    golds: Path | None = None,
+) -> Side:
+    """Return the evaluations of one side, a frame a training run; verdicts are those that are stored, none for files of others.
+
+    Args:
+        name: as it is shown.
+        parts: one a training run: RUN_ID, RUN_ID@STEP, a folder of `harness evaluate` (FOLDER@MODEL where it has several), a file.
+        store: where runs are looked up.
+        benchmark: which one; None where they have one only.
+        cap: at which response cap, in tokens; None for the largest.
+        golds: problems with their gold answers, for files that have none.
+
+    Raises:
+        ConfigError: nothing is there, or it is not clear which of several is meant.
+    """
+    frames, said = [], list[str]()
+    for part in parts:
+        if Path(part).is_file():
+            read = read_recorded(Path(part), golds)
+            said += [f"{part}: {line}" for line in read.lines()]
+            frames.append(pd.DataFrame(read.samples).assign(model=Path(part).name, benchmark=""))
+        else:
+            frames.append(_stored(part, store))
+    chosen = [_chosen(part, frame, benchmark, cap) for part, frame in zip(parts, frames, strict=True)]
+    return Side(name, chosen, [_seed(part, store) for part in parts], said)
+
+
+def is_graded(side: Side) -> bool:
+    """Return whether all its samples have stored verdicts of ours."""
+    return all("correct" in frame for frame in side.runs)
+
+
+def graded(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
+    """Grade all samples again; what was recorded of them before stays under `label`."""
+    runs = []
+    for frame in side.runs:
+        lost = frame["finish_reason"] == LOST
+        texts = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
+        asked = [text if isinstance(text, str) else None for text in frame["problem"]]
+        verdicts = verdicts_of(texts, frame["gold"].tolist(), asked, verifier, progress)
+        known = "correct" in frame and frame["label"].isna().all()
+        runs.append(
+            frame.assign(
+                label=frame["correct"] if known else frame["label"],
+                verdict=[one.verdict for one in verdicts],
+                answer=pd.Series([one.answer for one in verdicts], dtype=object, index=frame.index),
+                correct=[one.correct for one in verdicts],
+            )
+        )
+    return replace(side, runs=runs)
+
+
+def disagreements(side: Side) -> tuple[pd.DataFrame, int]:
+    """Return the samples whose recorded verdict is another one than ours, and how many have a recorded verdict."""
+    frame = pd.concat(side.runs)
+    known = frame[frame["label"].notna()]
+    differing = known[known["label"].astype(bool) != known["correct"]]
+    columns = ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
+    return differing[columns].assign(side=side.name), len(known)
+
+
+def _stored(part: str, store: ResultStore) -> pd.DataFrame:
+    folder, _, model = part.partition("@")
+    if not Path(folder).is_dir() or (Path(folder) / MANIFEST).exists():
+        return stored_samples(part, store)
+    frame = stored_samples(folder, store)
+    models = frame["model"].unique().tolist()
+    if (model and model not in models) or (not model and len(models) > 1):
+        raise ConfigError(
+            f"{part}: it has the models {', '.join(models)}; name one of them: {folder}@{models[0]}"
+        )
+    return frame[frame["model"] == model] if model else frame
+
+
+def _chosen(part: str, frame: pd.DataFrame, benchmark: str | None, cap: int | None) -> pd.DataFrame:
+    """The samples of one benchmark at one cap, in the columns of `Side`."""
+    names = frame["benchmark"].unique().tolist()
+    if names != [""]:  # a file does not say
+        if (benchmark or names[0]) not in names or (benchmark is None and len(names) > 1):
+            raise ConfigError(f"{part} was evaluated on {', '.join(names)}; choose one: benchmark={names[0]}")
+        frame = frame[frame["benchmark"] == (benchmark or names[0])]
+    if "max_response_tokens" in frame:
+        caps = sorted(frame["max_response_tokens"].unique().tolist())
+        if cap is not None and cap not in caps:
+            raise ConfigError(
+                f"{part} was evaluated at caps of {', '.join(map(str, caps))} tokens, not at {cap}"
+            )
+        frame = frame[frame["max_response_tokens"] == (cap or caps[-1])]
+    for name in ("label", "problem", "response_tokens"):
+        if name not in frame:
+            frame = frame.assign(**{name: None})
+    return frame.assign(tokens=frame["response_tokens"].astype(float)).reset_index(drop=True)
+
+
+def _seed(part: str, store: ResultStore) -> int | None:
+    stem = part.partition("@")[0]
+    manifest = store.run(stem).manifest() if RUN_ID.fullmatch(stem) else None
+    return None if manifest is None else int(manifest["seed"])
+
+
+PROBLEMS, SAMPLES = 16, 4
+
+
+def as_trained(config: RunConfig) -> RunConfig:
+    """The same run, evaluated on its training problems as it samples them."""
+    sampling = config.sampling
+    protocol = replace(
+        config.evaluation,
+        benchmarks={"training": config.task},
+        samples_per_problem=SAMPLES,
+        caps=[sampling.max_response_tokens],
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        stop_strings=sampling.stop_strings,
+    )
+    return replace(config, evaluation=protocol)
+
+
+def asks(config: RunConfig) -> str:
+    """Name what decides the answers before training: equal names, equal answers."""
+    trained = as_trained(config)
+    return content_hash(
+        dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine)
+    )
+
+
+def before_training(
+    config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
+) -> Iterator[str]:
+    """Ask `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1.
+
+    Raises:
+        ConfigError: the policy or the problems cannot be had.
+    """
+    trained = as_trained(config)
+    model = base_model("before training", config, store, linear_kernel)
+    cell = evaluate_models([model], trained, store, linear_kernel, [SAMPLES], progress, PROBLEMS)["cells"][0]
+    once, cut = cell["pass_at"][str(SAMPLES)], cell["truncated_fraction"]
+    yield (
+        f"{100 * cell['avg']:.0f} % of {cell['n_samples']} answers are right, {100 * once:.0f} % of {cell['n_problems']} training problems "
+        f"at least once; {100 * cut:.0f} % are cut off at {cell['cap']} tokens"
+    )
+    if said := nothing_to_learn(cell["avg"], f"to {cell['n_problems']} training problems"):
+        yield f"warning: {said}"

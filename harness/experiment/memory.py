@@ -24,7 +24,7 @@ from harness.model.shapes import ModelSize, positions_of, shape_of
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
 
-# Logits that `harness.model.token_scores` computes at once (the same numbers there, where torch is).
+# Logits that `harness.model.scoring` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _KEPT = ("weights", "gradients", "moments", "reference")  # between updates
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow

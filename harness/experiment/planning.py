@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids, run_id
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
-from harness.engagement.rules import measures
+from harness.engagement.measure import measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, with_looks
 from harness.experiment.designs import lower_rungs, random_orders, short_names

@@ -18,8 +18,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model import adapters
 from harness.model.checkpoint import copy_side_files, load_model
-from harness.model.packable import check_packable, naming
-from harness.model.packed_attention import register
+from harness.model.packed_attention import check_packable, naming, register
 from harness.model.ranks import Ranks
 from harness.model.scoring import ScoringModel, check_logits
 

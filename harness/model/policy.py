@@ -14,7 +14,7 @@ from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
 from harness.model.layout import Layout
 from harness.model.linear import BFLOAT16
-from harness.model.token_scores import token_scores
+from harness.model.scoring import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
 FUSED_SCORES_ABOVE = 4096

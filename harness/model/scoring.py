@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,6 @@ from torch import nn
 
 from harness.configuration.error import ConfigError
 from harness.model.layout import Layout
-from harness.model.token_scores import token_scores
 
 # Configuration keys by which an architecture changes its logits after the output projection.
 _LOGIT_CHANGES = ("final_logit_softcapping", "logit_scale", "logits_scaling")
@@ -66,3 +66,139 @@ def check_logits(model: Any) -> None:
         raise ConfigError(
             f"{model.config.model_type}: {', '.join(changed)} is not computed in training; choose a model without it"
         )
+
+
+CHUNK_ELEMENTS = 2**23
+CHUNK_ELEMENTS_GPU = 2**27  # 256 MiB of bfloat16: products of a few dozen rows would wait for memory
+LinearMap = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def token_scores(
+    hidden_NE: torch.Tensor,
+    head_VE: torch.Tensor,
+    tokens_N: torch.Tensor,
+    temperature: float = 1.0,
+    with_entropy: bool = False,
+    linear: LinearMap = torch.nn.functional.linear,
+    recompute: bool = False,
+    chunk_rows: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probability [N] of each token under softmax(hidden headᵀ / temperature), and the entropy [N] in nats or None.
+
+    Args:
+        hidden_NE: hidden states at the positions that predict the tokens.
+        head_VE: output projection.
+        tokens_N: the tokens, long.
+        temperature: divides the logits.
+        with_entropy: also return the entropy, with gradient.
+        linear: `(x [N, in], weight [out, in]) -> [N, out]`, the kernel of all products.
+        recompute: keep no logits for backward.
+        chunk_rows: tokens a chunk; by default as many as `CHUNK_ELEMENTS` (`_GPU`) logits.
+    """
+    elements = CHUNK_ELEMENTS if hidden_NE.device.type == "cpu" else CHUNK_ELEMENTS_GPU
+    rows = chunk_rows or max(1, elements // head_VE.shape[0])
+    # Without a backward nobody reads the logits again.
+    recompute = recompute or not torch.is_grad_enabled()
+    scores: tuple[torch.Tensor, torch.Tensor] = _TokenScores.apply(
+        hidden_NE, head_VE, tokens_N, temperature, with_entropy, linear, recompute, rows
+    )  # type: ignore[no-untyped-call]
+    return scores[0], scores[1] if with_entropy else None
+
+
+class _TokenScores(torch.autograd.Function):
+    """See `token_scores`; backward may run once, since it consumes the logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_NE: torch.Tensor,
+        head_VE: torch.Tensor,
+        tokens_N: torch.Tensor,
+        temperature: float,
+        with_entropy: bool,
+        linear: LinearMap,
+        recompute: bool,
+        rows: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        log_probs = torch.empty(len(tokens_N), dtype=torch.float32, device=hidden_NE.device)
+        normaliser, entropy = torch.empty_like(log_probs), torch.zeros_like(log_probs)
+        needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        whole = linear(hidden_NE, head_VE) if needed and not recompute else None
+        for part in _chunks(len(tokens_N), rows):
+            logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
+            z = _tempered(logits, temperature)
+            normaliser[part] = z.logsumexp(-1)
+            log_probs[part] = z.gather(-1, tokens_N[part, None])[:, 0] - normaliser[part]
+            if with_entropy:
+                entropy[part] = normaliser[part] - torch.linalg.vecdot(z.softmax(-1), z)
+        ctx.logits = whole
+        ctx.save_for_backward(hidden_NE, head_VE, tokens_N, normaliser, entropy)
+        ctx.settings = (temperature, with_entropy, linear, recompute, rows)
+        return log_probs, entropy
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        hidden_NE, head_VE, tokens_N, normaliser, entropy = ctx.saved_tensors
+        temperature, with_entropy, linear, recompute, rows = ctx.settings
+        whole, ctx.logits = ctx.logits, None
+        if whole is None and not recompute:
+            raise RuntimeError(
+                "token_scores can be differentiated once: its backward turns the logits into their gradient"
+            )
+        grad_hidden = torch.empty_like(hidden_NE) if recompute else None
+        # Hundreds of chunks are added up: in float32, whatever the model's precision.
+        adds_head = recompute and ctx.needs_input_grad[1]
+        grad_head = torch.zeros_like(head_VE, dtype=torch.float32) if adds_head else None
+        for part in _chunks(len(tokens_N), rows):
+            logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
+            slope = _slope(
+                _tempered(logits, temperature),
+                tokens_N[part],
+                normaliser[part, None],
+                grads[0][part, None],
+                entropy[part, None],
+                grads[1][part, None] if with_entropy else None,
+            )
+            if temperature != 1.0:
+                slope /= temperature
+            if slope.data_ptr() != logits.data_ptr():
+                logits.copy_(slope)
+            if grad_hidden is not None:
+                grad_hidden[part] = linear(logits, head_VE.t())
+            if grad_head is not None:
+                grad_head += logits.t() @ hidden_NE[part]
+        if grad_head is not None:
+            grad_head = grad_head.to(head_VE.dtype)
+        if whole is not None:
+            grad_hidden = linear(whole, head_VE.t()) if ctx.needs_input_grad[0] else None
+            grad_head = linear(whole.t(), hidden_NE.t()) if ctx.needs_input_grad[1] else None
+        return grad_hidden, grad_head, None, None, None, None, None, None
+
+
+def _chunks(number: int, rows: int) -> list[slice]:
+    return [slice(start, start + rows) for start in range(0, number, rows)]
+
+
+def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Float32 logits over the temperature; the tensor itself where nothing changes."""
+    z = logits.float()
+    return z / temperature if temperature != 1.0 else z
+
+
+def _slope(
+    z: torch.Tensor,
+    tokens: torch.Tensor,
+    normaliser: torch.Tensor,
+    grad_log_prob: torch.Tensor,
+    entropy: torch.Tensor,
+    grad_entropy: torch.Tensor | None,
+) -> torch.Tensor:
+    """The gradient with respect to z, written over z."""
+    if grad_entropy is None:
+        slope = z.sub_(normaliser).exp_().mul_(-grad_log_prob)
+    else:
+        log_p = z.sub_(normaliser)
+        p = log_p.exp()
+        slope = log_p.add_(entropy).mul_(grad_entropy).add_(grad_log_prob).mul_(p).neg_()
+    return slope.scatter_add_(-1, tokens[:, None], grad_log_prob.expand(-1, 1).contiguous())

@@ -21,7 +21,7 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model import adapters
 from harness.model.layout import Layout
 from harness.model.loading import build_sharded, export_checkpoint, load_weights
-from harness.model.packable import rehearse
+from harness.model.packed_attention import rehearse
 from harness.model.ranks import open_group
 from harness.model.scoring import ScoringModel
 

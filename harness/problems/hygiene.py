@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError
-from harness.problems.problem import Benchmark, Problem, load_benchmark
-from harness.problems.records import DuplicateReport, Record, deduplicate, normalised
+from harness.problems.problem import (
+    Benchmark,
+    DuplicateReport,
+    Problem,
+    Record,
+    deduplicate,
+    load_benchmark,
+    normalised,
+)
 from harness.verify import MathVerifier
 
 _SHOWN = 5

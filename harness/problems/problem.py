@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import BENCHMARK, implementation, member
 from harness.configuration.schema import load_dataclass
+from harness.store.atomic import write_file
 
 
 @dataclass(frozen=True)
@@ -51,3 +58,265 @@ def load_benchmark(config: Any) -> Benchmark:
 def benchmark_config(values: Mapping[str, Any], where: str) -> Any:
     """Return the typed configuration of a benchmark from its mapping; errors begin with `where`."""
     return load_dataclass(member(BENCHMARK, values["kind"]).Config, values, where)
+
+
+def benchmark_faults(member: Any) -> Iterator[str]:
+    """The same problems twice, some, and each with an id of its own."""
+    first, second = (member.load(member.Config()) for _ in range(2))
+    if not first.problems:
+        yield "there are no problems"
+    if first.content != second.content:
+        yield "loaded twice it has other problems: nothing but the configuration may decide them"
+    if len({problem.id for problem in first.problems}) < len(first.problems):
+        yield "two problems have one id"
+
+
+CONTRACTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"benchmarks": benchmark_faults}
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHOWN = 5
+_LOCAL = (
+    "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
+    "(`harness evaluate`: data.path=DIR)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One problem as its source tells it: no prompt template applied yet."""
+
+    id: str
+    problem: str
+    answer: str
+
+
+def read_jsonl(path: Path) -> list[Record]:
+    """Lines `{"id", "problem", "answer"}`; further keys are ignored. Raises ConfigError as `rows_of`."""
+    rows = rows_of(path, ("id", "problem", "answer"))
+    return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
+
+
+def rows_of(
+    path: Path, needs: Sequence[str], torn: list[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield `lines_of` a file whose lines have ids. Raises ConfigError as that, and for an id that is repeated."""
+    seen: set[str] = set()
+    for where, row in lines_of(path, needs, torn):
+        if str(row["id"]) in seen:
+            raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
+        seen.add(str(row["id"]))
+        yield where, row
+
+
+def lines_of(
+    path: Path, needs: Sequence[str] = (), torn: list[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each line of a JSONL file stands (`FILE line 3`) and its object; blank lines are skipped.
+
+    Args:
+        path: the file.
+        needs: keys of every line.
+        torn: takes a line of words where the file ends within a line, which is left out; None: such a file is an error.
+
+    Raises:
+        ConfigError: no such file, or a line that is not such an object; the message names the line.
+    """
+    try:
+        content = path.read_bytes()
+        lines = content.decode().split("\n")
+    except OSError as error:
+        asked = f" with {', '.join(needs)}" if needs else ""
+        raise ConfigError(f"cannot read {path}: {error.strerror}; give a JSONL file{asked}") from error
+    except UnicodeDecodeError as error:
+        broken = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path} line {broken} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{path} line {number}"
+            if torn is not None and 1 < number == len(lines) and not _is_whole(line):
+                torn.append(f"the file ends within line {number}, which is left out")
+                return
+            yield where, parse_line(line, where, needs)
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
+    """Return the object on a line of a JSONL file.
+
+    Raises:
+        ConfigError: it is none, or lacks a key of `needs`; the message begins with `where`.
+    """
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where} is not JSON: {error}") from error
+    missing = [key for key in needs if not isinstance(row, dict) or key not in row]
+    if missing:
+        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)}")
+    if not isinstance(row, dict):
+        raise ConfigError(f"{where} is no JSON object")
+    for key in {"id", "problem", "answer"} & set(needs):
+        value = row[key]
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ConfigError(f"{where}: {key} must be a text or a number, not {json.dumps(value)[:40]}")
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # JSON can spell it, no file can hold it
+        half = error.object[error.start]
+        raise ConfigError(f"{where} holds half of a surrogate pair ({half!r}); remove it") from error
+    return row
+
+
+def write_jsonl(path: Path, records: Iterable[Record]) -> None:
+    """Publish records as a file that `read_jsonl` reads."""
+    lines = (json.dumps(asdict(record), ensure_ascii=False) for record in records)
+    write_file(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """Return the rows of a parquet file. Raises `ConfigError`: it cannot be read."""
+    import pyarrow.parquet
+
+    try:
+        yield from pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path} as parquet: {error}; {_LOCAL}") from error
+
+
+def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:
+    """Return the rows of one split at one commit, through the optional package `datasets` (which caches what it downloads).
+
+    Raises:
+        ConfigError: `datasets` is not installed, the revision is no commit, or the Hub cannot be reached.
+    """
+    if revision is None or _COMMIT.fullmatch(revision) is None:
+        raise ConfigError(
+            f"the data of {source} is not pinned (revision={revision!r}): set revision= to a commit of 40 hexadecimal digits, "
+            f"or {_LOCAL}"
+        )
+    try:
+        import datasets
+    except ImportError as error:
+        raise ConfigError(
+            f"reading {source} from the Hub needs the package `datasets` (pip install -e '.[data]'); "
+            f"or {_LOCAL}"
+        ) from error
+    try:
+        rows: Iterable[dict[str, Any]] = datasets.load_dataset(source, subset, split=split, revision=revision)
+    except (OSError, ValueError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(
+            f"cannot load {source} ({subset or 'default'}, {split}) at {revision[:12]} from the Hub: {first}. "
+            f"Without network, {_LOCAL}"
+        ) from error
+    return iter(rows)
+
+
+def at(row: dict[str, Any], field: str) -> Any:
+    """Return the value under a dotted path such as `reward_model.ground_truth` or `prompt.0.content`.
+
+    Raises:
+        ConfigError: the row has no such field.
+    """
+    value: Any = row
+    for part in field.split("."):
+        try:
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            known = ", ".join(map(str, row))
+            raise ConfigError(f"a row has no field {field!r}; its fields are {known}") from error
+    return value
+
+
+def normalised(text: str) -> str:
+    """Return a text with compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
+    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
+
+
+@dataclass
+class DuplicateReport:
+    """The repeats found among `rows` records.
+
+    Attributes:
+        rows: records read.
+        distinct: distinct prompts among them.
+        repeated: prompts that occur more than once, with the number of their copies.
+        conflicting: prompts whose copies have answers that are not equal, with those answers.
+    """
+
+    rows: int = 0
+    distinct: int = 0
+    repeated: dict[str, int] = field(default_factory=dict)
+    conflicting: dict[str, list[str]] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """Return the report in words, nothing where nothing was found."""
+        found = []
+        if self.repeated:
+            extra = self.rows - self.distinct
+            most = max(self.repeated.values())
+            found.append(
+                f"{len(self.repeated)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
+                f"first: {_excerpt(next(iter(self.repeated)))})"
+            )
+        if self.conflicting:
+            shown = "; ".join(
+                f"{_excerpt(prompt)} → {' / '.join(answers)}"
+                for prompt, answers in list(self.conflicting.items())[:_SHOWN]
+            )
+            found.append(f"{len(self.conflicting)} prompts have conflicting answers ({shown})")
+        return found
+
+
+def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateReport]:
+    """Return the first record of every prompt, in order, without prompts whose copies conflict (which is right cannot be known).
+
+    `records` are read once, so a stream of millions is fine.
+    """
+    first: dict[str, Record] = {}
+    copies: dict[str, int] = {}
+    answers: dict[str, list[str]] = {}
+    key_of: dict[str, str] = {}  # raw text → key: exact copies, the usual case, are normalised once
+    rows = 0
+    for record in records:
+        rows += 1
+        key = key_of.get(record.problem)
+        if key is None:
+            key = key_of[record.problem] = normalised(record.problem)
+        copies[key] = copies.get(key, 0) + 1
+        known = first.setdefault(key, record)
+        if known is record:
+            answers[key] = [record.answer]
+        elif record.answer not in answers[key] and not any(
+            _same_answer(a, record.answer) for a in answers[key]
+        ):
+            answers[key].append(record.answer)
+    report = DuplicateReport(
+        rows=rows,
+        distinct=len(first),
+        repeated={key: count for key, count in copies.items() if count > 1},
+        conflicting={key: found for key, found in answers.items() if len(found) > 1},
+    )
+    return [record for key, record in first.items() if key not in report.conflicting], report
+
+
+def _same_answer(a: str, b: str) -> bool:
+    """Equality as exact numbers where both are, else as normalised texts; the same on every machine."""
+    try:
+        return Fraction(a.strip()) == Fraction(b.strip())
+    except (ValueError, ZeroDivisionError):
+        return normalised(a) == normalised(b)
+
+
+def _excerpt(text: str, characters: int = 60) -> str:
+    return f"{text[:characters]!r}" + ("…" if len(text) > characters else "")

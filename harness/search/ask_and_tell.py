@@ -28,8 +28,7 @@ from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.experiment.planning import plan_of, planned_arm
 from harness.experiment.power import score
-from harness.search.space import overrides_of, parse_space
-from harness.search.study import Search, grid_values, open_study, sampler_of
+from harness.search.study import Search, grid_values, open_study, overrides_of, parse_space, sampler_of
 from harness.store import ResultStore, StoreError
 
 _ASKING_SECONDS = 60.0

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
 import optuna
-from optuna.distributions import CategoricalDistribution
+import optuna.visualization.matplotlib
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from harness.configuration.compose import parse_overrides
 from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment
-from harness.search.space import Parameter
 from harness.store import METRICS, ResultStore, TornFile, layout
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
@@ -158,3 +164,168 @@ def search_of(experiment: Experiment) -> Search | None:
     if experiment.search is None:
         return None
     return load_dataclass(Search, experiment.search, "experiment.search")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One key and the values that Optuna may suggest for it."""
+
+    key: str
+    distribution: BaseDistribution
+
+    def override(self, value: Any) -> str:
+        """The override of a value that a trial was given."""
+        if isinstance(self.distribution, FloatDistribution):
+            return f"{self.key}={float(value if self.distribution.step is None else round(value, 12))!r}"
+        return f"{self.key}={value}"
+
+    @property
+    def tried_first(self) -> list[str]:
+        """The overrides of every choice, or of both bounds."""
+        distribution = self.distribution
+        if isinstance(distribution, CategoricalDistribution):
+            return [self.override(value) for value in distribution.choices]
+        return [self.override(value) for value in (distribution.low, distribution.high)]
+
+    @property
+    def values(self) -> list[Any] | None:
+        """All values where they can be counted, else None."""
+        distribution = self.distribution
+        if isinstance(distribution, CategoricalDistribution):
+            return list(distribution.choices)
+        if distribution.step is None:
+            return None
+        count = round((distribution.high - distribution.low) / distribution.step) + 1
+        return [distribution.low + index * distribution.step for index in range(count)]
+
+
+def parse_space(space: Sequence[str]) -> list[Parameter]:
+    """The parameters of a search.
+
+    Raises:
+        ConfigError: an override that cannot be parsed, varies nothing, or occurs twice.
+    """
+    parameters = [_parameter(item) for item in parse_overrides(space)]
+    keys = [parameter.key for parameter in parameters]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ConfigError(f"experiment.search.space varies {key} twice; keep one")
+    if not parameters:
+        raise ConfigError(
+            "nothing to search: give overrides such as 'optimizer.learning_rate=tag(log,interval(1e-5,1e-3))'"
+        )
+    return parameters
+
+
+def _parameter(item: Override) -> Parameter:
+    key, line = item.get_key_element(), item.input_line
+    value = item.value()
+    if isinstance(value, ChoiceSweep):
+        choices = list(item.sweep_string_iterator())
+        return Parameter(key, CategoricalDistribution(choices))
+    if isinstance(value, IntervalSweep):
+        low, high = _bounds(value.start, value.end, line)
+        log = "log" in value.tags
+        if log and low <= 0:
+            raise ConfigError(f"{line}: a logarithmic scale needs a lower bound above 0")
+        if isinstance(low, int) and isinstance(high, int):
+            return Parameter(key, IntDistribution(low, high, log=log))
+        return Parameter(key, FloatDistribution(float(low), float(high), log=log))
+    if isinstance(value, RangeSweep):
+        low, stop = _bounds(value.start, value.stop, line)
+        step = value.step
+        if step <= 0:
+            raise ConfigError(f"{line} has no values: range(start, stop, step) leaves stop out")
+        high = low + (-(-(stop - low) // step) - 1) * step  # the last before the stop
+        if all(isinstance(bound, int) for bound in (low, stop, step)):
+            return Parameter(key, IntDistribution(int(low), int(high), step=int(step)))
+        return Parameter(key, FloatDistribution(float(low), float(high), step=float(step)))
+    raise ConfigError(
+        f"{line} has one value only; a search needs interval(), range() or choice() (fixed overrides stand beside them)"
+    )
+
+
+def _bounds(low: Any, high: Any, line: str) -> tuple[Any, Any]:
+    if low is None or high is None or not float(low) < float(high):
+        raise ConfigError(f"{line}: the first bound must be below the second")
+    return low, high
+
+
+def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:
+    """The overrides of a trial that was asked before."""
+    return [parameter.override(values[parameter.key]) for parameter in parameters]
+
+
+matplotlib.use("Agg")
+
+
+_FORMATS = ("pdf", "png")
+_LEAST = 2  # complete trials
+
+
+def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
+    """Write `importance_<objective>` and `contour_<objective>_<key>_<key>` where the trials allow it; returns the files."""
+    complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
+    keys = sorted(
+        {key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1}
+    )
+    if len(complete) < _LEAST or not keys:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for index, name in enumerate(objectives):
+        importances = importance(study, index, keys)
+        files += _save(_importance_figure(importances, name), folder / f"importance_{name}")
+        best_pairs = itertools.combinations(sorted(keys, key=lambda key: -importances.get(key, 0.0))[:3], 2)
+        for first, second in best_pairs:
+            figure = _contour(study, index, name, first, second)
+            files += _save(figure, folder / f"contour_{name}_{_leaf(first)}_{_leaf(second)}")
+    return files
+
+
+def importance(study: optuna.Study, objective: int, keys: Sequence[str]) -> dict[str, float]:
+    """Compute how much each key makes trials good (PED-ANOVA, arXiv:2304.10255), summing to one; zeros where trials do not tell."""
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    target: Callable[[Any], float] | None = None
+    if len(study.directions) > 1:
+        sign = 1.0 if study.directions[objective] == optuna.study.StudyDirection.MINIMIZE else -1.0
+        target = lambda trial: sign * trial.values[objective]  # noqa: E731 (PED-ANOVA takes small targets as good)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            shares = optuna.importance.get_param_importances(study, evaluator=evaluator, target=target)
+        except (RuntimeError, ValueError):
+            shares = {}
+    return {key: float(shares.get(key, 0.0)) for key in keys}
+
+
+def _importance_figure(importances: dict[str, float], name: str) -> Any:
+    ordered = sorted(importances.items(), key=lambda pair: pair[1])
+    figure, axes = plt.subplots(figsize=(5, 0.6 + 0.35 * len(ordered)), layout="constrained")
+    axes.barh([key for key, _ in ordered], [value for _, value in ordered], color="#4c72b0")
+    axes.set_xlabel(f"importance for {name}")
+    axes.set_xlim(left=0)
+    return figure
+
+
+def _contour(study: optuna.Study, objective: int, name: str, first: str, second: str) -> Any:
+    """Draw trials as points over two keys, with interpolated levels between them."""
+    with matplotlib.rc_context(), warnings.catch_warnings():  # optuna sets a style for good
+        warnings.simplefilter("ignore")  # optuna calls its figures experimental
+        axes = optuna.visualization.matplotlib.plot_contour(
+            study, params=[first, second], target=lambda trial: trial.values[objective], target_name=name
+        )
+    axes.set_title("")
+    return axes.figure
+
+
+def _save(figure: Any, stem: Path) -> list[Path]:
+    files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _FORMATS]
+    for file in files:
+        figure.savefig(file, metadata={"CreationDate": None} if file.suffix == ".pdf" else None, dpi=150)
+    plt.close(figure)
+    return files
+
+
+def _leaf(key: str) -> str:
+    return key.replace("/", ".").rpartition(".")[2]

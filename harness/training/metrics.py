@@ -17,7 +17,7 @@ import torch
 
 from harness.configuration.registry import AGGREGATION, kinds, member
 from harness.configuration.schema import RunConfig
-from harness.engagement.rules import weighs_as
+from harness.engagement.measure import weighs_as
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.correction import Mismatch
 from harness.objective.objective import Objective, ObjectiveStats

@@ -5,8 +5,7 @@ May import: nothing of ours.
 
 from __future__ import annotations
 
-from harness.verify.config import VerifierConfig
-from harness.verify.verdict import TROUBLE, Verdict
+from harness.verify.config import TROUBLE, Verdict, VerifierConfig
 from harness.verify.verifier import MathVerifier
 
 __all__ = ["TROUBLE", "MathVerifier", "Verdict", "VerifierConfig"]

@@ -15,9 +15,8 @@ from functools import lru_cache
 
 from harness.verify.read.formulas import Tree, formula_tree, rational_value
 from harness.verify.read.nodes import Node, parse_node, strip_parentheses
-from harness.verify.read.numbers import DECIMAL_DIGITS
+from harness.verify.read.numbers import DECIMAL_DIGITS, compound, is_unit, split_unit
 from harness.verify.read.relations import value_side
-from harness.verify.read.units import compound, is_unit, split_unit
 
 MORE_OPEN = 2  # open operations beyond the gold answer's, where that has such operations itself
 MORE_OPERATIONS = 4  # operations of any kind beyond those of a gold answer without letters

@@ -33,7 +33,7 @@ def main(descriptor: int, cpu_seconds: float) -> None:
     """
     link = Connection(descriptor)
     try:
-        from harness.verify.compare import plain, symbolic
+        from harness.verify.compare import symbolic
 
         for gold, answer in _WARM_UP:
             symbolic.grade(gold, answer, "either")
@@ -52,6 +52,6 @@ def main(descriptor: int, cpu_seconds: float) -> None:
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        verdict = plain.grade(*case) if len(case) == 2 else symbolic.grade(*case)
+        verdict = symbolic.grade_response(*case) if len(case) == 2 else symbolic.grade(*case)
         signal.setitimer(signal.ITIMER_PROF, 0)
         link.send(verdict)

@@ -15,8 +15,7 @@ from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 import harness.commands
 from harness.cli import main
-from harness.commands._as_json import answering_verbs
-from harness.commands._exit_codes import Exit
+from harness.commands._arguments import Exit, answering_verbs
 from harness.experiment.planning import make_plan
 from harness.store.reader import run_state
 

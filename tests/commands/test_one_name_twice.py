@@ -7,8 +7,7 @@ import threading
 import pytest
 from commands_support import finish, overrides, plan
 
-from harness.commands._previous_answer import answered_runs, left_out
-from harness.commands._provisional import TablesSoFar
+from harness.commands._answer import TablesSoFar, answered_runs, left_out
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervisor import Summary
 from harness.experiment.planning import plan_experiment

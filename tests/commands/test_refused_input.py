@@ -11,7 +11,7 @@ import pytest
 from commands_support import EXPERIMENT, finish, overrides, plan
 
 from harness.cli import main
-from harness.commands._previous_answer import answer_key, answer_stands, sign_answer
+from harness.commands._answer import answer_key, answer_stands, sign_answer
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.experiment.planning import plan_multirun

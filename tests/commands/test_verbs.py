@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.commands._as_json import FAMILY
+from harness.commands._arguments import FAMILY
 from harness.configuration.registry import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.evaluation.problem_texts import problem_texts
+from harness.evaluation.protocol import problem_texts
 from harness.problems.benchmarks.arithmetic import Config, load
 from harness.store import ResultStore, RunDir
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from stored_runs import about, graded
 
-from harness.commands._answer import decide, table_so_far
+from harness.commands._answer import TablesSoFar, decide, table_so_far
 from harness.commands._arguments import select
-from harness.commands._provisional import TablesSoFar
 from harness.commands.plan import look_lines
 from harness.commands.status import decisions_of
 from harness.execution.progress import Progress, Snapshot

@@ -9,8 +9,7 @@ from stored_runs import about
 from verbs import Said
 
 from harness.configuration.compose import compose_run
-from harness.engagement.measure import Measure
-from harness.engagement.rules import measures
+from harness.engagement.measure import Measure, measures
 from harness.experiment.declaration import Experiment
 from harness.experiment.history import History, past_engagement
 from harness.experiment.plan import Arm, Plan, RunSpec

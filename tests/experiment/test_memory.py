@@ -26,7 +26,7 @@ from harness.experiment.memory import (
     rollout_memory,
     update_memory,
 )
-from harness.model import token_scores
+from harness.model import scoring
 from harness.model.shapes import SHAPES, ModelSize, from_config, shape_of
 from harness.rollout.engine import native, transformers, vllm
 
@@ -214,7 +214,7 @@ def test_logits_of_a_real_vocabulary_come_in_chunks():
 
 
 def test_chunks_are_as_large_as_the_scores_are_computed():
-    assert {"cpu": token_scores.CHUNK_ELEMENTS, "cuda": token_scores.CHUNK_ELEMENTS_GPU} == SCORES_CHUNK
+    assert {"cpu": scoring.CHUNK_ELEMENTS, "cuda": scoring.CHUNK_ELEMENTS_GPU} == SCORES_CHUNK
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -230,7 +230,7 @@ def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trai
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as seen:
-        log_probs, entropy = token_scores.token_scores(
+        log_probs, entropy = scoring.token_scores(
             hidden, head, chosen, temperature, with_entropy=True, recompute=recompute, chunk_rows=rows
         )
         (log_probs.sum() + entropy.sum()).backward()

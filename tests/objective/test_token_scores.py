@@ -8,7 +8,7 @@ import torch.nn.functional as functional
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.model.token_scores import token_scores
+from harness.model.scoring import token_scores
 
 
 def plain(

@@ -15,8 +15,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset, reasoning_gym
 from harness.problems.benchmarks._templates import TEMPLATES, template
-from harness.problems.problem import load_benchmark
-from harness.problems.records import Record, deduplicate, read_jsonl, write_jsonl
+from harness.problems.problem import Record, deduplicate, load_benchmark, read_jsonl, write_jsonl
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [

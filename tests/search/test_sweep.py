@@ -16,9 +16,7 @@ from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
 from harness.search.ask_and_tell import Sweep, best_lines
-from harness.search.figures import draw
-from harness.search.space import parse_space
-from harness.search.study import Search, search_of
+from harness.search.study import Search, draw, parse_space, search_of
 from harness.store import ResultStore, TornFile
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.read.units import is_unit
+from harness.verify.read.numbers import is_unit
 
 LETTERS = st.text("abcdfghjklmnopqrstuvwxyz", min_size=2, max_size=5).filter(lambda text: not is_unit(text))
 

@@ -132,7 +132,7 @@ def test_an_answer_of_the_longest_length_is_compared_in_proportion_too(shape: st
     ["\\", "{", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", " "],
 )
 def test_canonical_form_of_a_long_answer_takes_milliseconds(fragment: str) -> None:
-    from harness.verify.limits import over_limit
+    from harness.verify.extract import over_limit
     from harness.verify.read.nodes import parse_node
 
     began = time.process_time()
@@ -172,7 +172,7 @@ def test_fractions_equal_their_multiples_and_nothing_beside(top: int, bottom: in
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_makes_the_parent_fail(text: str) -> None:
-    from harness.verify.limits import over_limit
+    from harness.verify.extract import over_limit
     from harness.verify.read.nodes import parse_node
 
     found = extract(text, "any")

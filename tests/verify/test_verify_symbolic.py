@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.verify import MathVerifier
-from harness.verify.compare.latex_reader import Unparsable, parse_formula
+from harness.verify.compare.symbolic import Unparsable, parse_formula
 
 
 @pytest.mark.parametrize("text", ["x+", r"\frac{1}", "3 4 +* 5", ")("])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.evaluation.formats._sample import Foreign, Sample, sample, text_of
-from harness.problems.records import lines_of
+from harness.problems.problem import lines_of
 
 # What is meant → the keys that mean it, the first that is there counts.
 _KEYS = {

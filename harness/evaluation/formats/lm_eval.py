@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, sample, verdict
-from harness.problems.records import lines_of
+from harness.problems.problem import lines_of
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?")
 _TEXTS = ("question", "problem", "query", "input", "prompt")

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, sample
-from harness.problems.records import rows_of
+from harness.problems.problem import rows_of
 
 _LISTS = ("labels", "finish_reasons", "response_tokens")
 

@@ -9,8 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.evaluation.metrics.exact import avg_at_n, pass_at_k, require_samples
-from harness.evaluation.metrics.votes import NO_ANSWER, count_votes, majority_at_k
+from harness.evaluation.metrics.exact import (
+    NO_ANSWER,
+    avg_at_n,
+    count_votes,
+    majority_at_k,
+    pass_at_k,
+    require_samples,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

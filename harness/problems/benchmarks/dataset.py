@@ -12,9 +12,10 @@ from pathlib import Path
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.registry import neutral
 from harness.problems.benchmarks._templates import template
-from harness.problems.problem import Benchmark, Problem
-from harness.problems.records import (
+from harness.problems.problem import (
+    Benchmark,
     DuplicateReport,
+    Problem,
     Record,
     at,
     deduplicate,

@@ -10,12 +10,18 @@ import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from harness.verify.compare import quantities
-from harness.verify.read import relations, wording
-from harness.verify.read.nodes import Node
-from harness.verify.read.numbers import DECIMAL_DIGITS
-from harness.verify.read.real_sets import same_real_set
-from harness.verify.read.units import split_unit
+from harness.verify.read import relations
+from harness.verify.read.canonical import (
+    VERDICTS,
+    opening_verdict,
+    reads_the_same,
+    squeeze,
+    without_subject,
+    words_of,
+)
+from harness.verify.read.nodes import Node, parse_node
+from harness.verify.read.numbers import CURRENCIES, DECIMAL_DIGITS, Exact, parse_exact, split_unit, unit_scale
+from harness.verify.read.relations import same_real_set
 
 Leaf = Callable[[str, str], bool | None]
 _MAX_UNORDERED = 64
@@ -35,19 +41,16 @@ class AnswerComparison:
 
     def equal(self, gold: Node, answer: Node) -> bool | None:
         """Return whether an answer equals the gold one; None when `leaf` could not tell."""
-        if gold.text == answer.text or wording.squeeze(gold.text) == wording.squeeze(answer.text):
+        if gold.text == answer.text or squeeze(gold.text) == squeeze(answer.text):
             return True
         if gold.exact is not None and answer.exact is not None:
-            return quantities.exact_equal(gold.exact, answer.exact, self.percent)
-        if wording.reads_the_same(gold.text, answer.text):
+            return exact_equal(gold.exact, answer.exact, self.percent)
+        if reads_the_same(gold.text, answer.text):
             return True
         for rewritten in (relations.one_condition, relations.without_constant):
             if (pair := rewritten(gold, answer)) is not None:
                 return self.equal(*pair)
-        if (
-            r"\mod" in gold.text + answer.text
-            and (congruent := quantities.same_congruence(gold, answer)) is not None
-        ):
+        if r"\mod" in gold.text + answer.text and (congruent := same_congruence(gold, answer)) is not None:
             return congruent
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
@@ -70,7 +73,7 @@ class AnswerComparison:
         if gold.kind == "base" or answer.kind == "base":
             return _bases(gold, answer)
         if "clock" in (gold.kind, answer.kind):
-            return quantities.same_time(gold, answer)
+            return same_time(gold, answer)
         return self._structures(gold, answer)
 
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
@@ -83,7 +86,7 @@ class AnswerComparison:
         if set(units) in ({"degree", "radian"}, {"degree", "rad"}) and (turned := _radians(left, right)):
             return self.leaf(*turned)
         if units[0] and units[1] and units[0] != units[1]:
-            scale = quantities.scale_between(units[0], units[1])
+            scale = scale_between(units[0], units[1])
             if scale is not None and scale != 1:
                 bare = [split_unit(node.text)[0] for node in (left, right)]
                 return self.leaf(f"({bare[0]}) \\cdot {scale}", bare[1]) if scale else False
@@ -102,20 +105,18 @@ class AnswerComparison:
             letters = _is_product(gold.text) and _is_product(answer.text)
             if letters and sorted(gold.text) == sorted(answer.text):
                 return self.leaf(gold.text, answer.text)
-            if gold.mark in wording.VERDICTS and (said := wording.opening_verdict(answer.text)) is not None:
+            if gold.mark in VERDICTS and (said := opening_verdict(answer.text)) is not None:
                 return said == gold.mark
-            return bool(gold.mark) and wording.without_subject(gold.mark) == wording.without_subject(
-                answer.mark
-            )
+            return bool(gold.mark) and without_subject(gold.mark) == without_subject(answer.mark)
         other = answer if gold.kind in ("words", "choice") else gold
-        if (said := wording.opening_verdict(answer.text)) is not None and gold.mark in wording.VERDICTS:
+        if (said := opening_verdict(answer.text)) is not None and gold.mark in VERDICTS:
             return said == gold.mark
         if "e" in (gold.text, answer.text) and other.kind == "exact":
             return self.leaf(gold.text, answer.text)
         if other.kind in ("exact", "base", "interval", "list", "matrix", "union", "ratio"):
             return False
         if gold.kind == "words" and answer.kind == "formula" and not _is_product(gold.text):
-            return wording.words_of(answer.text) == gold.mark
+            return words_of(answer.text) == gold.mark
         return self.leaf(gold.text, answer.text)
 
     def _relations(self, gold: Node, answer: Node) -> bool | None:
@@ -175,7 +176,7 @@ class AnswerComparison:
             ordered = self._ordered(relations.bare_values(gold.items), relations.bare_values(answer.items))
             return ordered if bracketed.mark == "()" else False
         if kinds == ("ratio", "ratio"):
-            same = quantities.same_ratio(gold, answer)
+            same = same_ratio(gold, answer)
             return self._ordered(gold.items, answer.items) if same is None else same
         return self._mixed(gold, answer)
 
@@ -193,14 +194,14 @@ class AnswerComparison:
         if kinds == {"list", "exact"}:
             number, several = (gold, answer) if gold.kind == "exact" else (answer, gold)
             assert number.exact is not None
-            return quantities.written_with_commas(several.text, number.exact, self.percent)
+            return written_with_commas(several.text, number.exact, self.percent)
         if (turned := _radians(gold, answer)) is not None:
             return self.leaf(*turned)
         if kinds & {"list", "interval", "union", "cases"} and kinds & {"exact", "ratio"}:
             return False
         if kinds == {"ratio", "exact"}:
             ratio, number = (gold, answer) if gold.kind == "ratio" else (answer, gold)
-            return quantities.ratio_is_number(ratio, number)
+            return ratio_is_number(ratio, number)
         return self.leaf(_formula_text(gold), _formula_text(answer))
 
     def _matrices(self, gold: Node, answer: Node) -> bool | None:
@@ -328,10 +329,136 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
 def _distinct(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     seen: dict[object, Node] = {}
     for node in nodes:
-        key = (node.exact.value, node.exact.percent) if node.exact is not None else wording.squeeze(node.text)
+        key = (node.exact.value, node.exact.percent) if node.exact is not None else squeeze(node.text)
         seen.setdefault(key, node)
     return tuple(seen.values())
 
 
 def _rank(node: Node) -> tuple[bool, Fraction | int, str]:
     return node.exact is None, node.exact.value if node.exact else 0, node.text
+
+
+_LEAST_DIGITS = 4
+_DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d+)(?![\d,])")
+_INDIAN_GROUPS = re.compile(r"[+-]?\d{1,2}(?:,\d{2})+,\d{3}(?!\d)")
+_TIME = re.compile(r"\s*(\d{1,2})\s*:\s*(\d{2})(?: ([ap]))?\s*")
+_LIKE_TIME = re.compile(r"\s*0*(?:1?\d|2[0-4])\s*(?::\s*\d{2}\s*)+")
+_CONGRUENCE = re.compile(
+    r"(?:([a-zA-Z](?:_\{?\w+\}?)?|[^=<>]{2,20}?)\s*(?:\\equiv|=)\s*)?([^=<>\\]{1,200}?)\s*,?\s*\\mod\s*\{?\s*(\d{1,40})\s*\}?"
+)
+
+
+def exact_equal(gold: Exact, answer: Exact, percent: str) -> bool:
+    """Return whether two exact numbers are equal under a percent policy; never compared as floats (see VerifierConfig)."""
+    if gold.percent != answer.percent:
+        with_sign, without = (gold, answer) if gold.percent else (answer, gold)
+        same_number = with_sign.value == without.value or _rounds(with_sign, without)
+        same_value = with_sign.value / 100 == without.value or (
+            with_sign.decimals >= 0 and without.decimals < 0 and rounds_to(without.value * 100, with_sign)
+        )
+        return {"either": same_number or same_value, "value": same_value, "number": same_number}[percent]
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        scale = scale_between(gold.unit, answer.unit)
+        if scale is not None:
+            return scale != 0 and gold.value * scale == answer.value
+    return gold.value == answer.value or _rounds(gold, answer)
+
+
+def scale_between(gold: str, answer: str) -> Fraction | None:
+    """Return how many of the answer's unit are one of the gold one: 0 for other dimensions, None for words that are no units."""
+    if gold[:6] == answer[:6] == "degree" and gold[6:] and answer[6:]:
+        return Fraction(0)
+    if ("/" in gold) != ("/" in answer):  # `3 dollars` for `3 dollars per pound`
+        price, money = (gold, answer) if "/" in gold else (answer, gold)
+        if money in CURRENCIES and price.startswith(f"{money}/"):
+            return Fraction(1)
+    left, right = unit_scale(gold), unit_scale(answer)
+    if left is None or right is None:
+        return None
+    return left[1] / right[1] if left[0] == right[0] else Fraction(0)
+
+
+def _rounds(gold: Exact, answer: Exact) -> bool:
+    """Return whether one number is a decimal of enough digits and the other rounds to it."""
+    decimal, exact = sorted((gold, answer), key=lambda number: (number.decimals < 0, number.decimals))
+    return decimal.decimals >= 0 and rounds_to(exact.value, decimal)
+
+
+def rounds_to(exact: Fraction, decimal: Exact) -> bool:
+    """Return whether a decimal of at least `DECIMAL_DIGITS` decimals is another number, rounded or cut there."""
+    if decimal.decimals < DECIMAL_DIGITS or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
+        return False
+    return abs(exact - decimal.value) < Fraction(1, 10**decimal.decimals)
+
+
+def written_with_commas(several: str, number: Exact, percent: str) -> bool:
+    """Return whether what reads as a list is one number: `1,22` against 1.22, `12,34,567` against 1234567."""
+    if _INDIAN_GROUPS.match(several):
+        read = parse_exact(several.replace(",", ""))
+    elif _DECIMAL_COMMA.match(several):
+        read = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
+        if read is not None and read.value.denominator == 1:
+            return False
+    else:
+        return False
+    return read is not None and exact_equal(number, read, percent)
+
+
+def same_time(gold: Node, answer: Node) -> bool:
+    """Return whether two times of day are one; a time without a.m. and p.m. may be either, or of the 24 hours."""
+    times = []
+    for node in (gold, answer):
+        match = _TIME.fullmatch(node.mark if node.kind == "clock" else node.text)
+        if match is None:
+            return False
+        hour = int(match[1])
+        times.append((hour % 12, match[2], match[3] or ("p" if hour > 12 else "")))
+    left, right = times
+    return left[:2] == right[:2] and (left[2] == right[2] or not (left[2] and right[2]))
+
+
+def same_ratio(gold: Node, answer: Node) -> bool | None:
+    """Return whether two ratios of numbers have one value; None when they are times, formulas, or of different length."""
+    times = _LIKE_TIME.fullmatch(gold.text) and _LIKE_TIME.fullmatch(answer.text)
+    left, right = _values(gold), _values(answer)
+    if len(left) != len(right) or times or not (left and all(left) and all(right)):
+        return None
+    return len({a / b for a, b in zip(left, right, strict=True)}) == 1
+
+
+def ratio_is_number(ratio: Node, number: Node) -> bool:
+    """Return whether `3:5` is the number 3/5."""
+    values = _values(ratio)
+    if len(values) != 2 or not values[1] or number.exact is None or _LIKE_TIME.fullmatch(ratio.text):
+        return False
+    return number.exact.value.denominator != 1 and values[0] / values[1] == number.exact.value
+
+
+def same_congruence(gold: Node, answer: Node) -> bool | None:
+    r"""Return whether `x \equiv 10 \pmod 7` and `x \equiv 3 \pmod{7}`, or one and its residue, say the same; None for other answers."""
+    left, right = _congruence(gold), _congruence(answer)
+    if left is not None and right is not None:
+        names = {name for name, _, _ in (left, right) if name}
+        if len(names) > 1 or left[2] != right[2] or not left[2]:
+            return False
+        return {residue % left[2] for residue in left[1]} == {residue % left[2] for residue in right[1]}
+    known, other = (left, answer) if left is not None else (right, gold)
+    if known is None or not known[0] or other.kind not in ("exact", "list"):
+        return None
+    return sorted(known[1]) == sorted(_values(other))
+
+
+def _congruence(node: Node) -> tuple[str, list[Fraction], int] | None:
+    """Return what is congruent, to which integers, and the modulus."""
+    match = _CONGRUENCE.fullmatch(node.text) if len(node.text) < 400 else None
+    residues = _values(parse_node(match[2])) if match is not None else []
+    if match is None or not residues or any(residue.denominator != 1 for residue in residues):
+        return None
+    return re.sub(r"\s", "", match[1] or ""), residues, int(match[3])
+
+
+def _values(node: Node) -> list[Fraction]:
+    """Return the values of a number or of several; none where one of them is no number."""
+    items = node.items or (node,)
+    values = [item.exact.value for item in items if item.exact is not None]
+    return values if len(values) == len(items) else []

@@ -9,8 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.verify.read.numbers import Exact, parse_exact
-from harness.verify.read.units import canonical_unit, split_unit
+from harness.verify.read.numbers import Exact, canonical_unit, parse_exact, split_unit
 
 _OPEN, _CLOSE = "([{", ")]}"
 _BASE = re.compile(

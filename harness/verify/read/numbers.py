@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
-
-from harness.verify.read.units import CURRENCIES, compound, split_unit
 
 # A decimal with at least so many decimals and four significant digits equals an exact value that rounds to it, or a longer decimal
 # that does: 0.333333 equals 1/3, 0.33 does not.
@@ -143,3 +142,180 @@ def _quotient(top: str, bottom: str, sign: int) -> tuple[Fraction, int] | None:
     if numerator is None or denominator is None or denominator[0] == 0:
         return None
     return sign * numerator[0] / denominator[0], -1
+
+
+_LENGTH = {
+    "mm": "1/1000", "millimeter": "1/1000", "cm": "1/100", "centimeter": "1/100", "dm": "1/10", "decimeter": "1/10",
+    "millimetre": "1/1000", "centimetre": "1/100", "decimetre": "1/10", "metre": "1", "kilometre": "1000",
+    "m": "1", "meter": "1", "km": "1000", "kilometer": "1000", "inch": "127/5000", "in": "127/5000",
+    "ft": "381/1250", "foot": "381/1250", "feet": "381/1250", "yd": "1143/1250", "yard": "1143/1250",
+    "mi": "201168/125", "mile": "201168/125",
+}  # fmt: skip
+_MASS = {"mg": "1/1000", "g": "1", "gram": "1", "kg": "1000", "kilogram": "1000", "ton": "1000000", "tonne": "1000000",
+         "lb": "45359237/100000", "pound": "45359237/100000", "oz": "45359237/1600000", "ounce": "45359237/1600000"}  # fmt: skip
+_TIME = {"ms": "1/1000", "s": "1", "sec": "1", "second": "1", "min": "60", "minute": "60", "h": "3600", "hr": "3600",
+         "hour": "3600", "day": "86400", "week": "604800", "month": "M1", "year": "M12", "yr": "M12"}  # fmt: skip
+_VOLUME = {"ml": "1/1000", "milliliter": "1/1000", "millilitre": "1/1000", "l": "1", "liter": "1", "litre": "1", "gal": "G",
+           "gallon": "G"}  # fmt: skip
+_MONEY = {
+    "dollar": "D1",
+    "usd": "D1",
+    "cent": "D1/100",
+    "euro": "E",
+    "eur": "E",
+    "yuan": "Y",
+    "rupee": "R",
+    "rs": "R",
+}
+_SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
+_CLOCK = {"am": "P", "pm": "Q"}
+_ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
+_NO_COUNTED_THING = ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
+_DIMENSIONS = {
+    "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
+    "clock": _CLOCK,
+}  # fmt: skip
+_TABLE: dict[str, tuple[str, Fraction]] = {}
+for _name, _units in _DIMENSIONS.items():
+    for _unit, _scale in _units.items():
+        _letter = _scale[0] if _scale[0].isalpha() else ""
+        _TABLE[_unit] = _name + _letter, Fraction(_scale[len(_letter) :] or 1)
+
+_CURRENCY = re.compile(
+    r"^([+-]?)\s*(?:\\text\s*\{\s*)?(\\?\$|€|£|¥|₹|Rs\.?|USD|US\\?\$|\\text\s*\{\s*(?:USD|Rs\.?)\s*\}|\\pounds|\\euro)\s*(?=[\d.(\\+-])"
+)
+_CURRENCY_AFTER = re.compile(r"\s*(\\?\$|€|£|¥|₹|¢)$")
+_CURRENCY_UNIT = {
+    "$": "dollar", "¢": "cent", "US$": "dollar", "USD": "dollar", "€": "euro", "\\euro": "euro", "£": "pound_money",
+    "\\pounds": "pound_money",
+}  # fmt: skip
+CURRENCIES = frozenset((*_CURRENCY_UNIT.values(), *_MONEY, "£", "¥", "₹"))
+_PERCENT = re.compile(
+    r"\s*(?:\\?%|\\text\s*\{\s*\\?%?\s*(?:percent|pct|percentage|per cent)?\s*\}|(?:\b|(?<=\d))(?:per ?cent|pct|percentage)(?: points?)?)$",
+    re.IGNORECASE,
+)
+_DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
+_TEXT_UNIT = re.compile(
+    r"\s*(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
+)
+_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b", re.IGNORECASE)  # no counted thing
+_WORD_UNIT = re.compile(
+    r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
+)
+_PHRASE_UNIT = re.compile(r"(?<=\d)\s+((?:[A-Za-z]{2,}\s+){1,4}[A-Za-z]{2,})\.?$")
+_PER = re.compile(r"(?<=\d)\s*(?:\\text\s*\{\s*)?(?:/|\bper)\s*([A-Za-z]{2,})\s*\}?$")
+_INVERSE = re.compile(
+    r"(?<=\d)\s*(?:\\text\s*\{\s*)?([A-Za-z]{1,3})\s*\}?\s*(?:\\cdot\s*)?(?:\\text\s*\{\s*)?([A-Za-z]{1,3})\s*\}?\s*\^\s*\{?\s*-([123])\s*\}?\s*\}?$"
+)
+_TEMPERATURE = re.compile(
+    r"(?<=\d)\s*(?:\\text\s*\{\s*)?(?:degrees?|deg)\s+(celsius|fahrenheit|c|f)\s*\}?$", re.IGNORECASE
+)
+_PARTS = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(?:\\text\s*\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*(?:and\b\s*)?(?=\d|$)"
+)
+_MOST_PARTS = 4
+_PREFIX = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+
+
+def split_unit(text: str) -> tuple[str, bool, str | None]:
+    """(text without percent sign, currency and unit; whether percent; canonical unit or None)."""
+    bare, unit = text.strip(), None
+    if match := _CURRENCY.match(bare):
+        mark = match[2].lstrip("\\") if match[2] != "\\euro" else match[2]
+        bare, unit = match[1] + bare[match.end() :], _CURRENCY_UNIT.get(mark, mark)
+        if per := _PER.search(bare):
+            return bare[: per.start()].rstrip(), False, f"{unit}/{per[1].lower()}"
+    if match := _PERCENT.search(bare):
+        if match.start() > 0:
+            return bare[: match.start()].rstrip(), True, unit
+        return text, False, None
+    bare, found = _split_last(bare)
+    return bare, False, found or unit
+
+
+def _split_last(bare: str) -> tuple[str, str | None]:
+    """(text without the unit or the currency at its end, that unit)."""
+    if match := _CURRENCY_AFTER.search(bare):
+        mark = match[1].lstrip("\\")
+        return bare[: match.start()].rstrip(), _CURRENCY_UNIT.get(mark, mark)
+    if match := _TEMPERATURE.search(bare):
+        return bare[: match.start()], f"degree{match[1][0].upper()}"
+    if (match := _INVERSE.search(bare)) and (word := canonical_unit(f"{match[1]}/{match[2]}", match[3])):
+        return bare[: match.start()], word
+    if match := _DEGREE.search(bare):
+        scale = match[1] or match[2]
+        return bare[: match.start()], f"degree{scale}" if scale else "degree"
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(match[1]):
+        word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
+        return bare[: match.start()].rstrip(), word or match[1].strip().lower()
+    if match := _WORD_UNIT.search(bare):
+        word = canonical_unit(match[1], match[2] or match[3])
+        # `6xyz` is a product: without a space only a unit of the table is one.
+        if word is not None and (match[0][0].isspace() or unit_scale(word) is not None):
+            return bare[: match.start()].rstrip(), word
+    if match := _PHRASE_UNIT.search(bare):
+        return bare[: match.start()].rstrip(), match[1].lower()
+    return bare, None
+
+
+def compound(text: str) -> tuple[Fraction, str] | None:
+    """`3 hours and 20 minutes` as 200 minutes; None for other texts."""
+    parts: list[tuple[Fraction, str, tuple[str, Fraction]]] = []
+    at = 0
+    while at < len(text):
+        part = _PARTS.match(text, at)
+        unit = canonical_unit(part[2], None) if part is not None else None
+        size = unit_scale(unit) if unit is not None else None
+        if part is None or unit is None or size is None or len(parts) == _MOST_PARTS:
+            return None
+        parts.append((Fraction(part[1]), unit, size))
+        at = part.end()
+    if len(parts) < 2 or len({size[0] for _, _, size in parts}) > 1:
+        return None
+    scales = [size[1] for _, _, size in parts]
+    if any(before <= after for before, after in pairwise(scales)):
+        return None
+    total = sum((number * scale for (number, _, _), scale in zip(parts, scales, strict=True)), Fraction(0))
+    return total / scales[-1], parts[-1][1]
+
+
+def canonical_unit(words: str, power: str | None) -> str | None:
+    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
+    name = words.strip().lower().rstrip(".").replace("\\", "")
+    exponent = int(power) if power else 1
+    if name in ("a.m", "p.m"):
+        name = name.replace(".", "")
+    name = re.sub(r"\s*(?:/|\bper\b)\s*", "/", name)
+    parts = name.split()
+    if len(parts) == 2 and parts[0].rstrip(".") in _PREFIX:
+        exponent, name = _PREFIX[parts[0].rstrip(".")], parts[1]
+    if name[-1:] in "23" and name[:-1] in _TABLE:
+        exponent, name = int(name[-1]), name[:-1]
+    if name.count("/") == 1 and name not in _TABLE:
+        above, below = (canonical_unit(part, None) for part in name.split("/"))
+        return f"{above}/{below}" if above in _TABLE and below in _TABLE else None
+    for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
+        if candidate in _TABLE:
+            return candidate if exponent == 1 else f"{candidate}^{exponent}"
+    counted = len(name) > 2 and name.isalpha() and name not in _NO_COUNTED_THING
+    return name.removesuffix("s") if counted else None
+
+
+def is_unit(word: str) -> bool:
+    """Return whether a word, in the singular or plural, is a unit of measure."""
+    return word in _TABLE or word.removesuffix("s") in _TABLE
+
+
+def unit_scale(unit: str) -> tuple[str, Fraction] | None:
+    """(dimension, size in its base unit) of a canonical unit, None for counted things and unknown words."""
+    name, _, power = unit.partition("^")
+    if "/" in name and name not in _TABLE:
+        above, below = (unit_scale(part) for part in name.split("/"))
+        if above is None or below is None:
+            return None
+        return f"{above[0].removesuffix('^1')}/{below[0]}", above[1] / below[1]
+    if name not in _TABLE:
+        return None
+    dimension, scale = _TABLE[name]
+    exponent = int(power or 1)
+    return f"{dimension}^{exponent}", scale**exponent
