@@ -52,9 +52,9 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
 
 
 def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
-    specs = plan(store).arms[0].runs
+    specs = plan(store).arms[0].spec
     for seed, accuracy in ((0, 0.50), (1, 0.54)):
-        finish(store, specs[seed], accuracy)
+        finish(store, specs(seed), accuracy)
     before = sorted(store.root.rglob("*"))
     text = " ".join(said("plan", *overrides(store)).split())
     assert "36 runs, 2 finished, 34 to run" in text
@@ -249,7 +249,7 @@ def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkey
 def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
     for name in ("first", "second"):
         shared = plan(store, f"experiment.name={name}")
-        store.write_plan(shared.experiment.name, shared.record())
+        store.write_plan(shared.name, shared.record())
     done = shared.arms[0].spec(0)
     finish(store, done)
     told = said("clean", "--checkpoints", "--yes", "experiment=first", f"runtime.results={store.root}")

@@ -274,7 +274,7 @@ REFUSED = {
         "evaluation.samples_between=null",
     ],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
-    "needs a Slurm job": ["runtime.nodes=2"],
+    "trains a run on one node": ["runtime.nodes=2"],
     "runtime.gpus_per_run=8 with runtime.device=auto, which trains on the CPU; add runtime.device=cuda": [
         "runtime.gpus_per_run=8"
     ],

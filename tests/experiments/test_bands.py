@@ -44,10 +44,10 @@ def test_counts_of_an_evaluation_reach_as_far_as_its_samples(root, tmp_path) -> 
                 pa.Table.from_pandas(shuffled, preserve_index=False),
                 {},
             )
-            cells.append({"model": arm.spec(seed) + at, "benchmark": "arithmetic_heldout", "cap": 32})
+            cells.append({"model": arm.runs[seed] + at, "benchmark": "arithmetic_heldout", "cap": 32})
             cells[-1] |= {"samples": folder, "samples_per_problem": 16}
             first = frame[frame["sample_index"] < 16]
-            expected[arm.spec(seed), 0 if at else 20] = first.groupby("problem_id")["correct"].sum().tolist()
+            expected[arm.runs[seed], 0 if at else 20] = first.groupby("problem_id")["correct"].sum().tolist()
     path = tmp_path / "evaluation.json"
     path.write_text(json.dumps({"cells": cells}))
     counts = evaluated_counts(root, path, results)

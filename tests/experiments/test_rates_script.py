@@ -76,7 +76,7 @@ def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
 def test_the_declared_grid_fits_the_declared_comparison() -> None:
     """Each system of one is in the other, and what is written composes: every arm at its rate."""
     grid, compared = (plan_experiment([f"experiment={name}"]) for name in (rates.EXPERIMENT, "all_systems"))
-    systems = {rates.setting_of(one.arm, rates.SYSTEM) for one in grid.arms}
+    systems = {rates.setting_of(arm, rates.SYSTEM) for arm in grid.arms}
     assert not set(grid.seeds) & set(compared.seeds)
     text = rates.rewritten(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
     arms = yaml.safe_load(text)["arms"]

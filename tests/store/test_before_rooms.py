@@ -34,7 +34,7 @@ def test_stored_runs_have_the_ids_that_they_had() -> None:
 
 
 def test_a_stored_experiment_is_reported_with_its_numbers(store: ResultStore, tmp_path: Path) -> None:
-    given = ["experiment=before_rooms", f"runtime.results={store.root}", "only=tables"]
+    given = ["experiment=before_rooms", f"runtime.results={store.root}", "only=tables", "tables=all"]
     assert main(["report", *given, f"out={tmp_path / 'anew'}"]) == 0
     stored, anew = STORED / "experiments" / "before_rooms" / "tables", tmp_path / "anew" / "tables"
     for name, columns in {
