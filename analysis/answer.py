@@ -12,9 +12,14 @@ from dataclasses import replace
 from analysis.evidence.caveats import engagements, sentence_end
 from analysis.evidence.designs import INTERACTIONS, MAIN, effects_of, kinds_of
 from analysis.evidence.results import Results
-from analysis.tables.caveats import collapse_warnings, grader_warnings
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
-from analysis.tables.experiment import benchmark_tables, main_table, summary_table
+from analysis.tables.experiment import (
+    benchmark_tables,
+    collapse_warnings,
+    grader_warnings,
+    main_table,
+    summary_table,
+)
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric
@@ -33,7 +38,7 @@ def metric_records(results: Results) -> list[MetricRecord]:
 def answer_sentences(results: Results) -> list[str]:
     """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect.
 
-    At last what the second grader does not confirm, if that has grown (`analysis.tables.caveats`), and whether there was nothing to learn.
+    At last what the second grader does not confirm, if that has grown (`analysis.tables.experiment`) and whether nothing could be learned.
     """
     of_metrics, warnings = answer_parts(results)
     return [*(sentence for one in of_metrics for sentence in one), *warnings]

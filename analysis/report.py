@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
-from analysis.evidence.metrics import column_of
 from analysis.evidence.results import Results, results_of
+from analysis.evidence.samples import column_of
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,

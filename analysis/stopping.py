@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.answer import describe
-from analysis.evidence.comparisons import (
+from analysis.evidence.load import load_plan
+from analysis.evidence.results import (
     AT_BUDGET,
     NO_COMPARISON,
     FollowedComparison,
     comparisons,
     followed,
+    results_of,
     wanted_seeds,
 )
-from analysis.evidence.load import load_plan
-from analysis.evidence.results import results_of
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import pooled_spread
 from harness.statistics.sequential import expected_runs

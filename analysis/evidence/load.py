@@ -12,8 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence.metrics import COLUMNS
-from analysis.evidence.samples import Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
+from analysis.evidence.samples import (
+    COLUMNS,
+    Question,
+    Reduce,
+    RunCells,
+    answer_equality,
+    logged_cells,
+    reduce_run,
+)
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.store import ResultStore, StoreError

@@ -15,21 +15,27 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.metrics import evaluated
 from analysis.evidence.results import Results
+from analysis.evidence.samples import evaluated
 from analysis.figures.drawing import (
+    AXES,
     COUNTS,
     FEW,
+    Panel,
+    Series,
+    accuracy_series,
     arm_appearances,
     cap_label,
     draw_band,
     draw_series,
     few_arms,
     k_axis,
+    k_curves,
+    logged,
     name_lines,
+    panel_series,
     score_label,
 )
-from analysis.figures.series import AXES, Panel, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.style import (
     BAND_ALPHA,
     SEED_ALPHA,

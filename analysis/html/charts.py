@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from html import escape
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from analysis.evidence.metrics import evaluated, needed_columns
 from analysis.evidence.results import Results
+from analysis.evidence.samples import evaluated, needed_columns
 from analysis.figures.curves import FIGURES, GRADERS
-from analysis.figures.drawing import arm_appearances, cap_label, score_label
-from analysis.figures.series import (
+from analysis.figures.drawing import (
     AXES,
     EMPTY,
     Panel,
     Series,
     accuracy_series,
+    arm_appearances,
+    cap_label,
     k_curves,
     logged,
     panel_series,
+    score_label,
 )
-from analysis.html.pictures import on_both
+from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
+from analysis.figures.style import styled, svg_bytes
 from harness.evaluation.metrics.names import TRAINING
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
@@ -109,3 +116,93 @@ def _line(series: Series, most: int = 150) -> dict[str, Any]:
         name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in values[keep]]
         for name, values in parts.items()
     }
+
+
+_Draw = Callable[[Results], Figure | None]
+# The first that an experiment has data for stand in the answer, what its design asks for before what every design has.
+_PICTURES: tuple[tuple[_Draw, str, str], ...] = (
+    (
+        grid_figure,
+        "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
+        "Means over seeds by the two settings that vary.",
+    ),
+    (
+        interactions_figure,
+        "Means at each pair of levels of two factors; the interactions stand in a table of their own.",
+        "Means over all settings of the other factors, whiskers: 95 % Student's t intervals over seeds. Parallel lines: no interaction.",
+    ),
+    (
+        partial(differences_figure, wide=False),
+        "Differences with their intervals, the margin and their words; the numbers stand in the first table.",
+        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
+    ),
+    (
+        waterfall_figure,
+        "Scores of the arms with 95 % intervals; the numbers stand in the first table.",
+        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
+        "arm is compared with.",
+    ),
+)
+_SHOWN = 2  # side by side
+_TALL = 1.0  # height over width beyond which a picture scrolls in a box of its own
+
+
+def pictures(results: Results) -> str:
+    """Draw each figure of each metric with its caption, as HTML; all but the first of the first metric are folded."""
+    found, of_first = list[str](), 0
+    with styled("screen"):
+        for index, view in enumerate(results.each_metric()):
+            for draw, description, caption in _PICTURES:
+                if (figure := draw(view)) is not None:
+                    found.append(_figure(figure, description, caption))
+            of_first = of_first if index else min(len(found), _SHOWN)
+    shown, folded = (
+        f'<div class="pictures">{"".join(part)}</div>' for part in (found[:of_first], found[of_first:])
+    )
+    if len(found) == of_first:
+        return shown
+    return f"{shown}<details><summary>More figures ({len(found) - of_first})</summary>{folded}</details>"
+
+
+def _figure(figure: Figure, description: str, caption: str) -> str:
+    light = svg_bytes(figure).decode()
+    # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
+    width, height = (round(72 * inches) for inches in figure.get_size_inches())
+    about = escape(description)
+    tall = height > _TALL * width
+    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if tall else ""
+    caption += " It scrolls in its box." * tall
+    return (
+        f'<figure><div{box}><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
+        f'<img class="figure" width="{width}" height="{height}" alt="{about}" src="{_data(light)}"></picture></div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _data(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+# Every replacement has a contrast of at least 3 with the page's dark ground, #16181b.
+DARK: Mapping[str, str] = {
+    "#ffffff": "#16181b",
+    "#000000": "#ececec",
+    "#dddddd": "#3a3f45",
+    "#888888": "#a9a9a9",
+    "#777777": "#a9a9a9",
+    "#0072b2": "#4fa8e0",
+    "#7f3c8d": "#c58bd2",
+    "#8c6d31": "#b8975a",
+}
+
+
+def on_both(colour: str) -> str:
+    """Make the CSS colour that is ``colour`` on a light page and its counterpart on a dark one."""
+    return f"light-dark({colour}, {DARK.get(colour.lower(), colour)})"
+
+
+def dark(svg: str) -> str:
+    """Recolour a drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
+    for light, replaced in DARK.items():
+        svg = svg.replace(light, replaced)
+    return svg.replace("<svg ", f'<svg fill="{DARK["#000000"]}" ', 1)

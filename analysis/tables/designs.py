@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from analysis.evidence.comparisons import FollowedComparison, followed
 from analysis.evidence.designs import (
     INTERACTIONS,
     MAIN,
@@ -17,7 +16,7 @@ from analysis.evidence.designs import (
     kinds_of,
     near_best,
 )
-from analysis.evidence.results import Results
+from analysis.evidence.results import FollowedComparison, Results, followed
 from analysis.tables.differences import (
     difference_column,
     experiment_table,

@@ -9,10 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.evidence.comparisons import followed
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.metrics import needed_columns
-from analysis.evidence.results import Results
+from analysis.evidence.results import Results, followed
+from analysis.evidence.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm

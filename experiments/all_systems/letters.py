@@ -23,8 +23,8 @@ from tukey import (
 )
 
 from analysis.evidence.results import Results
-from analysis.tables import script
 from analysis.tables.differences import metric_header
+from analysis.tables.latex import print_table
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER
 from harness.experiment.plan import PlannedArm
@@ -205,7 +205,7 @@ def _scientific(rate: float | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = script.arguments("letters", __doc__)
+    parser = arguments("letters", __doc__)
     parser.add_argument("--leave-out", default="", help="comma-separated names of arms that are not compared")
     options = parser.parse_args(arguments)
 
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         blocks = blocks_of(results, [name for name in options.leave_out.split(",") if name])
         return letters_table(results, blocks, learning_rates(ResultStore(options.root), blocks))
 
-    return script.print_table(options, make)
+    return print_table(options, make)
 
 
 if __name__ == "__main__":

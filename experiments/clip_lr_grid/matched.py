@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables import script
+from analysis.tables.latex import print_table
 from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval
@@ -190,12 +190,12 @@ def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = script.arguments("matched", __doc__)
+    parser = arguments("matched", __doc__)
     parser.add_argument(
         "--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics"
     )
     options = parser.parse_args(arguments)
-    return script.print_table(options, lambda results: matched_table(results, options.by))
+    return print_table(options, lambda results: matched_table(results, options.by))
 
 
 if __name__ == "__main__":

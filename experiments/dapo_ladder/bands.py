@@ -19,10 +19,9 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables import script
+from analysis.tables.latex import print_table
 from analysis.tables.table import Cell, Column, Table
-from harness.evaluation.metrics.exact import pass_at_k, require_samples
-from harness.evaluation.metrics.summary import default_ks
+from harness.evaluation.metrics.summary import default_ks, pass_at_k, require_samples
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval, replicate_of
 from harness.store.samples import read_parts
@@ -237,7 +236,7 @@ def _notes(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = script.arguments("bands", __doc__)
+    parser = arguments("bands", __doc__)
     parser.add_argument("--arm", required=True, help="name of the arm")
     parser.add_argument(
         "--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL"
@@ -259,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ks = None if options.ks is None else [int(k) for k in options.ks.split(",")]
         return band_table(results, counts, plan.arm(options.arm), reference, edges, ks)
 
-    return script.print_table(options, make)
+    return print_table(options, make)
 
 
 if __name__ == "__main__":

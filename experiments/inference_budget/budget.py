@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
-from analysis.tables import script
+from analysis.tables.latex import print_table
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.intervals import Paired, judge
 
@@ -174,8 +174,8 @@ def _notes(sides: Sides) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    options = script.arguments("budget", __doc__).parse_args(arguments)
-    return script.print_table(options, lambda results: budget_table(read_sides(options.root, results)))
+    options = arguments("budget", __doc__).parse_args(arguments)
+    return print_table(options, lambda results: budget_table(read_sides(options.root, results)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 
 from analysis import seed_frame
 from analysis.evidence.results import Results
-from analysis.tables import script
+from analysis.tables.latex import print_table
 from analysis.tables.table import Column, Table
 from harness.statistics.intervals import Estimate, Paired, judge
 
@@ -142,8 +142,8 @@ def _notes(orders: Orders) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    options = script.arguments("ranks", __doc__).parse_args(arguments)
-    return script.print_table(options, lambda results: rank_table(read_orders(results)))
+    options = arguments("ranks", __doc__).parse_args(arguments)
+    return print_table(options, lambda results: rank_table(read_orders(results)))
 
 
 if __name__ == "__main__":

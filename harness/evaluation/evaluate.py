@@ -22,7 +22,7 @@ from harness.configuration.sections import EvaluationConfig
 from harness.model.ranks import Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.prompts import prompt_tokens
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.store import RunDir

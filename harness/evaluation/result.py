@@ -11,15 +11,18 @@ import pandas as pd
 from rich.table import Table
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.exact import NO_ANSWER, Equivalence, UnevenSamples, representatives
 from harness.evaluation.metrics.summary import (
+    NO_ANSWER,
     PARTS,
     RULES,
+    Equivalence,
     Ints,
     Samples,
+    UnevenSamples,
     default_ks,
     grader_shares,
     reduce_samples,
+    representatives,
     second_codes,
 )
 from harness.statistics.intervals import problems_interval

@@ -22,8 +22,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
 from harness.evaluation.formats._sample import LOST
-from harness.evaluation.metrics.exact import Equivalence
-from harness.evaluation.metrics.summary import nothing_to_learn
+from harness.evaluation.metrics.summary import Equivalence, nothing_to_learn
 from harness.evaluation.named_models import Model, base_model
 from harness.evaluation.paired import Side
 from harness.evaluation.recorded import read_recorded, stored_samples, verdicts_of

@@ -17,8 +17,7 @@ from torch import nn
 
 from harness.configuration.error import ConfigError
 from harness.model.layout import Layout
-from harness.model.linear import Linear
-from harness.model.operators import BY_HAND, TORCH, Operators
+from harness.model.linear import BY_HAND, TORCH, Linear, Operators
 from harness.model.shared_attention import SharedAttention
 
 SUPPORTED = ("llama", "qwen2", "qwen3")

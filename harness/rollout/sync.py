@@ -13,7 +13,7 @@ import torch
 
 from harness.model.policy import Policy
 from harness.model.ranks import Ranks
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 CHECK_PROMPTS, CHECK_SAMPLES, CHECK_TOKENS = 2, 2, 16

@@ -12,10 +12,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import RewardConfig
 from harness.evaluation.metrics.summary import grader_shares, second_codes
 from harness.reward.shaping import shaped_rewards
-from harness.rollout.noise import key, sample_seeds, uniforms
+from harness.rollout.choice import key, sample_seeds, uniforms
 from harness.rollout.types import Completions
-from harness.sampling.groups import Groups
-from harness.sampling.selection import Collected, choose_groups, enough
+from harness.sampling.selection import Collected, Groups, choose_groups, enough
 from harness.training.metrics import UNFINISHED, Tally
 from harness.training.run_parts import RunParts
 

@@ -23,8 +23,7 @@ from harness.objective.correction import Mismatch
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import overlong_ramp, shaped_rewards
-from harness.sampling.groups import Groups
-from harness.sampling.selection import Collected
+from harness.sampling.selection import Collected, Groups
 from harness.training.step_data import StepData
 
 UNFINISHED = ("unevaluated", "restated")

@@ -24,14 +24,13 @@ from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
-from harness.rollout.noise import key
+from harness.rollout.choice import key
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.sync import WeightSync
 from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.rollout.wrappers import RecordingEngine, StopStringEngine
 from harness.sampling.curriculum import Curriculum
-from harness.sampling.groups import Groups
-from harness.sampling.selection import Collected
+from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, as_data, holds_shards

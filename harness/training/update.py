@@ -28,9 +28,9 @@ from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import reward_components
-from harness.rollout.noise import key, uniforms
+from harness.rollout.choice import key, uniforms
 from harness.rollout.types import Completions
-from harness.sampling.groups import Groups
+from harness.sampling.selection import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, explained_variance
 from harness.training.metrics import UpdateStats, mechanism_shares

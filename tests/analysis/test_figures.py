@@ -24,9 +24,16 @@ from analysis.figures.curves import (
     k_figure,
     training_figure,
 )
-from analysis.figures.drawing import draw_band, spaced
+from analysis.figures.drawing import (
+    accuracy_series,
+    centred_mean,
+    combine,
+    draw_band,
+    k_curves,
+    panel_series,
+    spaced,
+)
 from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
-from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, panel_series
 from analysis.figures.style import MARKERS, PALETTE, appearances, new_figure, save, styled, tidy
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference

@@ -11,8 +11,8 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.evidence.comparisons import followed
-from analysis.evidence.metrics import area, first_reach, value_of
+from analysis.evidence.results import followed
+from analysis.evidence.samples import area, first_reach, value_of
 from analysis.figures.curves import metric_figure
 from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
 from analysis.figures.style import styled, tidy

@@ -17,13 +17,13 @@ from analysis.answer import answer_sentences
 from analysis.evidence.designs import near_best
 from analysis.evidence.results import tokens_to_target
 from analysis.evidence.samples import run_cells, run_samples
-from analysis.tables.caveats import published_table
 from analysis.tables.designs import grid_table
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
     main_table,
+    published_table,
     summary_table,
 )
 from analysis.tables.latex import latex_escape, numbers_text, to_latex

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from harness.backends import verl
-from harness.backends.verl.checkpoints import export, newest_step
+from harness.backends.verl.metrics import export, newest_step
 from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, Place, overrides, refusals
 from harness.backends.verl.process import VerlFailed
 from harness.backends.verl.process import interpreter as find_interpreter

@@ -27,7 +27,7 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.testbed import recipe as testbed

@@ -33,7 +33,7 @@ from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_model, load_tokenizer
 from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore

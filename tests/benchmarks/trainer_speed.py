@@ -32,7 +32,7 @@ from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic
 from harness.reward.grading import Grader
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.testbed.tokenizer import VOCABULARY

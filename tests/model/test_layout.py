@@ -8,8 +8,7 @@ import torch
 from harness.model import shared_attention
 from harness.model.decoder import Decoder
 from harness.model.layout import ROWS, Layout
-from harness.model.linear import Linear
-from harness.model.operators import BY_HAND, TORCH
+from harness.model.linear import BY_HAND, TORCH, Linear
 from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
 
 PROMPTS = [[5, 6, 7], [5, 6, 7], [8, 9], [5, 6, 7], [8, 9]]

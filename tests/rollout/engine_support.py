@@ -22,8 +22,8 @@ from fake_server import FakeServer
 from harness.configuration.registry import kinds, member
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
+from harness.rollout.choice import key, sample_seeds
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.testbed.tokenizer import testbed_tokenizer
 

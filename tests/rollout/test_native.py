@@ -8,9 +8,8 @@ import torch
 from engine_support import seeds_for
 
 from harness.model.policy import NativePolicy
-from harness.rollout.choice import draw, draw_by_integers, filtered
+from harness.rollout.choice import draw, draw_by_integers, filtered, key, sample_seeds, uniforms
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions, SamplingParams, ragged_index
 
 EOS = 1

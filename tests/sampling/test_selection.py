@@ -7,8 +7,7 @@ import torch
 
 from harness.configuration.sections import DeadGroupsConfig
 from harness.rollout.types import Completions
-from harness.sampling.groups import Groups
-from harness.sampling.selection import Collected, choose_groups, enough
+from harness.sampling.selection import Collected, Groups, choose_groups, enough
 
 SIZE = 4
 

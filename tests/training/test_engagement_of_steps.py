@@ -21,8 +21,7 @@ from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.rollout.types import Completions
-from harness.sampling.groups import Groups
-from harness.sampling.selection import Collected
+from harness.sampling.selection import Collected, Groups
 from harness.training import update
 from harness.training.metrics import (
     MechanismShares,

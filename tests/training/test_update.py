@@ -15,7 +15,7 @@ from harness.configuration.sections import EngineCorrectionConfig
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions
-from harness.sampling.groups import Groups
+from harness.sampling.selection import Groups
 from harness.training.step_data import NumericalFault
 from harness.training.update import Updater
 

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import torch
 
-from harness.backends.verl.checkpoints import POLICY, export, newest_step, remove_old
 from harness.backends.verl.data import write_data
-from harness.backends.verl.metrics import MetricsImport, import_validations
+from harness.backends.verl.metrics import (
+    POLICY,
+    MetricsImport,
+    export,
+    import_validations,
+    newest_step,
+    remove_old,
+)
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, Child, VerlFailed, check_machine, environment, interpreter
 from harness.configuration.error import ConfigError

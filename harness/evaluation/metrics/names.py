@@ -1,6 +1,6 @@
 """Metrics that a question can be about: name, what it is called, unit, and which direction is better. One number a training seed.
 
-How a metric is computed from a store is the analysis's business (`analysis/evidence/metrics.py`); here is what both sides have to
+How a metric is computed from a store is the analysis's business (`analysis/evidence/samples.py`); here is what both sides have to
 agree on. A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
 ``by second`` behind a name asks the second grader what is right (``avg by second``, ``pass@8 by second``).
 """
