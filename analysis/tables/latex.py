@@ -219,7 +219,7 @@ def write_table(table: Table, folder: Path, stem: str) -> None:
         write_file(folder / f"{stem}.{suffix}", text.encode())
 
 
-def arguments(stem: str, description: str | None) -> argparse.ArgumentParser:
+def script_parser(stem: str, description: str | None) -> argparse.ArgumentParser:
     """A parser with what all of them take; ``stem``: name of the files that ``--out`` writes."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -205,7 +205,7 @@ def _scientific(rate: float | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = arguments("letters", __doc__)
+    parser = script_parser("letters", __doc__)
     parser.add_argument("--leave-out", default="", help="comma-separated names of arms that are not compared")
     options = parser.parse_args(arguments)
 

@@ -190,7 +190,7 @@ def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = arguments("matched", __doc__)
+    parser = script_parser("matched", __doc__)
     parser.add_argument(
         "--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics"
     )

@@ -236,7 +236,7 @@ def _notes(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = arguments("bands", __doc__)
+    parser = script_parser("bands", __doc__)
     parser.add_argument("--arm", required=True, help="name of the arm")
     parser.add_argument(
         "--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL"
