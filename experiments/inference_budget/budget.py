@@ -174,7 +174,7 @@ def _notes(sides: Sides) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    options = arguments("budget", __doc__).parse_args(arguments)
+    options = script_parser("budget", __doc__).parse_args(arguments)
     return print_table(options, lambda results: budget_table(read_sides(options.root, results)))
 
 

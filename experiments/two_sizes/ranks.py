@@ -142,7 +142,7 @@ def _notes(orders: Orders) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    options = arguments("ranks", __doc__).parse_args(arguments)
+    options = script_parser("ranks", __doc__).parse_args(arguments)
     return print_table(options, lambda results: rank_table(read_orders(results)))
 
 
