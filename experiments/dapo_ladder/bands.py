@@ -19,7 +19,7 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table
+from analysis.tables.latex import print_table, script_parser
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.summary import default_ks, pass_at_k, require_samples
 from harness.experiment.plan import PlannedArm

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table
+from analysis.tables.latex import print_table, script_parser
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.intervals import Paired, judge
 
