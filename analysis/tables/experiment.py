@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.evidence.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
 from analysis.evidence.results import Results, all_benchmarks, mean_over, unreached_text
-from analysis.evidence.samples import TRAINING, evaluated
+from analysis.evidence.samples import evaluated
 from analysis.tables.designs import design_tables, look_states
 from analysis.tables.differences import (
     REFERENCE,
@@ -38,6 +38,7 @@ from analysis.tables.differences import (
     word_notes,
 )
 from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
+from harness.evaluation.metrics.names import TRAINING
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from itertools import zip_longest
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -240,6 +239,7 @@ def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:
 Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs of answers
 
 NO_ANSWER = -1
+_BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
 def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence) -> list[list[str]]:
@@ -318,12 +318,13 @@ def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
             raise ValueError(f"maj@{k} needs 1 <= k <= n={votes.n} samples; sample more or drop k={k}")
     own_T, others_TR, problem_T = _targets(votes)
     patterns, inverse_T = _unique_rows(np.column_stack([own_T, others_TR]))
+    order = np.argsort(-patterns[:, 0], kind="stable")
     result: dict[int, Floats] = {}
-    sizes = [(int(own), tuple(int(size) for size in others if size)) for own, *others in patterns.tolist()]
     for k in ks:
-        win_U = np.array(
-            [win_probability(own, rivals, votes.n, k) for own, rivals in sizes], dtype=np.float64
-        )
+        win_U = np.empty(len(patterns))
+        for start in range(0, len(order), _BLOCK_ROWS):
+            block = order[start : start + _BLOCK_ROWS]
+            win_U[block] = _win_probability(patterns[block, 0], patterns[block, 1:], votes.n, k)
         right_P = np.bincount(problem_T, weights=win_U[inverse_T], minlength=votes.problems)
         result[k] = np.clip(right_P, 0.0, 1.0)
     return result
@@ -353,38 +354,6 @@ def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
     return rows[first], inverse
 
 
-@lru_cache(maxsize=100_000)
-def win_probability(size: int, rivals: tuple[int, ...], n: int, k: int) -> float:
-    """Return P[a class wins a uniform k-subset of n samples], ties split uniformly.
-
-    A uniform k-subset is Bernoulli(k/n) sampling of every item given that k were drawn. We sum over t, the number drawn of the class: every
-    other class draws fewer (a loss) or as many (a tie). All terms are positive, so nothing cancels.
-
-    Args:
-        size: size of the class.
-        rivals: sizes of the other classes of the problem; samples in no class are abstentions.
-        n: samples of the problem.
-        k: size of the subset.
-    """
-    if k == n:  # one subset: decided by the sizes themselves
-        return 0.0 if max(rivals, default=0) > size else 1.0 / (1 + rivals.count(size))
-    pmf = _binomial_pmf(n, k / n)
-    total = 0.0
-    for t in range(1, min(size, k) + 1):
-        strong = [rival for rival in rivals if rival >= t]
-        # by_ties[j][i] = P[j rivals tie, i samples drawn]; abstentions and classes below t can be drawn freely.
-        by_ties: list[Floats] = [pmf[n - size - sum(strong), : k - t + 1]]
-        for rival in strong:
-            fewer = [np.convolve(drawn, pmf[rival, :t])[: k - t + 1] for drawn in by_ties]
-            shifted = [np.append(np.zeros(t), drawn)[: k - t + 1] for drawn in by_ties[: k // t - 1]]
-            equal = [pmf[rival, t] * drawn for drawn in shifted]
-            nothing = np.zeros(k - t + 1)
-            by_ties = [lost + tied for lost, tied in zip_longest(fewer, [nothing, *equal], fillvalue=nothing)]
-        total += pmf[size, t] * sum(drawn[k - t] / (ties + 1) for ties, drawn in enumerate(by_ties))
-    return float(total / pmf[n, k])
-
-
-@lru_cache(maxsize=64)
 def _binomial_pmf(n: int, p: float) -> Floats:
     """pmf[m, i] = P[Binomial(m, p) = i] for m, i = 0 .. n, by the stable forward recursion."""
     pmf = np.zeros((n + 1, n + 1))
@@ -393,3 +362,48 @@ def _binomial_pmf(n: int, p: float) -> Floats:
         pmf[m] = (1.0 - p) * pmf[m - 1]
         pmf[m, 1:] += p * pmf[m - 1, :-1]
     return pmf
+
+
+def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
+    """P[the class of size own wins a k-subset] for U patterns; ``own_U`` and the rows of others fall.
+
+    A uniform k-subset is Bernoulli(k/n) sampling of every item given that k were drawn. Sum over the winning
+    count t of own: every other class draws < t (factor 1) or = t (a tie, factor u); 1/(ties + 1) is the
+    integral of u**ties over [0, 1], exact by Gauss-Legendre. The coefficient of x**k of the product of the
+    generating functions is read off at roots of unity: all factors are at most 1 in modulus and P[k drawn] is
+    of order 1/sqrt(k), so nothing cancels. Classes smaller than t and abstentions share one closed form.
+    """
+    if k == n:  # one subset: decided by the sizes themselves
+        ties_U = (others_UR == own_U[:, None]).sum(axis=1)
+        return np.where((others_UR > own_U[:, None]).any(axis=1), 0.0, 1.0 / (1.0 + ties_U))
+    p = k / n
+    pmf = _binomial_pmf(n, p)
+    points = max(k, n - k) + 1  # no alias of x**k within degree n
+    index_L = np.arange(points // 2 + 1)  # the other half is the complex conjugate
+    circle = np.exp(-2j * np.pi * np.arange(points) / points)
+    mirror_L = np.where((index_L == 0) | (2 * index_L == points), 1.0, 2.0)
+    read_L = mirror_L * circle[-k * index_L % points] / points
+    free_ML = (1.0 - p + p * circle[index_L]) ** np.arange(n + 1)[:, None]
+    below_ML = np.zeros((n + 1, len(index_L)), dtype=np.complex128)
+    win_U = np.zeros(len(own_U))
+    for t in range(1, min(k, int(own_U.max(initial=0))) + 1):
+        below_ML += pmf[:, t - 1, None] * circle[(t - 1) * index_L % points]
+        equal_ML = pmf[:, t, None] * circle[t * index_L % points]
+        rows = int(np.searchsorted(-own_U, -t, side="right"))
+        own, others = own_U[:rows], others_UR[:rows]
+        big = others >= t
+        small = n - own - (others * big).sum(axis=1)
+        start_RL = (pmf[own, t, None] * (circle[t * index_L % points] * read_L)) * free_ML[small]
+        ties = min(k // t - 1, int(big.sum(axis=1).max(initial=0)))
+        nodes, weights = np.polynomial.legendre.leggauss(ties // 2 + 1)
+        for u, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+            product_RL = start_RL * weight
+            factor_ML = below_ML + u * equal_ML
+            for column in range(big.shape[1]):
+                rivals = np.flatnonzero(big[:, column])
+                if not len(rivals):
+                    break
+                product_RL[rivals] *= factor_ML[others[rivals, column]]
+            win_U[:rows] += product_RL.real.sum(axis=1)
+    probability_U: Floats = win_U / pmf[n, k]
+    return probability_U
