@@ -28,7 +28,6 @@ from analysis.figures.drawing import (
     accuracy_series,
     centred_mean,
     combine,
-    draw_band,
     k_curves,
     panel_series,
     spaced,
@@ -125,15 +124,6 @@ def test_an_arm_has_one_colour_everywhere(results):
     assert markers == list(MARKERS[:4])
 
 
-def test_steps_have_ticks_at_whole_numbers():
-    with styled("paper"):
-        figure, axes = new_figure()
-    axes.plot([0, 5], [0, 1])
-    axes.set_xlabel("rollout steps")
-    tidy(figure)
-    assert all(tick == int(tick) for tick in axes.get_xticks())
-
-
 def test_legend_never_covers_the_axes(results):
     with styled("paper"):
         length = training_figure(results.experiment, "length", "step")
@@ -219,16 +209,6 @@ def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
     assert band.get_paths()[0].get_extents().x1 == 2.0
     ends = [segment for line in whiskers for segment in line.get_segments()]
     np.testing.assert_allclose(ends, [[[4.0, 80.0], [4.0, 100.0]]])
-
-
-def test_a_band_does_not_bridge_a_missing_interval() -> None:
-    figure = Figure()
-    axes = figure.subplots()
-    nan = math.nan
-    draw_band(axes, [1, 2, 4, 8], [0.1, 0.2, nan, 0.4], [0.3, 0.4, nan, 0.6], "black")
-    band, whisker = axes.collections
-    assert band.get_paths()[0].get_extents().x1 == 2.0
-    np.testing.assert_allclose(whisker.get_segments(), [[[8.0, 0.4], [8.0, 0.6]]])
 
 
 def test_bands_are_drawn_of_four_arms_and_lines_of_more_are_named_at_their_ends(results):

@@ -324,12 +324,3 @@ def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "no comparison"
     assert comparison["text"].endswith("no comparison, not reached in 3 of 3 seeds (a)")
-
-
-def test_the_chart_of_the_page_opens_on_the_declared_metric(root):
-    view = declare(root, "length_wrong")
-    first, second = chart_data(view)["charts"][:2]
-    assert first["title"].startswith("length of wrong answers, tokens")
-    assert second["title"].startswith("evaluation accuracy")
-    drawn = first["axes"][0]["lines"][0]["mean"][-1]
-    assert drawn == pytest.approx(view.mean(view.experiment.plan.arms[0]).value, rel=1e-4)

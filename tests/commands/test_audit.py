@@ -92,10 +92,6 @@ def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]
     assert called["judged"] == [[str(tmp_path / "results"), "shorter"]]
 
 
-def test_a_claim_that_is_not_there_names_the_nearest(said: Said) -> None:
-    assert "there is no claim 'gsop'; did you mean 'gspo'?" in said("audit", "claim=gsop", code=2)
-
-
 @pytest.fixture
 def first_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Say that the first look at cispo has found +2.0 on so many seeds, from 0 on."""
@@ -176,10 +172,6 @@ def test_a_first_look_that_used_all_base_policies_leaves_none(
     first_look(28)
     told = said("audit", "claim=cispo", "replicate=true", f"runtime.results={tmp_path}", code=2)
     assert "used seeds up to 27 of 32 base policies; 4 are left" in told
-
-
-def test_replicate_is_true_or_false(said: Said) -> None:
-    assert "choose true or false" in said("audit", "claim=cispo", "replicate=maybe", code=2)
 
 
 @pytest.mark.parametrize("name", ["cispo", "batch_against_rate", "ds_budget"])

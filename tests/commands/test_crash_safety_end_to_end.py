@@ -129,14 +129,3 @@ def test_seeds_that_two_machines_ran_are_merged_into_the_sweep_of_both(tmp_path,
     shutil.rmtree(both / "experiments")
     assert "all 4 runs were finished already" in finish(both, *SWEEP)
     assert tables(both) == tables(undisturbed)
-
-
-@pytest.mark.slow
-def test_two_commands_at_once_share_the_work(tmp_path, undisturbed):
-    both = [start(tmp_path, *SWEEP, "runtime.workers=1") for _ in range(2)]
-    outputs = [process.communicate(timeout=PATIENCE)[0] for process in both]
-    assert all(process.returncode in (0, 75) for process in both), outputs
-    store = ResultStore(tmp_path)
-    assert [len(store.run(run_id).manifest()["attempts"]) for run_id in store.run_ids()] == [1] * 4
-    finish(tmp_path, *SWEEP)
-    assert tables(tmp_path) == tables(undisturbed)

@@ -238,33 +238,8 @@ def test_a_pack_travels_by_object_storage(store, other, said):
     address = "memory://bucket/pack.tar.xz"
     said("pack", EXPERIMENT, f"out={address}", f"runtime.results={other.root}")
     assert f"{address}: {ARMS} new runs" in said("merge", address, f"runtime.results={store.root}")
+    assert "no such bucket" in said("merge", "memory://none/a", f"runtime.results={store.root}", code=1)
     assert "nosuch" in said("merge", "nosuch://bucket/pack.tar.xz", f"runtime.results={store.root}", code=1)
-
-
-def test_a_pack_travels_by_s3(store, other, said, monkeypatch):
-    s3fs, server = (
-        pytest.importorskip("s3fs"),
-        pytest.importorskip("moto.server"),
-    )  # pip install s3fs 'moto[server]'
-    here = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    here.start()
-    host, port = here.get_host_and_port()
-    for name, value in {
-        "ENDPOINT_URL": f"http://{host}:{port}",
-        "ACCESS_KEY_ID": "x",
-        "SECRET_ACCESS_KEY": "x",
-    }.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    try:
-        s3fs.S3FileSystem().mkdir("bucket")
-        grid(other, "[0]")
-        said("pack", EXPERIMENT, "out=s3://bucket/a.tar.xz", f"runtime.results={other.root}")
-        assert f"{ARMS} new runs" in said("merge", "s3://bucket/a.tar.xz", f"runtime.results={store.root}")
-        assert "no such bucket" in said(
-            "merge", "s3://none/a.tar.xz", f"runtime.results={store.root}", code=1
-        )
-    finally:
-        here.stop()
 
 
 def test_storage_out_of_reach_is_said(store, said, monkeypatch):

@@ -49,6 +49,10 @@ from harness.statistics.intervals import comparison_level, minimum_detectable_di
         (["plan", "experiment=aa", "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
+        (["show", "abcd"], "no run in"),
+        (["rnu"], "no verb 'rnu'; did you mean 'run'?"),
+        (["audit", "claim=gsop"], "there is no claim 'gsop'; did you mean 'gspo'?"),
+        (["audit", "claim=cispo", "replicate=maybe"], "choose true or false"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
         (["import", "dialect=trl"], "give file=FILE"),
         (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
@@ -153,6 +157,7 @@ def test_status_lists_finished_runs_on_demand(store, said):
     finish(store, spec)
     assert spec.run_id not in said("status", f"runtime.results={store.root}")
     assert spec.run_id in said("status", "--runs", f"runtime.results={store.root}")
+    assert "there is no folder /no/such" in said("status", "runtime.results=/no/such")
 
 
 def test_a_reader_that_stops_reading_ends_a_command_quietly(store):
@@ -172,8 +177,3 @@ def test_a_run_without_its_configuration_is_one_line(store, said):
     finish(store, spec)
     (store.run(spec.run_id).path / "config.yaml").unlink()
     assert "config.yaml is missing" in said("show", spec.run_id, f"runtime.results={store.root}", code=2)
-
-
-def test_a_folder_that_is_not_there_is_no_empty_store(tmp_path, said):
-    folder = tmp_path / "nowhere"
-    assert f"there is no folder {folder}" in said("status", f"runtime.results={folder}")

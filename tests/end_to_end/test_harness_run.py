@@ -115,19 +115,6 @@ def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
     assert "all 12 runs were finished already" in done.stdout
 
 
-def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
-    ladder: Path, tmp_path: Path
-) -> None:
-    """Killed while the base policy is warmed up and again in the midst of a run; the runs of seed 1 are there, and stay."""
-    run = ["run", "--no-answer", *LADDER]
-    before = with_runs(tmp_path, ladder, "dapo_ladder", 1)
-    killed(tmp_path, *run, once=lambda: list((tmp_path / "cache").glob(".warmup-*")))
-    killed(tmp_path, *run, once=lambda: len(checkpoints(tmp_path)) > before)
-    assert "6 finished before" in harness(tmp_path, *run).stdout
-    harness(tmp_path, "report", "experiment=dapo_ladder", "only=tables")
-    assert answer(tmp_path) == answer(ladder)
-
-
 def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: Path) -> None:
     with_base_policy(tmp_path, ladder)
     long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL]
@@ -154,23 +141,6 @@ def test_a_failing_run_leaves_the_others_alone(ladder: Path, tmp_path: Path) -> 
     assert "1 finished" in done.stdout
     assert "1 failed" in done.stdout
     assert "ZeroDivisionError" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["run", "algorithm.surrogate.clip_hihg=0.3"], ["clip_hihg", "clip_high"]),
-        (["run", "experiment=dapo_lader"], ["dapo_lader", "dapo_ladder"]),
-        (["report", "experiment=nothing"], ["nothing"]),
-        (["rnu"], ["rnu", "run"]),
-    ],
-)
-def test_bad_input_is_one_line_that_names_culprit_and_fix(
-    tmp_path: Path, arguments: list[str], words: list[str]
-) -> None:
-    done = harness(tmp_path, *arguments, code=2)
-    assert "Traceback" not in done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
 
 
 def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Path, tmp_path: Path) -> None:

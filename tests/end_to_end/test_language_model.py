@@ -262,15 +262,6 @@ def test_the_engines_and_a_peers_backend_say_the_same_greedy_texts(
 # ---- tracked ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not find_spec("wandb"), reason="wandb is not installed (pip install wandb)")
-def test_a_run_is_tracked_in_wandb_offline(said: Said, root: Path, folder: Path) -> None:
-    said(
-        "run", "--no-answer", *SMALL, "seed=7", "training.steps=1", "tracker=wandb", f"runtime.results={root}"
-    )
-    (record,) = root.glob("**/offline-run-*/run-*.wandb")
-    assert b"reward_mean" in record.read_bytes()
-
-
 # ---- bad input -------------------------------------------------------------------------------------------------------------
 
 
@@ -287,8 +278,3 @@ def test_a_folder_without_tokenizer_or_chat_template_is_refused_with_the_fix(
         shutil.copy(folder / name, bare)
     with pytest.raises(ConfigError, match=r"no chat template; choose a template for base models: plain"):
         trained(root, f"model.path={bare}", "model.revision=null")
-
-
-def test_a_cap_beyond_the_models_positions_is_refused_with_the_fix(folder: Path, root: Path) -> None:
-    with pytest.raises(ConfigError, match=r"8192 positions .*lower sampling\.max_response_tokens"):
-        trained(root, "sampling.max_response_tokens=8192")

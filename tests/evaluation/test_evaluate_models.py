@@ -44,6 +44,10 @@ def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(
         own = run.samples("arithmetic_heldout", step).sort_values(KEY, ignore_index=True)
         pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
         assert cell["avg"] == own[own["max_response_tokens"] == cell["cap"]]["correct"].mean()
+    first, _, second, _ = result["cells"]
+    assert "difference" not in first
+    assert second["difference"]["avg"] == pytest.approx(second["avg"] - first["avg"])
+    assert second["difference"]["to"] == f"{run.run_id}@0"
 
 
 def test_the_policys_folder_gives_the_same_numbers(trained: tuple[RunDir, ResultStore]) -> None:
@@ -54,14 +58,6 @@ def test_the_policys_folder_gives_the_same_numbers(trained: tuple[RunDir, Result
         by_folder = evaluate(store.root, f"model={path}", "runtime.linear_kernel=torch")
         assert by_folder["id"] == by_id["id"]
         assert [c["samples"] for c in by_folder["cells"]] == [c["samples"] for c in by_id["cells"]]
-
-
-def test_differences_are_paired_with_the_first_model(trained: tuple[RunDir, ResultStore]) -> None:
-    run, store = trained
-    cells = evaluate(store.root, f"model={run.run_id}@0,{run.run_id}", "runtime.linear_kernel=torch")["cells"]
-    assert "difference" not in cells[0]
-    assert cells[2]["difference"]["avg"] == pytest.approx(cells[2]["avg"] - cells[0]["avg"])
-    assert cells[2]["difference"]["to"] == f"{run.run_id}@0"
 
 
 def test_more_samples_keep_the_ones_that_exist(asked: list[str], tmp_path: Path) -> None:

@@ -17,6 +17,11 @@ ANSWERS = {
     "nested over": r"{1\over " * 20 + "2" + "}" * 20,
     "nested matrices": r"\begin{pmatrix}" * 8 + "1" + r"\end{pmatrix}" * 8,
     "nested binomials": r"\binom{\binom{3000}{1500}}{\binom{3000}{1499}}",
+    "tower of powers": "9^{9^{9^9}}",
+    "factorial of a power": "(10^8)!",
+    "five thousand digits": "1" * 5000,
+    "power of a sum": "(x+1)^{9999}",
+    "indices": "x_" * 1000,
     "power of a power": "(7^{9999})^{99}",
     "exponential of a power": "e^{9999^{3}}",
     "factorials of factorials": "((((5!)!)!)!)",
@@ -92,6 +97,13 @@ TEXTS = {
     "hopes": "I hope " * 280_000,
     "full stops": ". A" * 660_000,
     "currencies": "$5 € " * 400_000,
+    "formulas in prose": "$1 is $2 " * 200_000,
+    "two numbers in prose": "20 and 18 are " * 140_000,
+    "sentences": "It is 5." * 250_000,
+    "final answers": "final answer is " * 120_000,
+    "denials": "not (A), " * 220_000,
+    "fractions": "1/" * 1_000_000,
+    "zero bytes": "\x00" * 2_000_000,
 }
 
 

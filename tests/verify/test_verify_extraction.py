@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -87,49 +86,25 @@ def test_answer_must_end_refuses_anything_said_after_it(response: str, verdict: 
     assert verifier.verify(response, "42").verdict == verdict
 
 
-SHAPES = [
-    "$1 is $2 ", "1 is ", "20 and 18 are ", "It is 5.", "\\", "{", "}", "\\boxed{", "\\boxed{1} and ", "\\fbox{1", "$", "\\[", "\n",
-    " answer",    "Answer: ", "Answer: 1\n", "<think>", "oxed", "\\boxed{{", "1 ", "\x00", "1/", "1,234 ",
-    "final answer is ", "not (A), ", ". A", "I ",
-]  # fmt: skip
-
-
-def _seconds(work: Callable[[str], object], text: str) -> float:
-    """The least of three measurements, in processor time."""
-    found = []
-    for _ in range(3):
-        began = time.process_time()
-        work(text)
-        found.append(time.process_time() - began)
-    return min(found)
-
-
-@pytest.mark.parametrize("head", ["", "Answer: ", "\\boxed{"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_reading_takes_time_in_proportion_to_the_length(shape: str, head: str) -> None:
-    def read(text: str) -> object:
-        return extract(text, "any")
-
-    times = 56_000 // len(shape)
-    once, twice = (_seconds(read, head + shape * count) for count in (times, 2 * times))
-    assert twice <= 2.5 * once + 0.05
-    assert twice < 1.0
-
-
-@pytest.mark.parametrize("shape", ["$1 is $2 ", "1 is ", "It is 5.", "{", "1,", "x=", "1<", "or "])
-def test_an_answer_of_the_longest_length_is_compared_in_proportion_too(shape: str) -> None:
-    with MathVerifier(VerifierConfig(answer_must_end=False)) as verifier:
-
-        def compare(text: str) -> object:
-            return verifier.verify(rf"\boxed{{{text}}}", "43")
-
-        once, twice = (_seconds(compare, (shape * n)[:n]) for n in (2_000, 4_000))
-    assert twice <= 2.5 * once + 0.05
-
-
 @pytest.mark.parametrize(
     "fragment",
-    ["\\", "{", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", " "],
+    [
+        "\\",
+        "{",
+        "$~",
+        "\\text{",
+        "\\frac{1}{",
+        "a\\cup",
+        "1\\in",
+        "(",
+        "1,",
+        "^{",
+        "x=",
+        "or",
+        " ",
+        "1<",
+        "1 is ",
+    ],
 )
 def test_canonical_form_of_a_long_answer_takes_milliseconds(fragment: str) -> None:
     from harness.verify.extract import over_limit

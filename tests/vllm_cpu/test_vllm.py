@@ -1,12 +1,10 @@
-"""vLLM itself: the traps of weight updates, death, what it leaves of the process, scores of a policy, training.
+"""vLLM itself: the traps of weight updates, death, what it leaves of the process, training.
 
-Runs with the interpreter of `tests/vllm_cpu/setup.sh`, elsewhere it is skipped. RLVR_POLICY names a checkpoint folder whose scores are
-compared instead of those of a policy warmed up here (about twenty seconds).
+Runs with the interpreter of `tests/vllm_cpu/setup.sh`, elsewhere it is skipped.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,21 +21,15 @@ from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 from small_runs import TWO_HEADS, finished, small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
-from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import close_groups
 from harness.model.transformers_policy import TransformersPolicy
-from harness.problems.benchmarks import arithmetic
-from harness.reward.grading import Grader
 from harness.rollout.engine import vllm as member
-from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.vllm import worker as vllm_worker
 from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.sync import WeightSync
 from harness.rollout.types import EngineDied, RolloutEngine, SamplingParams
-from harness.testbed.warm_up import prepare_testbed
 
 pytestmark = [
     pytest.mark.vllm,
@@ -222,48 +214,6 @@ def test_the_pair_of_a_gpu_works_in_one_process(tmp_path: Path) -> None:
         assert bool(made[0].isfinite().all())
     finally:
         close_groups()
-
-
-# ---- a policy's scores ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def good_policy(tmp_path_factory: pytest.TempPathFactory) -> NativePolicy:
-    """A policy that solves a good part of its problems."""
-    if "RLVR_POLICY" in os.environ:
-        return NativePolicy.load(Path(os.environ["RLVR_POLICY"]), "torch")
-    config = small_config(model__warmup__steps=1500, **TWO_HEADS)
-    return NativePolicy.load(
-        prepare_testbed(config.model, config.task, tmp_path_factory.mktemp("c"), "torch"), "torch"
-    )
-
-
-def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: NativePolicy) -> None:
-    config, tokenizer = RunConfig(), load_tokenizer(good_policy.folder)
-    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=100)).problems
-    prompts = [tokenizer(problem.prompt)["input_ids"] for problem in problems]
-    golds = [problem.gold for problem in problems for _ in range(32)]
-    params = SamplingParams(64, stop_token_ids=(1,))
-    with closing(opened(good_policy)) as engine, closing(Grader(config.verifier, config.runtime)) as grader:
-        scored = {}
-        for name, one in (("vllm", engine), ("native", NativeEngine(good_policy.decoder))):
-            made = one.generate(prompts, seeds_for(prompts, 32, name), params)
-            texts = tokenizer.batch_decode(made.token_lists(), skip_special_tokens=True)
-            scored[name] = grader.grade(texts, golds).correct_R.double().view(100, 32)
-        greedy = SamplingParams(64, temperature=0.0, stop_token_ids=(1,))
-        responses = [
-            one.generate(prompts, seeds_for(prompts, 1), greedy).token_lists()
-            for one in (engine, NativeEngine(good_policy.decoder))
-        ]
-    means = {name: float(correct.mean()) for name, correct in scored.items()}
-    # Problems are the same, so only the samples' noise within each problem separates the two.
-    error = float(sum(correct.var(1).mean() / correct.numel() for correct in scored.values())) ** 0.5
-    print(
-        f"avg@32: vllm {means['vllm']:.4f}, native {means['native']:.4f}, standard error of the difference {error:.4f}"
-    )
-    assert means["native"] > 0.15
-    assert abs(means["vllm"] - means["native"]) < 4 * error
-    assert responses[0] == responses[1]
 
 
 # ---- training -------------------------------------------------------------------------------------------------------------
