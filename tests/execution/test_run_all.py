@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -145,15 +144,6 @@ def test_an_attempt_that_was_taken_over_writes_nothing_more(store):
     with pytest.raises(AttemptSuperseded, match=r"attempt 0 .* has lost its claim: attempt 1 has begun"):
         mine.publish_checkpoint(1, lambda folder: None)
     assert mine.checkpoints() == []
-
-
-def test_the_supervisor_asks_the_file_server_seldom_about_its_own_runs(store, monkeypatch):
-    looks = []
-    monkeypatch.setattr(RunDir, "claimed_by", lambda self: pytest.fail("it asked who holds its own claim"))
-    monkeypatch.setattr(RunDir, "last_step", lambda self: looks.append(self.run_id))
-    begin = time.monotonic()
-    run(store, [spec(0, seconds=1.5)], workers=1)
-    assert 1 <= len(looks) <= 3 + time.monotonic() - begin  # when something happens, and once a second
 
 
 def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):

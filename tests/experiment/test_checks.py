@@ -100,19 +100,6 @@ def test_an_arm_that_looks_like_one_of_these_and_is_none(overrides: list[str]) -
     assert not findings(planned("arm", *overrides))
 
 
-def test_multiplicative_shaping_with_negative_rewards_is_refused_outright() -> None:
-    with pytest.raises(
-        ConfigError, match=r"would \*raise\* the reward of long wrong answers; use shape=additive"
-    ):
-        compose_run(["algorithm.overlong.policy=soft", "algorithm.overlong.shape=multiplicative"])
-
-
-def test_a_design_refuses_patches_that_write_the_same_key() -> None:
-    both = "experiment.patches=[overlong_filtering,overlong_filter_and_punishment]"
-    with pytest.raises(ConfigError, match=r"both write algorithm\.overlong\.policy"):
-        plan_experiment(["experiment=dapo_one_factor", both])
-
-
 def clip_higher_and(*more: str) -> tuple[PlannedArm, PlannedArm]:
     """A base, and the rung that adds the wider clip and what else is given."""
     wider = ["algorithm=grpo", "patch=[clip_higher]", *more]
@@ -177,7 +164,8 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
     )
     assert "in 6 of 12 cells, against base: dynamic sampling generates" in found["dynamic_sampling"].reason
     assert "match=tokens" in found["dynamic_sampling"].fix
-    assert check_plan(plan_experiment([*declared, "match=tokens"])) == []
+    for match in ("tokens", "seconds"):
+        assert check_plan(plan_experiment([*declared, f"match={match}"])) == []
 
 
 @pytest.mark.parametrize("name", ["dapo_leave_one_out", "olmo3_leave_one_out"])
@@ -256,15 +244,6 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
     assert not findings(first, planned("second", "algorithm=grpo_kl", parent="first"))
 
 
-@pytest.mark.parametrize("match", ["tokens", "seconds"])
-def test_equal_budgets_are_not_called_unequal_cost(match: str) -> None:
-    def checks(*more: str) -> set[str]:
-        return {finding.check for finding in check_plan(plan_experiment(["experiment=dapo_ladder", *more]))}
-
-    assert "unequal cost" in checks()
-    assert "unequal cost" not in checks(f"match={match}")
-
-
 REFUSED = {
     "a critic": ["algorithm=vapo", "model=random_init", "evaluation.samples_between=null"],
     "algorithm.advantage=gae": ["algorithm=ppo", "runtime.ranks=2"],
@@ -274,7 +253,7 @@ REFUSED = {
         "evaluation.samples_between=null",
     ],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
-    "trains a run on one node": ["runtime.nodes=2"],
+    "trains a run on one node; set runtime.nodes=1, or use backend=verl": ["runtime.nodes=2"],
     "runtime.gpus_per_run=8 with runtime.device=auto, which trains on the CPU; add runtime.device=cuda": [
         "runtime.gpus_per_run=8"
     ],
@@ -283,10 +262,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_the_trainer_cannot_do_is_refused_before_it_runs(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+def test_what_the_trainer_cannot_do_is_refused_before_it_runs(words: str) -> None:
     (reason,) = builtin.check(compose_run(REFUSED[words]))
     assert words in reason
 

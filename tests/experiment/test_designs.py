@@ -11,7 +11,7 @@ import pytest
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refuse
-from harness.experiment.designs import design_arms, patch_changes, patches_of, with_patch
+from harness.experiment.designs import design_arms, patch_changes
 from harness.experiment.plan import Plan, PlanError
 from harness.experiment.planning import make_plan, plan_experiment
 from harness.experiment.power import Power
@@ -87,12 +87,6 @@ def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(n
 def test_a_plan_of_nothing_names_what_is_needed() -> None:
     with pytest.raises(ConfigError, match="experiment=NAME"):
         plan_experiment([])
-
-
-def test_patches_are_added_after_those_an_arm_has() -> None:
-    assert with_patch(["patch=[a, b]", "seed=1"], "c") == ["seed=1", "patch=[a,b,c]"]
-    assert patches_of(["algorithm=grpo", "patch=[a,b]"]) == ["a", "b"]
-    assert patches_of(["patch=[]"]) == []
 
 
 @pytest.mark.parametrize(

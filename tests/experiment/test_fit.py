@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from pathlib import Path
 
 import pytest
 
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import installed_gpus, visible_memory_gib
 from harness.experiment import memory as fit_module
-from harness.experiment.checks import refusals, refuse
 from harness.experiment.memory import fit_of, misfits
-from harness.experiment.planning import plan_multirun
-from harness.model.shapes import SHAPES
 
 
 @pytest.fixture(autouse=True)
@@ -130,21 +125,6 @@ def test_the_testbeds_positions_hold_its_prompts_and_the_longest_response():
         (reason,) = misfits(compose_run([key, "evaluation.caps=[32,243]"]))
         assert "responses of up to 243 tokens and their prompts exceed the 256 positions of testbed" in reason
         assert "lower sampling.max_response_tokens and evaluation.caps to 242 or less" in reason
-
-
-def test_a_local_checkpoint_is_judged_by_its_own_configuration(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(SHAPES["qwen2.5-32b"]))
-    assert misfits(composed(f"model.path={tmp_path}", "model.revision=null"))
-
-
-def test_run_refuses_what_plan_shows(monkeypatch):
-    monkeypatch.setattr("harness.experiment.checks.absent", lambda config: [])  # as where torch knows GPUs
-    overrides = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling=cap_1024"]
-    plan = plan_multirun(overrides)
-    assert refusals(plan.arms[0].config)
-    with pytest.raises(ConfigError, match=r"cannot be run: an update of Qwen/Qwen2\.5-7B"):
-        refuse(plan)
-    refuse(plan_multirun([*overrides, "runtime.gpus_per_run=4", "runtime.rollout_rows=64"]))
 
 
 def test_the_driver_is_asked_for_the_smallest_visible_gpu(tmp_path: Path, monkeypatch):

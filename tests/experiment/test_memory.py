@@ -97,11 +97,6 @@ def test_what_a_choice_changes_of_an_update(
     assert {name: found[name] for name in parts} == parts
 
 
-def test_sharding_over_more_ranks_lowers_only_what_is_sharded():
-    one, eight = update_memory(config(), TINY, 1), update_memory(config(), TINY, 8)
-    assert {name for name in one if one[name] != eight[name]} == {"weights", "gradients", "moments"}
-
-
 def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
     run = config()
     run.engine = native.Config()

@@ -68,29 +68,6 @@ def test_an_experiment_at_scale_is_explained(name, folder):
     assert [word for word in (f"experiment={name}", "Licence", "arXiv:") if word not in text] == []
 
 
-def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys):
-    ladder = [
-        "experiment=dapo_ladder",
-        "preset=verl_dapo_qwen25_32b",
-        "backend=verl_recipe",
-        "experiment.seeds=[0]",
-        "experiment.benchmark=aime24",
-    ]
-    text = planned(capsys, tmp_path, *ladder)
-    assert "6 runs, 0 finished, 1 to run, 5 refused" in text
-    assert "refused dapo_1_overlong_filtering, dapo_2_clip_higher: algorithm.overlong.policy=mask" in text
-    assert "refused dapo_0" not in text
-
-
-def test_the_built_in_trainer_takes_one_node(tmp_path, capsys):
-    sixteen = ["experiment=verl_dapo_qwen25_32b", "backend=builtin", "launcher=slurm"]
-    text = planned(capsys, tmp_path, *sixteen, code=1)
-    assert (
-        "runtime.nodes=16: the built-in trainer trains a run on one node; set runtime.nodes=1, or use backend=verl"
-        in text
-    )
-
-
 @pytest.mark.parametrize("name", sorted(AT_SCALE))
 def test_every_other_arm_can_be_launched_on_its_machine(name):
     for planned_arm in plan_experiment([f"experiment={name}"]).arms:
@@ -151,9 +128,3 @@ def test_scores_are_read_at_the_training_cap_or_else_the_largest(caps, read):
     changed = ["sampling.max_response_tokens=32", f"evaluation.caps={caps}"]
     plan = plan_experiment(["experiment=dapo_ladder", "experiment.seeds=[0]", *changed])
     assert plan.record()["primary_cap"] == read
-
-
-def test_olmos_protocol_is_scored_at_its_own_cap():
-    plan = plan_experiment(["experiment=olmo3_rl_zero_math_7b", f"task.revision={'0' * 40}"])
-    assert plan.record()["primary_cap"] == 32768
-    assert {planned.config.sampling.max_response_tokens for planned in plan.arms} == {16384}

@@ -11,7 +11,6 @@ from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.model import packed_attention
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy
@@ -52,26 +51,6 @@ def test_scores_and_gradients_are_those_of_the_native_policy(checkpoint: Path) -
     torch.testing.assert_close(ours[0], theirs[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours[1], theirs[1], atol=1e-5, rtol=1e-5)
     assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
-
-
-def test_gradient_checkpointing_changes_nothing(checkpoint: Path) -> None:
-    plain, recomputed = (
-        backward(loaded(checkpoint)),
-        backward(loaded(checkpoint, gradient_checkpointing=True)),
-    )
-    torch.testing.assert_close(plain[0], recomputed[0], atol=1e-6, rtol=1e-6)
-    assert plain[2] == pytest.approx(recomputed[2], rel=1e-6)
-
-
-def test_a_response_scores_the_same_alone_and_in_a_pack(checkpoint: Path) -> None:
-    policy = loaded(checkpoint)
-    whole, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
-    start = 0
-    for prompt, length in zip(PROMPTS, LENGTHS.tolist(), strict=True):
-        part = TOKENS[start : start + length]
-        alone, _ = policy.token_log_probs([prompt], part, torch.tensor([length]))
-        torch.testing.assert_close(alone, whole[start : start + length], atol=1e-6, rtol=1e-6)
-        start += length
 
 
 def test_bfloat16_products_keep_float32_masters(checkpoint: Path) -> None:
@@ -202,31 +181,3 @@ def test_frozen_weights_under_adapters_are_held_in_the_products_precision(checkp
     log_probs.sum().backward()  # type: ignore[no-untyped-call]
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in policy.parameters())
     assert {tensor.dtype for _, tensor in policy.named_weights()} <= {torch.float32, torch.bfloat16}
-
-
-@pytest.mark.parametrize("knows", [True, False])
-def test_the_flash_kernel_of_any_torch_is_told_what_it_knows(
-    knows: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """torch 2.11 has no `enable_gqa`, and computes grouped heads all the same."""
-    said: dict[str, object] = {}
-
-    def newer(*_: object, scale: float, window_size: tuple[int, int], enable_gqa: bool) -> torch.Tensor:
-        said.update(enable_gqa=enable_gqa)
-        return q
-
-    def older(*_: object, scale: float, window_size: tuple[int, int]) -> torch.Tensor:
-        said.update(window_size=window_size)
-        return q
-
-    kernel = newer if knows else older
-    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", kernel)
-    packed_attention.varlen_kernel.cache_clear()
-    try:
-        assert packed_attention.attention_name("cuda") == "varlen_attn"
-        assert packed_attention.attention_name("cpu") == "padded"
-        q, k = torch.zeros(3, 4, 8), torch.zeros(3, 2, 8)
-        packed_attention._varlen(q, k, k, torch.tensor([0, 3], dtype=torch.int32), 3, 0.5, None)
-    finally:
-        packed_attention.varlen_kernel.cache_clear()
-    assert said == ({"enable_gqa": True} if knows else {"window_size": (-1, 0)})

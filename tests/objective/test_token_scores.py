@@ -77,13 +77,6 @@ def test_a_second_backward_is_refused() -> None:
         scores.sum().backward()
 
 
-def test_nothing_is_kept_without_gradient() -> None:
-    hidden, head, tokens, _ = inputs()
-    with torch.no_grad():
-        scores, _ = token_scores(hidden, head, tokens, with_entropy=True)
-    assert not scores.requires_grad
-
-
 def test_the_decoder_uses_it_for_large_vocabularies(
     monkeypatch: pytest.MonkeyPatch, base_policy: object
 ) -> None:

@@ -202,9 +202,3 @@ def shift(policy: NativePolicy, seed: int, only: str | None = None, amount: floa
     for name, tensor in policy.named_weights():
         if only is None or name == only:
             tensor.add_(amount * torch.randn(tensor.shape, generator=generator))
-
-
-def resident_mib() -> float:
-    """Memory of this process, in MiB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20

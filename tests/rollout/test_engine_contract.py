@@ -116,17 +116,6 @@ def test_the_same_seeds_give_the_same_responses_in_any_batch_and_order(
         assert alone.token_lists() == together.select(torch.tensor([4 * i + j])).token_lists()
 
 
-def test_samples_of_a_prompt_lie_together_and_belong_to_their_seeds(
-    engine: RolloutEngine, prompts: list[list[int]]
-) -> None:
-    """Swapping two seeds of a prompt swaps its two responses and touches nothing else."""
-    seeds = seeds_for(prompts[:3], 3)
-    first = engine.generate(prompts[:3], seeds, PARAMS).token_lists()
-    seeds[1] = seeds[1, [2, 1, 0]]
-    second = engine.generate(prompts[:3], seeds, PARAMS).token_lists()
-    assert second == [*first[:3], first[5], first[4], first[3], *first[6:]]
-
-
 def test_distinct_seeds_give_distinct_samples(
     engine: RolloutEngine, policy: NativePolicy, prompts: list[list[int]]
 ) -> None:

@@ -10,7 +10,7 @@ from engine_support import seeds_for
 from harness.model.policy import NativePolicy
 from harness.rollout.choice import draw, draw_by_integers, filtered, key, sample_seeds, uniforms
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.types import Completions, SamplingParams, ragged_index
+from harness.rollout.types import Completions, SamplingParams
 
 EOS = 1
 PARAMS = SamplingParams(max_response_tokens=24, stop_token_ids=(EOS,))
@@ -112,9 +112,3 @@ def test_uniforms_are_uniform_and_belong_to_seed_and_position() -> None:
     assert np.array_equal(uniforms(seeds[7:8], 50)[0], values[7])
     assert np.array_equal(uniforms(seeds, 20), values[:, :20])
     assert len(np.unique(seeds)) == len(seeds)
-
-
-def test_ragged_index_lays_slices_end_to_end() -> None:
-    index = ragged_index(torch.tensor([10, 3, 7]), torch.tensor([2, 0, 3]))
-    assert index.tolist() == [10, 11, 7, 8, 9]
-    assert ragged_index(torch.tensor([], dtype=torch.long), torch.tensor([], dtype=torch.long)).tolist() == []

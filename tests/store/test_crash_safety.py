@@ -277,18 +277,6 @@ def test_the_configuration_is_on_the_disk_before_the_manifest(tmp_path, monkeypa
     assert [name.split(".")[1] for name in synced if name.startswith(".")] == ["config", "manifest"]
 
 
-def test_a_clock_that_jumps_changes_nothing_about_a_claim(tmp_path, monkeypatch):
-    run = ResultStore(tmp_path).run(RUN_ID)
-    with run.lock():
-        for jump in (-1e9, 1e9):
-            with monkeypatch.context() as patch:
-                patch.setattr(time, "time", lambda jump=jump: jump)
-                os.utime(run.path / "claim.lock", (1e9 + jump / 10, 1e9 + jump / 10))
-                assert run.claimed_by().pid == os.getpid()
-                with pytest.raises(RunClaimed):
-                    run.lock()
-
-
 def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
     held = lease.acquire(tmp_path / "claim.lock")
     child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))

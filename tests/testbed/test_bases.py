@@ -18,11 +18,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
 from harness.experiment.claim import base_policies
-from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore
 from harness.testbed import shipped
-from harness.testbed import tokenizer as tokenizers
 from harness.testbed.recipe import Bases, Config
 
 SET = shipped.base_set("arithmetic-1")
@@ -56,27 +54,6 @@ def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) 
     )
 
 
-def test_the_folder_is_an_ordinary_checkpoint(tmp_path: Path) -> None:
-    """`transformers` and the native decoder read the same model from it, in float32, with the testbed's tokenizer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder = prepared(2, tmp_path)
-    peer = AutoModelForCausalLM.from_pretrained(folder)
-    assert peer.dtype == torch.float32
-    text = r"7+8*3_________:7+8=5,\boxed{5}<eos>"
-    ids = load_tokenizer(folder)(text)["input_ids"]
-    assert (
-        ids
-        == AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
-        == tokenizers.testbed_tokenizer()(text)["input_ids"]
-    )
-    decoder = load_decoder(folder)
-    with torch.no_grad():
-        ours = decoder.logits(decoder.hidden(torch.tensor([ids])))
-        theirs = peer(torch.tensor([ids])).logits[0]
-    torch.testing.assert_close(ours.view_as(theirs), theirs, atol=1e-4, rtol=1e-4)
-
-
 def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shutil.copytree(SET.folder, tmp_path / "sets" / SET.name)
     monkeypatch.setattr(shipped, "SETS", tmp_path / "sets")
@@ -99,50 +76,29 @@ def test_a_run_before_rl_is_its_own_seeds_policy(tmp_path: Path) -> None:
         assert shipped.file_hash(model.folder / "model.safetensors") == SET.weights[index]
 
 
-def test_the_command_makes_a_set_that_can_be_used_and_made_again(
+def test_the_command_makes_and_continues_a_set_that_can_be_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_model: Config
 ) -> None:
     tiny_model = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, steps=3))
-    for root in ("first", "second"):
-        make_set(tmp_path / root / "mini", [4, 7], tmp_path / f"cache_{root}", "torch", tiny_model)
-    texts = {(tmp_path / root / "mini" / shipped.MANIFEST).read_text() for root in ("first", "second")}
-    assert len(texts) == 1, "the same machine makes the same bits"
-    monkeypatch.setattr(shipped, "SETS", tmp_path / "first")
-    made = shipped.base_set("mini")
-    assert made.recipe["warmup"]["steps"] == 3
-    (warmed_up,) = (
-        path for path in (tmp_path / "cache_first").iterdir() if path.is_dir() and _seed_is(path, made)
-    )
-    shipped_weights = load_file(made.checkpoint(1, tmp_path) / "model.safetensors")
-    for name, tensor in load_file(warmed_up / "model.safetensors").items():
-        # bfloat16 has 8 bits of precision, so rounding to nearest moves a value by at most 2^-9 of it.
-        assert (
-            float(((shipped_weights[name].float() - tensor).abs() / tensor.abs().clamp(min=1e-30)).max())
-            <= 2**-8
-        )
-        assert torch.equal(shipped_weights[name], tensor.to(torch.bfloat16))
-
-
-def test_a_set_is_continued_without_touching_what_it_has(tmp_path: Path, tiny_model: Config) -> None:
-    tiny_model = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, steps=2))
-    once, twice = tmp_path / "once" / "mini", tmp_path / "twice" / "mini"
-    make_set(once, [4, 7, 5], tmp_path / "cache", "torch", tiny_model)
-    make_set(twice, [4], tmp_path / "cache", "torch", tiny_model)
-    first = (twice / "00.safetensors").stat().st_mtime_ns
-    make_set(twice, [4, 7, 5], tmp_path / "cache", "torch", tiny_model)
-    assert (twice / "00.safetensors").stat().st_mtime_ns == first
-    assert {path.name: path.read_bytes() for path in once.iterdir()} == {
-        path.name: path.read_bytes() for path in twice.iterdir()
-    }
+    whole, parted = (tmp_path / root / "mini" for root in ("whole", "parted"))
+    make_set(whole, [4, 7], tmp_path / "cache_whole", "torch", tiny_model)
+    for seeds in ([4], [4, 7]):
+        make_set(parted, seeds, tmp_path / "cache_parted", "torch", tiny_model)
+    contents = [{path.name: path.read_bytes() for path in root.iterdir()} for root in (whole, parted)]
+    assert contents[0] == contents[1], "the same machine makes the same bits"
     other = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, batch=3))
     with pytest.raises(ConfigError, match="another recipe"):
-        make_set(twice, [8], tmp_path / "cache", "torch", other)
-
-
-def _seed_is(folder: Path, made: shipped.BaseSet) -> bool:
-    """Whether this warm-up is the one behind the set's second policy."""
-    ours, theirs = load_file(folder / "model.safetensors"), load_file(made.weights_file(1))
-    return all(torch.equal(ours[name].to(torch.bfloat16), theirs[name]) for name in ours)
+        make_set(parted, [8], tmp_path / "cache_parted", "torch", other)
+    monkeypatch.setattr(shipped, "SETS", tmp_path / "whole")
+    made = shipped.base_set("mini")
+    assert made.recipe["warmup"]["steps"] == 3
+    weights = load_file(made.checkpoint(1, tmp_path) / "model.safetensors")
+    warm_ups = [load_file(path) for path in (tmp_path / "cache_whole").glob("*/model.safetensors")]
+    assert len(warm_ups) == 2
+    assert any(
+        all(torch.equal(weights[name], tensor.to(torch.bfloat16)) for name, tensor in warm_up.items())
+        for warm_up in warm_ups
+    )
 
 
 def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(

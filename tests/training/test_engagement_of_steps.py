@@ -22,13 +22,11 @@ from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.rollout.types import Completions
 from harness.sampling.selection import Collected, Groups
-from harness.training import update
 from harness.training.metrics import (
     MechanismShares,
     engagement_row,
     groups_row,
     sigma_weight_change,
-    weight_change,
 )
 from harness.training.update import Updater, UpdateStats
 
@@ -154,12 +152,6 @@ def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them(
     assert math.isnan(MechanismShares().row()["weight_change_response_mean"])
 
 
-def test_a_common_factor_changes_no_weight() -> None:
-    own = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
-    assert weight_change(own * 7, own) == pytest.approx(0.0, abs=1e-15)
-    assert weight_change(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])) == 2.0
-
-
 def test_sigma_moves_weight_between_groups_of_unequal_spread() -> None:
     rewards = torch.tensor([[1.0, -1, -1, -1], [1.0, 1, -1, -1], [1.0, 1, 1, 1]])
     counted = torch.ones_like(rewards, dtype=torch.bool)
@@ -283,24 +275,3 @@ def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(rung: int, 
     if rung < 4:
         assert (steps["weight_change_response_mean"].dropna() == 0).all()
         assert float(steps["weight_change_batch_token_mean"].sum()) > 0
-
-
-def test_measuring_changes_no_bit_of_a_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same run with and without the measures: losses, samples and final weights."""
-
-    config = everything(0.28, algorithm__dead_groups__policy="refill")
-    config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
-    measured = bench.trained(config, "a")
-    monkeypatch.setattr(update, "mechanism_shares", lambda *_: MechanismShares())
-    monkeypatch.setattr(MechanismShares, "add_update", lambda *_: None)
-    monkeypatch.setattr(Objective, "_gradients", lambda *_: (0.0, 0.0, 0.0, 0.0))
-    monkeypatch.delattr(ppo_clip.Config, "released")
-    plain = bench.trained(config, "b")
-    pairs = zip(measured.policy.parameters(), plain.policy.parameters(), strict=True)
-    assert all(torch.equal(mine, other) for mine, other in pairs)
-    first, second = measured.run.steps(), plain.run.steps()
-    assert first["kl_share"].sum() > 0
-    for name in ("loss", "gradient_norm", "reward_mean", "generated_tokens", "ratio_max", "sampler_kl_nats"):
-        assert first[name].equals(second[name]), name
-    samples = [trainer.run.samples("arithmetic_heldout", 4) for trainer in (measured, plain)]
-    assert samples[0].equals(samples[1])

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import run_id
 from harness.configuration.schema import RunConfig
 from harness.exchange import trl, verl
 from harness.experiment.checks import inert
@@ -57,35 +55,6 @@ def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
     assert {step: policy for step, (policy, _) in seen.items()} == {
         s: max(0, s - 1 - lag) for s in range(1, 6)
     }
-
-
-def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(watched: Watched) -> None:
-    config = small_config(training__steps=5, sampling__lag_steps=2)
-    straight = watched(config)
-    before = watched(config, "b", stop_after=2)
-    after = watched(config, "b")
-    assert sorted(before) == [1, 2, 3, 4]
-    assert sorted(after) == [5]
-    for step, (policy, tokens) in {**before, **after}.items():
-        assert policy == straight[step][0]
-        assert torch.equal(tokens, straight[step][1])
-
-
-def test_a_lag_moves_the_ratio_from_the_first_update_on(bench: Bench) -> None:
-    ratios = {}
-    for lag in (0, 2):
-        config = small_config(training__steps=4, sampling__lag_steps=lag, algorithm__updates_per_step=1)
-        # always something to learn
-        config.algorithm.advantage.baseline = config.algorithm.advantage.scale = "none"
-        ratios[lag] = bench.trained(config, str(lag)).run.steps()["ratio_max"].tolist()
-    assert all(ratio == pytest.approx(1.0, abs=1e-4) for ratio in ratios[0])
-    assert ratios[2][0] == ratios[0][0]  # of the initial policy either way
-    assert max(ratios[2]) > 1.001
-
-
-def test_a_lag_of_zero_is_no_part_of_the_identity_and_others_are() -> None:
-    assert run_id(compose_run([])) == run_id(compose_run(["sampling.lag_steps=0"]))
-    assert run_id(compose_run([])) != run_id(compose_run(["sampling.lag_steps=1"]))
 
 
 def test_what_cannot_lag_says_so() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from small_runs import Bench, small_config
@@ -14,8 +13,6 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.configuration.sections import RewardConfig
 from harness.reward.function import RewardFunction
-from harness.training.collect import collect
-from harness.training.metrics import Tally
 from harness.verify import MathVerifier, VerifierConfig
 
 CODE = """
@@ -143,16 +140,6 @@ def test_training_follows_the_function_and_evaluation_the_verifier(bench: Bench,
     before = [run.samples("arithmetic_heldout", 0)["correct"].tolist() for run in runs]
     assert before[0] == before[1]
     assert {"unevaluated_fraction", "restated_fraction"} <= set(exact.columns)
-
-
-def test_a_round_is_decoded_once_for_the_verifier_and_the_function(bench: Bench, code: Path) -> None:
-    config = small_config(training__steps=1, algorithm__reward=RewardConfig(function=f"{code}:never"))
-    parts = bench.trainer(config)
-    parts.resume()
-    parts.sync.load()
-    parts.tokenizer = Mock(wraps=parts.tokenizer)
-    collect(parts, 1, None, Tally())
-    assert parts.tokenizer.batch_decode.call_count == 1
 
 
 def test_the_example_of_the_page_grades_the_testbed_as_the_verifier_does(tmp_path: Path) -> None:
