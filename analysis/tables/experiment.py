@@ -271,7 +271,12 @@ def _measured(results: Results) -> str:
     """Say which metric was taken of what, and when."""
     plan, metric = results.experiment.plan, results.metric
     direction = "" if metric == plan.score or not metric.direction else f" ({metric.direction})"
-    return f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}, checkpoint rule {plan.checkpoint_rule}"
+    return f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{_rule_text(plan)}"
+
+
+def _rule_text(plan: Plan) -> str:
+    """Name the rule that picks the scored checkpoint, where it is another than the last one."""
+    return "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
 
 
 def _caveats(results: Results, *, short: bool = False) -> list[str]:
@@ -642,8 +647,8 @@ def _notes(results: Results, reference: list[dict[str, str]]) -> tuple[str, ...]
     runs = sorted({row["seeds"] for row in reference})
     marks = ", ".join(f"[{key}] {meaning}" for key, meaning in STANDING.items())
     return (
-        f"The protocols differ: ours is {plan.benchmark}{plan.cap_text}, {len(plan.seeds)} seeds, checkpoint rule "
-        f"{plan.checkpoint_rule}; theirs {'is another' if protocols == 1 else f'are {protocols} others'}, from {' or '.join(runs)} "
+        f"The protocols differ: ours is {plan.benchmark}{plan.cap_text}, {len(plan.seeds)} seeds{_rule_text(plan)}; "
+        f"theirs {'is another' if protocols == 1 else f'are {protocols} others'}, from {' or '.join(runs)} "
         f"run{'s' if runs != ['1'] else ''} each. Levels cannot be compared; signs and the order of steps can be, with care.",
         f"Standing of a source: {marks}.",
     )

@@ -265,7 +265,7 @@ def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRu
             "provenance": {"foreign": source},
             "error": None,
         }
-        run.create(yaml.safe_dump({"foreign": source}), {**manifest, "status": "claimed"})
+        run.create(yaml.safe_dump({"foreign": source}), {**manifest, "status": "running"})
         metrics = run.path / layout.METRICS_FILE
         metrics.unlink(missing_ok=True)  # of an import that was killed
         for row in foreign.rows:
