@@ -85,10 +85,7 @@ def report_of(
     out: str | None = None,
     columns: str = "",
 ) -> Report:
-    """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
-
-    The arguments are those of `harness report`. Raises `StoreError`: it cannot be read.
-    """
+    """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing)."""
     from analysis.answer import answer_sentences, metric_records, terminal_text
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
@@ -223,12 +220,7 @@ def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:
 
 
 def left_out(plan: Plan, before: frozenset[str]) -> str:
-    """Say what this plan takes out of the answer stored under its name, in a sentence; empty where it takes nothing.
-
-    Args:
-        plan: what is asked for now. Where arms wait for a budget their runs are not known, and *up to* is said.
-        before: the `answered_runs` of its name.
-    """
+    """Say what this plan takes out of the answer stored under its name, whose `answered_runs` are `before`; empty: nothing."""
     gone = len(before.difference(spec.run_id for spec in plan.specs))
     if not gone:
         return ""
@@ -279,16 +271,7 @@ SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
 
 
 class TablesSoFar(Relay):
-    """A progress display that is also shown the table so far.
-
-    Args:
-        inner: the display.
-        plan: what runs.
-        store: where.
-        make: makes the table. It is called in a thread of its own, so that runs do not wait for it; what it raises is left for the answer
-            at the end to say.
-        seconds_between: two tables.
-    """
+    """A progress display that also shows the table so far; a thread calls `make` for it, at most once in `seconds_between`."""
 
     def __init__(
         self,

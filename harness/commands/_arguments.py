@@ -45,15 +45,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.012
 
 
 def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `3e-4` is a number.
-
-    Args:
-        text: YAML.
-        where: what the text is, for the error.
-
-    Raises:
-        ConfigError: the text is not YAML.
-    """
+    """The value of a YAML text; `3e-4` is a number. Raises `ConfigError` that calls the text `where`."""
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -63,16 +55,10 @@ def read_yaml(text: str, where: str) -> Any:
 def key_values(
     items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Arguments as a mapping, values read as YAML.
+    """Arguments `key=value` as a mapping, values read as YAML.
 
-    Args:
-        items: `key=value`, each.
-        keys: the keys there are.
-        verb: for the errors.
-        texts: those of the keys whose values are names: `arm=1e-4` stays as it is spelled (null is None all the same).
-
-    Raises:
-        ConfigError: an unknown or repeated key, or a value that is not YAML.
+    Values of `texts` are names and stay as they are spelled: `arm=1e-4` (null is None all the same). Raises `ConfigError` for an unknown or
+    repeated key, and for a value that is not YAML.
     """
     values: dict[str, Any] = {}
     for item in items:
@@ -107,11 +93,7 @@ class Selection:
 
 
 def select(overrides: Sequence[str]) -> Selection:
-    """Read `experiment=NAME` (any number of them) and runtime overrides.
-
-    Raises:
-        ConfigError: an experiment that the store does not hold, or an override of something else.
-    """
+    """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for anything else."""
     names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
     rest = [item for item in overrides if not item.startswith("experiment=")]
     for item in rest:
@@ -142,12 +124,7 @@ def _where(holder: Holder) -> str:
 
 @contextmanager
 def unpacked(overrides: Sequence[str]) -> Iterator[list[str]]:
-    """Put the experiment and the results root of `pack=FILE`, if it is among the overrides, in its place for as long as it is read.
-
-    Raises:
-        StoreError: the pack cannot be read.
-        ConfigError: an experiment or a results root beside it.
-    """
+    """Unpack `pack=FILE`, and yield the overrides of its experiment and results root. Raises `StoreError` or `ConfigError`."""
     packs = [item.partition("=")[2] for item in overrides if item.startswith("pack=")]
     if not packs:
         yield list(overrides)
@@ -180,11 +157,7 @@ def require_stored(store: ResultStore, name: str) -> None:
 
 
 def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
-    """The name that `experiment=` gives.
-
-    Raises:
-        ConfigError: none or several; the message names those in the store.
-    """
+    """The name that `experiment=` gives. Raises `ConfigError` for none or several, with the names in the store."""
     names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
     if len(names) == 1:
         return names[0]
@@ -198,11 +171,7 @@ def _place(store: ResultStore) -> str:
 
 
 def find_run(store: ResultStore, prefix: str) -> str:
-    """The one run whose id begins with `prefix`.
-
-    Raises:
-        ConfigError: none or several do.
-    """
+    """The one run whose id begins with `prefix`. Raises `ConfigError` where none or several do."""
     if "=" in prefix:
         raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     found = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]

@@ -150,11 +150,7 @@ def _looks(
 def _second_look(
     name: str, look: Look, first: Sequence[str], rest: Sequence[str]
 ) -> tuple[list[str], Sequence[int]]:
-    """Overrides and seeds of the second look at a claim.
-
-    Raises:
-        ConfigError: it would share a seed or a base policy with the first look, or none is left.
-    """
+    """Overrides and seeds of the second look at a claim. Raises `ConfigError` where no seed or base policy is left for it."""
     if not look.policies:
         raise ConfigError(
             f"{look.experiment}: nothing tells which base policies its first look used; run it again: harness audit claim={name}"
@@ -169,11 +165,7 @@ def _second_look(
 
 
 def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:
-    """Judge claims by the runs in the store; where none is named, all, with their page in `claims/` of the results root.
-
-    Raises:
-        StoreError: none of them has been run.
-    """
+    """Judge claims by the runs in the store; where none is named, all, with their page in `claims/`. Raises `StoreError` without runs."""
     from analysis.claims.judged import judged_claims
     from analysis.claims.table import in_words, write_claims
 

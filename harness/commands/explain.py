@@ -72,11 +72,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def parse(items: Sequence[str]) -> dict[str, Any]:
-    """Return `key=value` arguments, values in YAML.
-
-    Raises:
-        ConfigError: an unknown key, a value that is not YAML or not of the right shape.
-    """
+    """Return `key=value` arguments, values in YAML. Raises `ConfigError`."""
     values = key_values(items, _KEYS, "explain")
     for key, value in values.items():
         if key in _LISTS and not _numbers(value, nested=key.endswith("log_probs")):

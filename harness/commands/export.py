@@ -53,11 +53,7 @@ def split_dialect(items: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _configuration(items: Sequence[str]) -> RunConfig:
-    """Return the configuration that overrides describe, or the arm that `experiment=` and `arm=` name.
-
-    Raises:
-        ConfigError: an experiment without an arm, an arm without an experiment, or one that it does not have.
-    """
+    """Return the configuration that overrides describe, or the arm that `experiment=` and `arm=` name. Raises `ConfigError`."""
     arms = [item.partition("=")[2] for item in items if item.startswith("arm=")]
     rest = [item for item in items if not item.startswith("arm=")]
     if not any(item.startswith("experiment=") for item in rest):

@@ -93,11 +93,7 @@ def _import_config(items: Sequence[str]) -> int:
 
 
 def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, str]]:
-    """Return the translation of files and `key=value` items, and the options among them.
-
-    Raises:
-        ConfigError: a file that cannot be read, an argument that is no `key=value`, or nothing that the dialect knows.
-    """
+    """Return the translation of files and `key=value` items, and the options among them. Raises `ConfigError`."""
     for item in items:
         if "=" not in item:
             raise ConfigError(f"{item!r} is no key=value")

@@ -56,11 +56,7 @@ def all_keys() -> list[Key]:
 
 
 def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
-    """The key of that name, or all below it.
-
-    Raises:
-        ConfigError: no key begins so; names the nearest.
-    """
+    """The key of that name, or all below it. Raises `ConfigError` that names the nearest where there is none."""
     found = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
     if not found:
         names = sorted({key.name for key in keys} | set(_sections(keys)))

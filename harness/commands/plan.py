@@ -116,10 +116,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """An experiment before it runs.
-
-    `waits_for`: the arm whose spending the others' budget is. `notes`: power, looks, memory and what else a person reads, in sentences.
-    """
+    """An experiment before it runs. `notes` say power, looks, memory and what else a person reads, in sentences."""
 
     experiment: str
     title: str

@@ -55,11 +55,7 @@ def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included).
-
-    Raises:
-        ConfigError: Hydra cannot compose it; for a mistyped key or option the message names the nearest valid one.
-    """
+    """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included). Raises `ConfigError`."""
     # `checks=` is said so often that it may stand without its section.
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
     # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
@@ -178,11 +174,7 @@ class _Members:
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """Expand choices, ranges and globs to one list of overrides a job, in the order of Hydra's multirun.
-
-    Raises:
-        ConfigError: an override that Hydra cannot parse, or an interval, which has no end of values.
-    """
+    """Expand choices, ranges and globs to one list of overrides a job, in the order of Hydra's multirun. Raises `ConfigError`."""
     jobs: dict[str, list[str]] = {}
     try:
         parsed = OverridesParser.create(config_loader=_Members(overrides)).parse_overrides(list(overrides))
@@ -311,11 +303,7 @@ def no_option(group: str, name: str, overrides: Sequence[str] = ()) -> str:
 
 
 def folders_of(overrides: Sequence[str]) -> list[Path]:
-    """The folders of installed packages and those that `config_dir=` overrides name, absolute.
-
-    Raises:
-        ConfigError: a folder that is not there, or that has no groups.
-    """
+    """The folders of installed packages and those that `config_dir=` overrides name, absolute. Raises `ConfigError`."""
     found = list(installed_folders())
     for item in overrides:
         key, _, value = item.partition("=")
@@ -343,11 +331,7 @@ def installed_folders() -> tuple[Path, ...]:
 
 
 def searched(overrides: Sequence[str]) -> list[str]:
-    """The overrides with the folders that they name as Hydra's search path, behind the shipped files.
-
-    Raises:
-        ConfigError: as `folders_of`, or a file that has the name of a shipped one, which would win without a word.
-    """
+    """The overrides with their folders as Hydra's search path. Raises `ConfigError` for a file with the name of a shipped one."""
     folders = folders_of(overrides)
     if not folders:
         return list(overrides)

@@ -21,11 +21,7 @@ IDENTITY_VERSION = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Sorted keys, shortest-repr floats (so 1e-6 and 0.000001 agree), explicit nulls.
-
-    Raises:
-        ConfigError: a float that is not finite, which JSON cannot hold; names its key.
-    """
+    """Sorted keys, shortest-repr floats, explicit nulls. Raises `ConfigError` that names the key of a float that is not finite."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 

@@ -33,11 +33,7 @@ def kinds(family: str) -> dict[str, str]:
 
 
 def member(family: str, kind: str) -> Any:
-    """Return the module of one member, shipped or a user's own.
-
-    Raises:
-        UnknownMemberError: naming the family and the nearest member.
-    """
+    """Return the module of one member, shipped or a user's own. Raises `UnknownMemberError` that names the nearest."""
     members = kinds(family)
     own = own_member(family, kind)
     if own is not None:

@@ -89,11 +89,7 @@ class RunConfig:
 
 
 def load(values: dict[str, Any]) -> RunConfig:
-    """Build a `RunConfig` from a plain nested mapping.
-
-    Raises:
-        ConfigError: an unknown key (with the nearest valid one), a wrong type, an unknown member, an impossible combination.
-    """
+    """Build a `RunConfig` from a plain nested mapping. Raises `ConfigError` that names the key."""
     sampling = values.get("sampling")
     if isinstance(sampling, dict) and sampling.get("streaming") is False:
         # Runs with the same id were stored while this key still existed.

@@ -47,11 +47,7 @@ def own_files(folder: Path, families: Iterable[str]) -> dict[tuple[str, str], Pa
 def register(
     folders: Iterable[Path], families: Iterable[str], shipped: Callable[[str], Iterable[str]]
 ) -> None:
-    """Make the members of these folders known in this process.
-
-    Raises:
-        ConfigError: two members of one name, or one with the name of a shipped one.
-    """
+    """Make the members of these folders known in this process. Raises `ConfigError` for two of one name, or the name of a shipped one."""
     found: dict[tuple[str, str], Path] = {}
     for folder in folders:
         for key, path in own_files(folder, families).items():
@@ -85,11 +81,7 @@ def own_kinds(family: str) -> list[str]:
 
 
 def own_member(family: str, kind: str) -> ModuleType | None:
-    """Return the module of a member of one's own as its file is now; None where there is none.
-
-    Raises:
-        ConfigError: the file cannot be imported, or lacks what the family asks; naming the line.
-    """
+    """Return a user's member as its file is now; None where there is none. Raises `ConfigError` that names file and line."""
     path = FILES.get((family, kind))
     return None if path is None or not path.exists() else _loaded(family, path, code_of(path))
 
@@ -100,11 +92,7 @@ def code_of(path: Path) -> str:
 
 
 def module_of(config: Any) -> ModuleType | None:
-    """Return the module of one's own whose `Config` this is, None for a shipped member.
-
-    Raises:
-        ConfigError: the configuration is of code that is not there any more.
-    """
+    """Return the user's module of a `Config`, None for a shipped member. Raises `ConfigError` where its code is gone."""
     if isinstance(config, _Gone):
         raise ConfigError(config.reason)
     name = type(config).__module__
@@ -232,11 +220,7 @@ def _line(error: Exception, path: Path) -> int | None:
 
 
 def parts_of(reference: str) -> tuple[Path, str]:
-    """Return file and name of `FILE.py:NAME`, and those of `package.module:NAME` for a module that Python finds.
-
-    Raises:
-        ConfigError: it is written otherwise, there is no such file or module, or the file is no Python or defines no such name.
-    """
+    """Return file and name of `FILE.py:NAME` or `package.module:NAME`. Raises `ConfigError` where there is no such function."""
     text, _, name = reference.rpartition(":")
     if not text or not name.isidentifier():
         raise ConfigError(f"{reference!r} names no function; write FILE.py:NAME or package.module:NAME")

@@ -19,14 +19,7 @@ POLICY = "policy"
 
 @dataclass(frozen=True)
 class Model:
-    """A checkpoint to evaluate.
-
-    Attributes:
-        name: as the user wrote it.
-        folder: an ordinary `transformers` checkpoint folder.
-        fingerprint: names its content: equal fingerprints, equal weights.
-        run: the run it comes from, if it is one of ours.
-    """
+    """A checkpoint to evaluate: its `transformers` folder, the hash of its content, and the run of ours that it comes from."""
 
     name: str
     folder: Path
@@ -40,13 +33,7 @@ def run_config(run: RunDir) -> RunConfig:
 
 
 def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = True) -> Model:
-    """Find a checkpoint; a Hugging Face id is downloaded (into the Hub's own cache).
-
-    Without `weights` a tokenizer is enough: samples come from elsewhere.
-
-    Raises:
-        ConfigError: nothing of that name exists, or the Hub cannot be reached.
-    """
+    """Find a checkpoint, or download it from the Hub; without `weights` a tokenizer is enough. Raises `ConfigError`."""
     stem, _, mark = name.partition("@")
     if RUN_ID.fullmatch(stem):
         return _of_run(name, store.run(stem), mark, store, linear_kernel)

@@ -43,13 +43,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the sides on their shared problems, and the differences.
+    """Scores of the sides on their shared `problems` (id and gold), and the differences.
 
-    Attributes:
-        problems: the shared problems: id and gold, by the first side.
-        scores: side → metric → values [runs, problems], fractions of 1 (tokens: a response's mean).
-        differences: side → metric → its difference to the first side, in the same units.
-        notes: problems that were left out, in words.
+    `scores`: side → metric → values [runs, problems], fractions of 1 (tokens: a response's mean). `differences`: side → metric → its
+    difference to the first side, in the same units. `notes`: problems that were left out.
     """
 
     problems: pd.DataFrame
@@ -81,15 +78,8 @@ def compare(
 ) -> Comparison:
     """Compare every side with the first.
 
-    Args:
-        sides: two or more, of different names.
-        verifier: says which answers are one vote, and which golds are the same.
-        margin: differences of shares below it do not matter; None for none.
-        ks: k of Pass@k and Maj@k; None for powers of two that all sides have samples for.
-        by_text: match problems by their text instead of their id; None: by id where any is shared.
-
-    Raises:
-        ConfigError: nothing matches, or a side has unequal numbers of samples a problem.
+    `margin` is a fraction of 1. `ks` None: powers of two that all sides have samples for. `by_text` None: problems match by id where any is
+    shared. Raises `ConfigError` where nothing matches, or a side has unequal numbers of samples a problem.
     """
     keyed, notes = _matched(sides, by_text, verifier)
     first = keyed[0].runs[0].drop_duplicates("key")

@@ -32,13 +32,9 @@ _MACHINE = ("runtime", "engine", "launcher", "tracker", "config_dir")
 
 @dataclass
 class Request:
-    """An evaluation as the command line asks for it.
+    """An evaluation as the command line asks for it; without `benchmarks` it is on the preset's or the run's own.
 
-    Attributes:
-        benchmarks: names under `conf/benchmark/`; empty: the preset's or the run's own.
-        data: `data.path=`: a JSONL file, or a folder of files `<benchmark>.jsonl`.
-        template: `template=`, for all benchmarks that have one.
-        overrides: Hydra overrides (`evaluation=PRESET`, `evaluation.caps=[3000]`, `verifier.extraction=boxed`, ...).
+    `data` is a JSONL file, or a folder of files `<benchmark>.jsonl`; `template` is for all benchmarks that have one.
     """
 
     benchmarks: list[str] = field(default_factory=list)
@@ -66,14 +62,9 @@ def task_config(request: Request) -> Any | None:
 
 
 def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
-    """The configuration whose sections `evaluation`, `verifier`, `engine` and `runtime` an evaluation uses.
+    """The configuration whose sections `evaluation`, `verifier`, `engine` and `runtime` an evaluation uses. Raises `ConfigError`.
 
-    Args:
-        request: the command line.
-        runs: the runs among the models; the first one's protocol is taken where the request names none.
-
-    Raises:
-        ConfigError: neither a protocol nor a run, an unknown benchmark, or a malformed override.
+    Where the request names no protocol, the first run's is taken.
     """
     if not request.names_a_protocol and not runs:
         raise ConfigError(
@@ -199,11 +190,7 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _of_the_hub(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Read a dataset of the Hub in a process of its own, since the Hub's libraries read the switch once, when they are imported.
-
-    Raises:
-        ConfigError: it is not in the cache.
-    """
+    """Read a dataset of the Hub's cache in a process of its own: the Hub's libraries read HF_HUB_OFFLINE once. Raises `ConfigError`."""
     done = subprocess.run(
         [sys.executable, "-m", __name__],
         input=json.dumps(values),

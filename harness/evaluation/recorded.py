@@ -55,12 +55,7 @@ SCHEMA = pa.schema(
 def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     """Read recorded generations, ours or another tool's (`harness.evaluation.formats`), with `sample_index`.
 
-    Args:
-        path: the file.
-        golds: a JSONL file of problems, where the file of generations has no gold answers; found by id, else by text.
-
-    Raises:
-        ConfigError: the file cannot be read, a gold answer is missing, or problems have different numbers of samples.
+    `golds`: a JSONL file of problems, for generations without gold answers; found by id, else by text. Raises `ConfigError`.
     """
     head = _head(path)
     claims = (one for one in (member(_FORMATS, kind) for kind in kinds(_FORMATS)) if one.reads(path, head))
@@ -243,10 +238,7 @@ _ABOUT = "about.json"
 
 @dataclass
 class Regraded:
-    """Stored samples with the old and the new verdict side by side.
-
-    `frame` has one row per sample: set, problem_id, sample_index, gold, response, and verdict, answer, correct before (`old_`) and after.
-    """
+    """Stored samples, a row each, with verdict, answer and correct as they were (`old_`) and as they are now."""
 
     frame: pd.DataFrame
 
@@ -276,17 +268,7 @@ class Regraded:
 
 
 def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded:
-    """Grade the samples of a result again.
-
-    Args:
-        result: a folder written by `harness evaluate` (recorded samples, or the samples of a model), or a run's id or directory (the
-            samples of its last evaluation, or of the one at a step: `RUN_ID@STEP`).
-        store: where runs are looked up.
-        verifier: the rules to grade by.
-
-    Raises:
-        ConfigError: no samples there.
-    """
+    """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples."""
     frame = stored_samples(result, store)
     lost = frame["finish_reason"] == LOST
     responses = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]

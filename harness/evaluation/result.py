@@ -40,11 +40,8 @@ _DIGITS = re.compile(r"-?[0-9]{1,1000}")
 def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | None) -> Samples:
     """Return arrays of graded samples, problems in sorted order; equal answers of a problem are one class.
 
-    Args:
-        frame: one row per sample: problem_id, correct, answer (None where nothing was extracted), verdict, `length`, and finish_reason
-            (``stop``, ``length`` for the cap, anything else is a lost sample).
-        length: the column of response lengths.
-        equivalent: the verifier's equality of pairs of answers, for votes; None: equal texts only.
+    `length` is the column of response lengths. A finish_reason that is neither ``stop`` nor ``length`` marks a lost sample. `equivalent`
+    compares answers for votes; None: equal texts only.
     """
     problem_R, problems = codes(frame["problem_id"])
     verdict_R, verdicts = codes(frame["verdict"])
@@ -123,11 +120,7 @@ def _equal(pairs: Sequence[tuple[str, str]], equivalent: Equivalence) -> list[bo
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
     """Return scores, intervals and health as a JSON-ready mapping; a mean over nothing is None.
 
-    Keys: `n_problems`, `samples_per_problem`, `n_samples` (all of them), `avg`, `pass_at` and `maj_at` by k (as text), `intervals`
-    for the same three, `scores` (every metric by name, mean over problems), `coarse_ks` (k above n/2, where Pass@k rests on few
-    subsets), `verifier` (counts by verdict and how many ended in trouble), `lost_samples`, `truncated_fraction`,
-    `truncated_right_fraction`, `accuracy_finished` (of the responses that were not cut), `no_answer_fraction`, the distribution of
-    `length` by outcome (truncated overlaps right and wrong), `rules`.
+    `coarse_ks` are k above n/2, where Pass@k rests on few subsets. Truncated overlaps right and wrong in the distribution of `length`.
     """
     wanted = default_ks(samples.n) if ks is None else sorted(set(ks))
     if wanted and (wanted[0] < 1 or wanted[-1] > samples.n):

@@ -30,14 +30,9 @@ _MEMORY_SHARE = {
 
 @dataclass
 class Sampler:
-    """Engine and settings of a checkpoint. The weights are read when `engine` is first used: a finished evaluation needs none.
+    """Engine and settings of a checkpoint; `open` reads the weights when `engine` is first used.
 
-    Attributes:
-        open: loads the engine.
-        tokenizer: of the checkpoint.
-        stop_token_ids: tokens that end a response.
-        positions: longest prompt and response together, in tokens; None where nobody says it.
-        settings: what the samples depend on besides weights and protocol.
+    `positions`: longest prompt and response together, in tokens. `settings`: what the samples depend on besides weights and protocol.
     """
 
     open: Callable[[], RolloutEngine]
@@ -60,11 +55,7 @@ class Sampler:
 def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wanted: int) -> Sampler:
     """Return the configured engine for a checkpoint; the transformers engine where the native one lacks its architecture.
 
-    Args:
-        model: the checkpoint.
-        config: `engine` and `runtime` are used.
-        linear_kernel: of the native engine on CPU.
-        positions_wanted: longest prompt and response together, in tokens; bounds the rows that fit into memory.
+    `positions_wanted`: longest prompt and response together, in tokens; it bounds the rows that fit into memory.
     """
     engine, runtime, tokenizer = config.engine, config.runtime, load_tokenizer(model.folder)
     if reads_weights(engine):

@@ -67,20 +67,10 @@ def evaluate_models(
     progress: Callable[[str], Progress],
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Sample what is missing, grade it, and summarise every model on every benchmark and cap.
+    """Sample what is missing, grade it, and summarise every model on every benchmark and cap; differences are to the first model.
 
-    Args:
-        models: checkpoints, in the order of the table; differences are against the first.
-        config: its sections `evaluation` (protocol), `verifier`, `engine` and `runtime` are used.
-        store: results root.
-        linear_kernel: of the native engine on CPU.
-        ks: k of Pass@k and Maj@k; None for powers of two.
-        progress: makes the listener of one cell's progress from its title.
-        limit: at most so many problems of each benchmark, drawn from it.
-
-    Raises:
-        ConfigError: a prompt and the token budget exceed a model's positions, or data is missing.
-        RunClaimed: another process is sampling the same cell.
+    `ks` of Pass@k and Maj@k are powers of two where None; `limit` draws so many problems of each benchmark. Raises `ConfigError` where a
+    prompt and its tokens exceed a model's positions or data is missing, `RunClaimed` where another process samples the same cell.
     """
     benchmarks = {name: _some(item, limit) for name, item in config.evaluation.benchmarks.items()}
     longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
@@ -283,16 +273,8 @@ def read_side(
 ) -> Side:
     """Return the evaluations of one side, a frame a training run; verdicts are those that are stored, none for files of others.
 
-    Args:
-        name: as it is shown.
-        parts: one a training run: RUN_ID, RUN_ID@STEP, a folder of `harness evaluate` (FOLDER@MODEL where it has several), a file.
-        store: where runs are looked up.
-        benchmark: which one; None where they have one only.
-        cap: at which response cap, in tokens; None for the largest.
-        golds: problems with their gold answers, for files that have none.
-
-    Raises:
-        ConfigError: nothing is there, or it is not clear which of several is meant.
+    A part is RUN_ID, RUN_ID@STEP, a folder of `harness evaluate` (FOLDER@MODEL where it has several) or a file; `golds` are for files that
+    have none. `cap` None is the largest, in tokens. Raises `ConfigError` where nothing is there, or several could be meant.
     """
     frames, said = [], list[str]()
     for part in parts:
@@ -408,11 +390,7 @@ def asks(config: RunConfig) -> str:
 def before_training(
     config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
 ) -> Iterator[str]:
-    """Ask `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1.
-
-    Raises:
-        ConfigError: the policy or the problems cannot be had.
-    """
+    """Ask the policy `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1."""
     trained = as_trained(config)
     model = base_model("before training", config, store, linear_kernel)
     cell = evaluate_models([model], trained, store, linear_kernel, [SAMPLES], progress, PROBLEMS)["cells"][0]

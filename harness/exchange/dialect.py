@@ -37,13 +37,7 @@ Row = str | Mapping[Any, str | Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that have an effect only beside other settings.
-
-    Attributes:
-        condition: their key → the values beside which the rows count.
-        rows: as in the table.
-        always: our key → what the trainer always does there, and why.
-    """
+    """Rows that count beside their values of `condition`; `always`: our key → what the trainer does there whatever is set, and why."""
 
     condition: Mapping[str, Sequence[Any]]
     rows: Mapping[str, Row]

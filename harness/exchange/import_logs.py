@@ -101,12 +101,9 @@ class Imported:
 
 
 def import_logs(store: ResultStore, request: Import) -> Imported:
-    """Read all logs, then write the runs and the experiment's plan; a run that is in the store already is not written again.
+    """Read all logs, then write the runs and the experiment's plan; a run that is stored already is not written again.
 
-    Raises:
-        ConfigError: there is no such unit or dialect, or the file lists no runs.
-        ForeignLogError: a log cannot be read or has no such score, or two lines are one run.
-        StoreError: the store cannot be written, or another import into the experiment does not end.
+    Raises `ConfigError`, `ForeignLogError` for a log that cannot be read or has no such score, and `StoreError`.
     """
     require("unit", request.unit, list(SCORE_UNITS))
     require("dialect", request.dialect, ["", "trl", "verl"])

@@ -31,15 +31,7 @@ class ForeignLogError(ConfigError):
 
 @dataclass(frozen=True)
 class Names:
-    """What a trainer calls its metrics, scores and steps.
-
-    Attributes:
-        trainer: the trainer, empty for a table whose columns have our names, or any.
-        metrics: its name → our column; of two names of one column the first counts.
-        scores: a pattern of its names → our metric.
-        steps: its names of the step; the first that is there counts.
-        remarks: what does not mean the same as ours.
-    """
+    """What a trainer calls its metrics, scores and steps; of several names of one column, or of the step, the first counts."""
 
     trainer: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
@@ -73,16 +65,9 @@ def names_of(trainer: str) -> Names:
 def read_log(
     path: Path, names: Names, run: str | None = None, step: str | None = None
 ) -> list[dict[str, float]]:
-    """Return a log's entries in order: the step as `step`, and every number under the trainer's own name.
+    """Return a log's entries in order: the step as `step`, and every number under the trainer's own name. Raises `ForeignLogError`.
 
-    Args:
-        path: the log.
-        names: whose names its metrics have.
-        run: which run of an export with columns `run - metric`.
-        step: the column with the step, None: one of the usual names.
-
-    Raises:
-        ForeignLogError: the log cannot be read, or has no row with a step and a metric.
+    `run` names one of an export with columns `run - metric`; `step` the column of the step, None: one of the usual names.
     """
     rows = _table_rows(path, run) if path.suffix.lower() in (".csv", ".tsv") else _json_rows(path)
     steps = (step,) if step else tuple(dict.fromkeys(names.steps))
@@ -120,13 +105,8 @@ def store_rows(
 ) -> list[dict[str, float | int | None]]:
     """Return rows of `metrics.jsonl`: known metrics in our columns and units, scores as evaluation columns, the rest as named.
 
-    Args:
-        entries: as `read_log` gives them.
-        names: whose names they have.
-        factor: of the scores, to make them fractions of 1.
-        responses_per_step: responses sampled in a logged step; tells the generated tokens where the log does not. They stay unknown where
-            groups were generated again.
-        score: of names that share a score column, the one that has it; the others keep their own.
+    `factor` makes the scores fractions of 1. `responses_per_step` tells the generated tokens where the log does not. Of names that share a
+    score column `score` has it; the others keep their own.
     """
     apart = {name for shared in shared_scores(entries, names).values() for name in shared} - {score}
     rows: list[dict[str, float | int | None]] = []

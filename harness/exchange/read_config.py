@@ -19,16 +19,7 @@ _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=.*", re.DOTALL)
 
 
 def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
-    """Return the settings of one file: dotted keys of the trainer and their values.
-
-    Args:
-        path: verl's `.hydra/config.yaml`, or what `--cfg job` prints; wandb's `config.yaml`; TRL's training arguments as JSON or YAML;
-            plain YAML; or a list of `key=value`, one a line or as YAML.
-        load: reads a YAML text; its second argument names the text in errors.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no settings.
-    """
+    """Return the settings of one file as dotted keys; `load` reads a YAML text, whose name is its second argument. Raises `ConfigError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

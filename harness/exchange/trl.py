@@ -189,14 +189,9 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
 
 
 def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:
-    """Return a resolved `GRPOConfig`, with the arguments of TRL's scripts where it has them, as overrides of ours.
+    """Return a resolved `GRPOConfig`, with arguments of TRL's scripts, as overrides of ours. Raises `ConfigError`.
 
-    Args:
-        values: their keys and values.
-        devices: processes that trained; None: as the batch sizes of a resolved configuration tell.
-
-    Raises:
-        ConfigError: a value that TRL would not take either, or batch sizes that do not divide.
+    `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
     out, source = translate_rows(load_table("trl"), values), Settings(values)
     out.settings = {

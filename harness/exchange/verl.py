@@ -225,11 +225,7 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
 
 
 def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:
-    """Return verl's resolved configuration as overrides of ours. `devices` says nothing: verl counts prompts over all of them.
-
-    Raises:
-        ConfigError: a value that verl would not take either, or numbers that do not divide.
-    """
+    """Return verl's resolved configuration as overrides of ours. Raises `ConfigError`, also for `devices`: verl counts over all of them."""
     if devices is not None:
         raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
     out, source = translate_rows(load_table("verl"), values), Settings(values)

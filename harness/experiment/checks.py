@@ -462,9 +462,7 @@ def _absent_here(config: RunConfig) -> list[str]:
 def refuse(plan: Plan) -> Plan:
     """The plan without what cannot be launched here: a refused arm keeps only runs that are finished, and its reasons.
 
-    Raises:
-        ConfigError: nothing is left (names all arms and the reasons of the first), the arm that others wait for is refused, or a
-            cell of crossed factors is empty.
+    Raises `ConfigError` where nothing is left, an empty cell of crossed factors, or the arm that others wait for is refused.
     """
     store = ResultStore(plan.arms[0].config.runtime.results)
     arms = []

@@ -68,12 +68,7 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
 
 
 def fingerprint(experiment: Any, overrides: Sequence[str] = ()) -> str:
-    """Hash the whole declaration (claim, arms, seeds, margin, metric, protocol) to 16 hexadecimal digits.
-
-    Args:
-        experiment: the declaration (`harness.experiment.declaration.Experiment`, which holds a claim).
-        overrides: of the command line, for every arm; all but those of the machine are part of what is declared.
-    """
+    """Hash the whole declaration of an `Experiment` with a claim, and the overrides of all arms but those of the machine, to 16 digits."""
     declared = _RETIRED | without_neutral(experiment)
     changed = sorted(item for item in overrides if not of_machine(item))
     return content_hash([declared, changed] if changed else declared)
@@ -125,18 +120,10 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
 
 
 def second_look(name: str, config: RunConfig, used: Mapping[int, str], overrides: Sequence[str]) -> list[str]:
-    """Overrides that turn the first look's declaration into a second one: its name, what it repeats, and fresh seeds.
+    """Overrides that turn a first look's declaration into a second one: its name, what it repeats, and fresh seeds.
 
-    All claims begin in the second half of the shipped base policies, so that they share runs where they share arms.
-
-    Args:
-        name: of the experiment whose first look is repeated.
-        config: of one of its arms.
-        used: seed to base policy of its first look.
-        overrides: of the command line; `experiment.seeds` among them replaces the fresh seeds.
-
-    Raises:
-        ConfigError: no base policy is left that the first look did not use.
+    `used`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin in the
+    second half of the shipped base policies, so they share runs. Raises `ConfigError` where no base policy is left.
     """
     identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
     if any(is_seeds(item) for item in overrides):

@@ -214,13 +214,7 @@ def _listed(where: str, values: Any) -> Arm:
 
 
 def grid_arms(grid: Sequence[str], base: Sequence[str], folders: Sequence[str] = ()) -> list[Arm]:
-    """Every combination of the values, each compared with the point that equals the base configuration (else with the first).
-
-    `folders`: `config_dir=` overrides, in which members of groups are looked for as well.
-
-    Raises:
-        ConfigError: an override that cannot be expanded or composed.
-    """
+    """Every combination of the values, each compared with the point that equals the base configuration (else with the first)."""
     jobs = expand(grid)
     start = arm_id(compose_run([*folders, *base]))
     origin = next((job for job in jobs if arm_id(compose_run([*folders, *base, *job])) == start), jobs[0])
@@ -272,11 +266,7 @@ class Looks:
 
 
 def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration with a mapping under `seeds` spelled out: seeds from `first` up to the last look, and the looks.
-
-    Raises:
-        ConfigError: an unknown key or a wrong type, numbers that make no looks, or looks given twice.
-    """
+    """The declaration with a mapping under `seeds` spelled out as `seeds` and `looks`. Raises `ConfigError`."""
     values = dict(declared)
     if not isinstance(values.get("seeds"), Mapping):
         return values
@@ -304,11 +294,7 @@ def check_numbers(looks: Sequence[int]) -> None:
 
 
 def asked_metrics(names: Sequence[str]) -> list[Metric]:
-    """The metrics of these names.
-
-    Raises:
-        ConfigError: none at all, one twice, an unknown one, or a column that no step logs.
-    """
+    """The metrics of these names. Raises `ConfigError` for none, one twice, an unknown one, or a column that no step logs."""
     if not names:
         raise ConfigError("experiment.metric=[] asks for nothing; leave it out for avg")
     if len(set(names)) < len(names):

@@ -45,17 +45,8 @@ def design_arms(
 ) -> list[Arm]:
     """Expand a design into arms, base first.
 
-    Args:
-        design: cumulative (each patch on top of the ones before), leave_one_out (all patches, and all but each), one_factor
-            (base and each patch alone), factorial (all cells of the factors), shapley (all prefixes of `orders` random orders).
-        base: overrides of the base arm.
-        crossing: the factors; patches, in their order, are factors with the levels off and on.
-        orders: random orders for shapley.
-        together: patch that stands for several in an arm that has them all (they may then write the same key).
-        every: overrides that come to every arm later; `config_dir=` among them says where patches of one's own lie.
-
-    Raises:
-        ConfigError: an unknown design, no patches, factors that cannot be crossed, conflicting patches.
+    `crossing` has the factors; patches are factors with the levels off and on. `orders` are random, for shapley. `together`: a patch for
+    several, in an arm that has them all. `every`: overrides that all arms get later. Raises `ConfigError`.
     """
     if design == "arms":
         choices = ", ".join(name for name in DESIGNS if name != "arms")
@@ -144,11 +135,7 @@ def check_factors(crossing: Crossing) -> None:
 
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
-    """Refuse levels that are one configuration or overridden by the base, and factors that write one key without a patch for both.
-
-    Raises:
-        ConfigError: naming the patches, the key and the fix.
-    """
+    """Raise `ConfigError` for levels that are equal or that the base overrides, and for factors that write one key."""
     claimed: dict[str, str] = {}
     for combination, parts in together.items():
         where = f"experiment.together.{combination}={list(parts)}"
@@ -237,11 +224,7 @@ def _label(design: str, subset: Sequence[str], patches: Sequence[str]) -> str:
 
 
 def patch_changes(patch: str, overrides: Sequence[str]) -> Changes:
-    """Dotted key → (before, after) of a patch that is applied after those that `overrides` name.
-
-    Raises:
-        ConfigError: an unknown patch, or one that cannot stand on this configuration.
-    """
+    """Dotted key → (before, after) of a patch that is applied after those that `overrides` name. Raises `ConfigError`."""
     return difference(compose_run(overrides), compose_run(with_patch(overrides, patch)))
 
 

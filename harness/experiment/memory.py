@@ -33,14 +33,13 @@ _NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
 @dataclass(frozen=True)
 class Plant:
-    """The machine of a run: GPUs of a kind, ranks that shard the model, replicas of the engine.
+    """The machine of a run.
 
     Attributes:
         gpu: name in `GPU_MEMORY_GIB`.
         gpus: of all nodes.
         ranks: over which the model is sharded.
         engine_gpus: GPUs that hold one copy of the model for rollouts together.
-        share: of each GPU that is this run's (`runtime.runs_per_gpu`).
         memory: bytes of one GPU.
         usable: bytes of it that tensors of this run can fill.
     """
@@ -49,34 +48,24 @@ class Plant:
     gpus: int
     ranks: int
     engine_gpus: int
-    share: float
     memory: float
     usable: float
 
-    @property
-    def replicas(self) -> int:
-        """Engines that generate side by side."""
-        return max(1, self.gpus // self.engine_gpus)
-
 
 def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
-    """Return the machine that the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
+    """Return the machine of a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
     runtime, assumed = config.runtime, config.runtime.assumed
     gpus = runtime.gpus_per_run * runtime.nodes
     # The built-in trainer has one engine a rank.
     sampler = runtime.verl if config.backend.kind == "verl" else config.engine
-    engine_gpus = int(getattr(sampler, "tensor_parallel", 1))
-    ranks = (runtime.ranks or runtime.gpus_per_run) * runtime.nodes
-    memory_gib = GPU_MEMORY_GIB[assumed.gpu] if memory_gib is None else memory_gib
-    memory, share = memory_gib * GIB, 1 / runtime.runs_per_gpu
+    memory = GIB * (GPU_MEMORY_GIB[assumed.gpu] if memory_gib is None else memory_gib)
     return Plant(
         gpu=assumed.gpu,
         gpus=gpus,
-        ranks=ranks,
-        engine_gpus=min(gpus, engine_gpus),
-        share=share,
+        ranks=(runtime.ranks or runtime.gpus_per_run) * runtime.nodes,
+        engine_gpus=min(gpus, int(getattr(sampler, "tensor_parallel", 1))),
         memory=memory,
-        usable=memory * share * assumed.usable_memory,
+        usable=memory * assumed.usable_memory / runtime.runs_per_gpu,
     )
 
 
@@ -84,6 +73,11 @@ def rows_at_once(config: RunConfig) -> int:
     """Responses that the engine must hold together: the native one makes room for all of its rows at full length, others queue."""
     native = config.backend.kind == "builtin" and config.engine.kind == "native"
     return config.runtime.rollout_rows if native else 1
+
+
+def longest_sequence(config: RunConfig) -> int:
+    """Tokens of a prompt and the longest response."""
+    return config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
 
 
 def element_bytes(config: RunConfig) -> int:
@@ -95,15 +89,15 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
     """Bytes on one GPU in the middle of an update, by what they hold."""
     width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
     trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
-    recompute, on_gpu = config.runtime.gradient_checkpointing, config.runtime.device == "cuda"
+    recompute = config.runtime.gradient_checkpointing
     # Trained weights are float32; what is frozen under adapters has the precision of the products.
     weights = (width * size + 4 * trained if rank else 4 * size) / ranks
-    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
     split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
-    tokens = -(-max(config.runtime.micro_batch_tokens, longest) // split)
+    tokens = -(-max(config.runtime.micro_batch_tokens, longest_sequence(config)) // split)
     # Gradients that wait for their reduction.
     waiting = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
-    chunk, tempered = SCORES_CHUNK["cuda" if on_gpu else "cpu"], config.sampling.temperature != 1.0
+    chunk = SCORES_CHUNK["cuda" if config.runtime.device == "cuda" else "cpu"]
+    tempered = config.sampling.temperature != 1.0
     parts = {
         "weights": weights,
         "gradients": 4 * trained / ranks,
@@ -128,10 +122,9 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     ranks = config.runtime.ranks or 1
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
     update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
-    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
-    cache = rows_at_once(config) * shape.cache_bytes(longest) * element_bytes(config) / 2
+    cache = rows_at_once(config) * shape.cache_bytes(longest_sequence(config)) * element_bytes(config) / 2
     rollout = {name: update[name] for name in _KEPT if name in update} | {"keys and values": cache}
-    largest = max(update, rollout, key=lambda held: sum(held.values()))
+    largest = max(update, rollout, key=total)
     return largest | {"libraries": ranks * _LIBRARIES}
 
 
@@ -145,6 +138,11 @@ def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
     if config.engine.kind != "vllm":
         return float(element_bytes(config) * shape.parameters)
     return 0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
+
+
+def total(parts: Mapping[str, float]) -> float:
+    """Bytes of all parts together."""
+    return sum(parts.values())
 
 
 def activation_bytes(shape: ModelSize, tokens: int, width: int, recompute: bool) -> float:
@@ -170,14 +168,8 @@ def logit_bytes(
 ) -> float:
     """The scores' peak in backward: a chunk's copies in float32, and all logits, or where they are recomputed the projection's gradient.
 
-    Args:
-        shape: the model's.
-        tokens: of the micro-batch.
-        width: bytes of an element of the products.
-        recompute: no logits are kept from the forward.
-        chunk: logits that are computed at once.
-        tempered: the temperature is not 1, so logits and tempered logits are two tensors.
-        trains_head: the projection has a gradient, which is added up over chunks in float32.
+    `tokens` of the micro-batch, `width` bytes an element of the products, `chunk` logits computed at once. `recompute`: none are kept
+    from the forward. `tempered`: logits and tempered logits are two tensors. `trains_head`: the projection has a gradient in float32.
     """
     chunk = min(chunk, tokens * shape.vocabulary)
     # Logits, those over the temperature or their log-probabilities, probabilities.
@@ -220,9 +212,8 @@ def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: floa
     if verl or config.engine.kind == "vllm":  # they are told a share of the GPU; others take what is left
         share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
         cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
-    prompt, cap = config.runtime.assumed.prompt_tokens, config.sampling.max_response_tokens
-    longest = shape.cache_bytes(prompt + cap) * width / 2 / plant.engine_gpus
-    needed = rows_at_once(config) * longest
+    row = shape.cache_bytes(longest_sequence(config)) * width / 2 / plant.engine_gpus
+    needed = rows_at_once(config) * row
     fits = cache >= needed and kept + engine + cache <= plant.usable
     return RolloutMemory(kept, engine, cache, needed, fits)
 
@@ -246,14 +237,9 @@ class Fit:
     rollout: RolloutMemory
 
     @property
-    def update_bytes(self) -> float:
-        """All of an update's parts."""
-        return sum(self.update.values())
-
-    @property
     def update_fits(self) -> bool:
         """Say if an update fits."""
-        return self.update_bytes <= self.plant.usable
+        return total(self.update) <= self.plant.usable
 
     @property
     def fits(self) -> bool:
@@ -273,6 +259,12 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
     return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident(config, update)))
 
 
+def _fits(config: RunConfig, memory: float | None, changes: Mapping[str, Any]) -> bool:
+    """Say if the run fits with other values under dotted keys."""
+    fit = fit_of(_changed(config, changes), memory)
+    return fit is not None and fit.fits
+
+
 def misfits(config: RunConfig) -> list[str]:
     """List why the run cannot be trained on its machine, each reason with its remedy; empty where it can or the sizes are unknown.
 
@@ -280,52 +272,53 @@ def misfits(config: RunConfig) -> list[str]:
     `runtime.device=cuda` it is this computer's memory. Other backends than the built-in one place a model by their own settings: for them
     only its positions are looked at.
     """
-    found = list(_too_long(config))
-    shape, here = shape_of(config.model), config.runtime.launcher.kind == "local"
-    if shape is None:
-        return found
+    reasons = [_too_long(config)]
+    local = config.runtime.launcher.kind == "local"
     if config.backend.kind == "builtin" and config.runtime.device == "cuda":
-        memory = visible_memory_gib() if here else None
+        memory = visible_memory_gib() if local else None
         fit = fit_of(config, memory)
         if fit is not None and not fit.fits:
-            found.append(_too_large(config, fit, memory))
-    elif config.backend.kind == "builtin" and here:
-        found += _too_large_for_this_computer(config, shape)
-    return found
+            reasons.append(_too_large(config, fit, memory))
+    elif config.backend.kind == "builtin" and local:
+        reasons.append(_too_large_for_this_computer(config))
+    return [reason for reason in reasons if reason]
 
 
-def _too_long(config: RunConfig) -> Iterator[str]:
+def _too_long(config: RunConfig) -> str:
     cap, positions = (
         max(config.sampling.max_response_tokens, *config.evaluation.caps),
         positions_of(config.model),
     )
     # Prompts have at least one token; those of the testbed's task have as many as it says.
-    prompt = max(
-        getattr(one, "prompt_tokens", 1) for one in (config.task, *config.evaluation.benchmarks.values())
-    )
+    tasks = (config.task, *config.evaluation.benchmarks.values())
+    prompt = max(getattr(task, "prompt_tokens", 1) for task in tasks)
     if positions is None or cap + prompt <= positions:
-        return
+        return ""
+    fix = ", or choose a model with more positions"
     if config.model.kind == "testbed":
-        keep = "harness import ... for=testbed keeps the testbed's own lengths"
-        fix = f"to {positions - prompt} or less ({keep}), or name the model that they are for"
-    else:
-        fix = "or choose a model with more positions"
-    yield (
+        fix = (
+            f" to {positions - prompt} or less (harness import ... for=testbed keeps the testbed's own lengths), or name the model that "
+            "they are for"
+        )
+    return (
         f"responses of up to {cap} tokens and their prompts exceed the {positions} positions of {model_name(config)}; lower "
-        f"sampling.max_response_tokens and evaluation.caps{',' * fix.startswith('or')} {fix}"
+        f"sampling.max_response_tokens and evaluation.caps{fix}"
     )
 
 
-def _too_large_for_this_computer(config: RunConfig, shape: ModelSize) -> Iterator[str]:
-    ranks = config.runtime.ranks or 1
+def _too_large_for_this_computer(config: RunConfig) -> str:
+    shape, ranks, memory = shape_of(config.model), config.runtime.ranks or 1, host_memory_gib()
+    if shape is None:
+        return ""
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
-    needed, here = ranks * sum(parts.values()) / GIB, host_memory_gib()
-    if needed > here:
-        yield (
-            f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {needed:.1f} GiB ({listed(parts)}), "
-            f"this computer has {here:.1f}; train on GPUs (runtime.device=cuda), or set runtime.gradient_checkpointing=true, "
-            "model.lora.rank or a lower runtime.micro_batch_tokens"
-        )
+    needed = ranks * total(parts) / GIB
+    if needed <= memory:
+        return ""
+    return (
+        f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {needed:.1f} GiB ({listed(parts)}), "
+        f"this computer has {memory:.1f}; train on GPUs (runtime.device=cuda), or set runtime.gradient_checkpointing=true, "
+        "model.lora.rank or a lower runtime.micro_batch_tokens"
+    )
 
 
 def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
@@ -340,7 +333,7 @@ def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
     else:
         what = (
             f"an update of {model_name(config)} ({billions(fit.shape.parameters)} parameters) takes about "
-            f"{fit.update_bytes / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({listed(fit.update)})"
+            f"{total(fit.update) / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({listed(fit.update)})"
         )
     fixes = ", or ".join(_fixes(config, memory))
     advice = f"It would fit with {fixes}" if fixes else "Nothing tried makes it fit: choose a smaller model"
@@ -349,44 +342,45 @@ def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
 
 def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
     """Single settings that make it fit, each with what it needs beside it, and the fewest GPUs that do."""
-    yield from _works(config, memory, "", {})
+    if words := _repair(config, memory, "", {}):
+        yield words
     size = fitting_micro_batch(config, memory)
     if size is not None and size < config.runtime.micro_batch_tokens:
         yield f"runtime.micro_batch_tokens={size}"
-    if not config.model.lora.rank:
-        yield from _works(
-            config, memory, f"model.lora.rank={_ADAPTER_RANK}", {"model.lora.rank": _ADAPTER_RANK}
-        )
+    adapter = {"model.lora.rank": _ADAPTER_RANK}
+    if not config.model.lora.rank and (words := _repair(config, memory, _settings(adapter), adapter)):
+        yield words
     for count in _GPU_COUNTS:
         if count > config.runtime.gpus_per_run * config.runtime.nodes:
-            each, nodes = min(count, _GPUS_PER_NODE), max(1, count // _GPUS_PER_NODE)
-            on_nodes = f" runtime.nodes={nodes}" if nodes > 1 else ""
-            setting = f"{count} GPUs (runtime.gpus_per_run={each}{on_nodes})"
-            place = {"runtime.ranks": 0, "runtime.gpus_per_run": each, "runtime.nodes": nodes}
-            if works := list(_works(config, memory, setting, place)):
-                yield from works
+            place = {"runtime.gpus_per_run": min(count, _GPUS_PER_NODE)}
+            if count > _GPUS_PER_NODE:
+                place["runtime.nodes"] = count // _GPUS_PER_NODE
+            setting = f"{count} GPUs ({_settings(place, ' ')})"
+            if words := _repair(config, memory, setting, {"runtime.ranks": 0, "runtime.nodes": 1, **place}):
+                yield words
                 return
 
 
-def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> Iterator[str]:
-    """The setting with what it needs beside it to fit: nothing, fewer rows, recomputation, a smaller share for vLLM; none: no help."""
+def _repair(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> str:
+    """The setting with the least that it needs beside it to fit: fewer rows, a smaller share for vLLM, recomputation; empty: no help."""
     for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
         more: dict[str, Any] = {}
         if fewer and rows_at_once(config) > _FEW_ROWS:
             more["runtime.rollout_rows"] = _FEW_ROWS
         if recompute and not config.runtime.gradient_checkpointing:
             more["runtime.gradient_checkpointing"] = True
-        share = _share(_changed(config, changes | more), memory) if smaller else 0.0
-        if share > 0:
+        if smaller and (share := _share(_changed(config, changes | more), memory)) > 0:
             more["engine.gpu_memory_utilization"] = share
-        fit = fit_of(_changed(config, changes | more), memory)
-        if fit is not None and fit.fits:
-            beside = " and ".join(f"{key}={str(value).lower()}" for key, value in more.items())
-            yield " with ".join(filter(None, [setting, beside]))
-            return
+        if _fits(config, memory, changes | more):
+            return " with ".join(filter(None, [setting, _settings(more)]))
+    return ""
 
 
-def _changed(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+def _settings(values: Mapping[str, Any], separator: str = " and ") -> str:
+    return separator.join(f"{key}={str(value).lower()}" for key, value in values.items())
+
+
+def _changed(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A copy of the configuration with other values under dotted keys."""
     trial = copy.deepcopy(config)
     for key, value in changes.items():
@@ -397,12 +391,10 @@ def _changed(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
 
 def fitting_micro_batch(config: RunConfig, memory_gib: float | None = None) -> int | None:
     """The largest power of two of `runtime.micro_batch_tokens` with which the run fits, or one longest sequence; None: nothing fits."""
-    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
-    for size in (*(2**power for power in range(_LARGEST_MICRO_BATCH, 0, -1) if 2**power > longest), longest):
-        fit = fit_of(_changed(config, {"runtime.micro_batch_tokens": size}), memory_gib)
-        if fit is not None and fit.fits:
-            return size
-    return None
+    longest = longest_sequence(config)
+    powers = (2**power for power in range(_LARGEST_MICRO_BATCH, 0, -1))
+    sizes = (*(size for size in powers if size > longest), longest)
+    return next((n for n in sizes if _fits(config, memory_gib, {"runtime.micro_batch_tokens": n})), None)
 
 
 def _share(config: RunConfig, memory: float | None) -> float:
@@ -431,20 +423,22 @@ def listed(parts: dict[str, float]) -> str:
 
 def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
     """Tell what a run without GPU takes of this computer's memory, by the arm that takes most, and the fix where `at_once` do not fit."""
-    found = [
-        computer_memory(config, shape)
+    here = (
+        config
         for config in configs
-        if config.runtime.device != "cuda"
-        and config.backend.kind == "builtin"
-        and config.runtime.launcher.kind == "local"
-        if (shape := shape_of(config.model))
-    ]
-    if not found:
-        return
-    parts = max(found, key=lambda one: sum(one.values()))
-    needed, here = sum(parts.values()) / GIB, host_memory_gib()
-    fewer = f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(here / needed))}"
-    yield (
-        f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {here:.1f}"
-        f"{fewer * (here < at_once * needed and at_once > 1)}"
+        if (config.backend.kind, config.runtime.launcher.kind) == ("builtin", "local")
+        and config.runtime.device != "cuda"
     )
+    estimates = [computer_memory(config, shape) for config in here if (shape := shape_of(config.model))]
+    if not estimates:
+        return
+    parts, memory = max(estimates, key=total), host_memory_gib()
+    needed = total(parts) / GIB
+    line = (
+        f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {memory:.1f}"
+    )
+    if at_once > 1 and memory < at_once * needed:
+        line += (
+            f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(memory / needed))}"
+        )
+    yield line

@@ -459,13 +459,7 @@ def content_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
 
 
 def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, str]) -> None:
-    """Refuse to go on with a run, or to count it as finished, where what it reads has changed since it began.
-
-    `contents` are those of all arms of the plan, see `content_hashes`; a run is held to what its own arm reads.
-
-    Raises:
-        ConfigError: names what has changed, and the run.
-    """
+    """Raise `ConfigError` where what a run of the plan reads has changed since it began; `contents` as of `content_hashes`."""
     for planned in plan.arms:
         own = {**_problem_sets(planned.config), **_model_folder(planned.config)}
         for run_id in planned.runs.values():

@@ -149,11 +149,7 @@ def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[Pla
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
-    """Plan an experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
-
-    Raises:
-        ConfigError: both at once: an experiment says itself what is varied.
-    """
+    """Plan an experiment where one is named, else Hydra's multirun. Raises `ConfigError` for both at once."""
     if not any(item.startswith(("experiment=", "claim=")) for item in overrides):
         return plan_multirun(overrides)
     if multirun:
@@ -165,11 +161,7 @@ def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
 
 
 def plan_experiment(overrides: Sequence[str]) -> Plan:
-    """Plan `experiment=NAME` with further overrides (those on `experiment.*` change the declaration, the rest every arm).
-
-    Raises:
-        ConfigError: an unknown experiment, arm key, patch or configuration key.
-    """
+    """Plan `experiment=NAME`; overrides on `experiment.*` change the declaration, the rest every arm. Raises `ConfigError`."""
     experiment = declared_experiment(overrides)
     refuse_seed(overrides, "'experiment.seeds=[0,1]'")
     common = (*experiment.overrides, *common_overrides(overrides))
@@ -341,11 +333,7 @@ def _unseeded(overrides: Sequence[str]) -> frozenset[str]:
 
 
 def spelled_out(item: str) -> str:
-    """`match=tokens` as `++experiment.match=tokens`, `experiment.seeds=0,1` as a list.
-
-    Raises:
-        ConfigError: `experiment.seeds=3`, which may mean three seeds or the seed 3.
-    """
+    """`match=tokens` as `++experiment.match=tokens`, `experiment.seeds=0,1` as a list. Raises `ConfigError` for `experiment.seeds=3`."""
     if item.startswith("match="):
         return f"++experiment.{item}"
     if alone := re.fullmatch(r"\+*experiment\.seeds=(\d+)", item):
@@ -365,11 +353,7 @@ def refuse_seed(overrides: Sequence[str], instead: str) -> None:
 
 
 def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
-    """Refuse overrides of all arms that choose a group in which the arms differ: all would be one under names that say otherwise.
-
-    Raises:
-        ConfigError: naming the override, what it would replace, and the fix.
-    """
+    """Raise `ConfigError` for overrides of all arms that choose a group in which the arms differ: all would be one under their names."""
     for group, item in choices(common):
         rungs = [arm.name for arm in arms if any(line.startswith("rung=") for line in arm.overrides)]
         if group == "algorithm" and rungs:
@@ -412,11 +396,7 @@ _OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", 
 
 
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return what the `experiment.*` overrides of a multirun ask, and the overrides that are left.
-
-    Raises:
-        ConfigError: a key that the jobs of a multirun decide.
-    """
+    """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
     own = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
     rest = [item for item in overrides if item not in own]
     values = compose_values([f"++{item.lstrip('+')}" for item in own])["experiment"] if own else {}
@@ -444,11 +424,7 @@ def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
 
 
 def spent(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
-    """Return what finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing.
-
-    Raises:
-        ConfigError: a run spent nothing, so that there is no budget to match.
-    """
+    """Return what finished runs spent on average: tokens, or seconds of training steps; None where one is missing."""
     totals = []
     for name in run_ids:
         run = store.run(name)

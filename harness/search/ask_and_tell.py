@@ -80,11 +80,7 @@ class Sweep:
         }
 
     def _refuse_what_cannot_run(self) -> None:
-        """Try each key of the space by itself, so that a typo is found before anything runs.
-
-        Raises:
-            ConfigError: a key none of whose values can be composed. (A value that only some combinations exclude is a failed trial.)
-        """
+        """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
         for parameter in self.parameters:
             errors = []
             for override in parameter.tried_first:
@@ -98,15 +94,7 @@ class Sweep:
                 sys.stderr.write(f"note: trials with {line}\n")
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
-        """Bring the study to its total: ask for as many trials as fill the places, run them, tell, and again.
-
-        Args:
-            dispatch: brings runs to their end.
-            places: runs at a time. The next trials are asked for when all of these have ended.
-
-        Returns:
-            What became of all runs of this call.
-        """
+        """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again."""
         summary = Summary()
         while specs := self.ask(places):
             summary = summary.then(dispatch(specs))

@@ -71,17 +71,9 @@ def open_study(
     name: str,
     declaration: dict[str, Any] | None = None,
 ) -> optuna.Study:
-    """The study of this name in the store, made or continued.
+    """The study of this name in the store, made or continued; `declaration` is what all its trials have in common, by name.
 
-    Args:
-        search: what is declared.
-        parameters: of its space.
-        store: where the study lies.
-        name: of the experiment.
-        declaration: everything that the trials of one study must have in common, by name; kept with the study.
-
-    Raises:
-        ConfigError: the sampler cannot search this space, or the stored study is of another declaration.
+    Raises `ConfigError` where the sampler cannot search this space, or the stored study is of another declaration.
     """
     path = layout.plan_file(store.root, name).with_name(layout.STUDY)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,11 +192,7 @@ class Parameter:
 
 
 def parse_space(space: Sequence[str]) -> list[Parameter]:
-    """The parameters of a search.
-
-    Raises:
-        ConfigError: an override that cannot be parsed, varies nothing, or occurs twice.
-    """
+    """The parameters of a search. Raises `ConfigError` for an override that cannot be parsed, varies nothing, or occurs twice."""
     parameters = [_parameter(item) for item in parse_overrides(space)]
     keys = [parameter.key for parameter in parameters]
     for key in keys:

@@ -136,7 +136,7 @@ def test_verl_shards_its_sampler_and_can_move_training_to_the_host():
     run.backend = verl.Config()
     run.runtime.verl.tensor_parallel, run.runtime.verl.sequence_parallel = 4, 8
     plant = plant_of(run, memory_gib=1.0)
-    assert (plant.engine_gpus, plant.replicas) == (4, 2)
+    assert plant.engine_gpus == 4
     assert rollout_memory(run, TINY, plant, 0.0).engine == 2 * 388 / 4
     assert update_memory(run, TINY, 8)["activations"] == activation_bytes(TINY, 2, 2, False)
     assert resident(run, {"weights": 5.0}) == 5.0
@@ -149,7 +149,7 @@ def test_runs_that_share_a_gpu_share_its_memory():
     assert shared.usable == alone.usable / 4
     assert shared.memory == alone.memory  # vLLM's share is one of the whole GPU
     many = plant_of(config(gpus_per_run=8, nodes=2), 8.0)
-    assert (many.gpus, many.ranks, many.replicas) == (16, 16, 16)
+    assert (many.gpus, many.ranks) == (16, 16)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,7 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> Foreign:
-    """Read the samples of all epochs, with the verdicts of the first scorer; a sample that ended in an error is lost.
-
-    Raises:
-        ConfigError: it cannot be read, or holds no samples.
-    """
+    """Read the samples of all epochs, with the verdicts of the first scorer; a sample with an error is lost. Raises `ConfigError`."""
     try:
         log = _of_zip(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
         rows = sorted(log.get("samples") or [], key=lambda row: int(row.get("epoch", 1)))

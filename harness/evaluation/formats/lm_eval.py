@@ -25,11 +25,7 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> Foreign:
-    """Read the generations, with the verdicts of the first filter.
-
-    Raises:
-        ConfigError: a line is malformed or repeated, or the task scores choices by their likelihood and generates nothing.
-    """
+    """Read the generations, with the verdicts of the first filter. Raises `ConfigError`."""
     samples: list[Sample] = []
     filters: list[str] = []
     torn: list[str] = []

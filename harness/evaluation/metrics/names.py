@@ -114,11 +114,7 @@ PATTERNS = (
 
 
 def metric(name: str) -> Metric:
-    """The metric of a name.
-
-    Raises:
-        UnknownMetric: no such metric, or a parameter out of range; names the nearest one or all.
-    """
+    """The metric of a name. Raises `UnknownMetric` that names the nearest one or all."""
     if name in PLAIN:
         return PLAIN[name]
     if name.endswith(BY_SECOND):

@@ -105,15 +105,7 @@ class Reduction:
 
 
 def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
-    """Reduce the samples of one policy at one cap.
-
-    Args:
-        samples: the samples; every problem has n of them.
-        ks: k of Pass@k and Maj@k, each in 1 .. n.
-
-    Raises:
-        UnevenSamples: problems have different numbers of samples.
-    """
+    """Reduce the samples of one policy at one cap, k of Pass@k and Maj@k in 1 .. n. Raises `UnevenSamples`."""
     n = samples.n
     require_samples(samples.samples_P, n)
     right_P = np.bincount(samples.problem_R[samples.right_R], minlength=samples.problems)
@@ -160,12 +152,7 @@ def grader_shares(first_R: Bools, second_R: Codes) -> dict[str, float]:
 
 
 def nothing_to_learn(right: float | None, where: str) -> str:
-    """Say what to do where a policy answers nothing or everything right; empty in between.
-
-    Args:
-        right: share of right answers; None where no question was put.
-        where: which answers, such as "on gsm8k".
-    """
+    """Say what to do where a policy answers nothing or everything right `where` it was asked; empty in between."""
     if right not in (0.0, 1.0):
         return ""
     how, remedy = ("no answer", "easier") if right == 0 else ("every answer", "harder")
@@ -202,12 +189,7 @@ class UnevenSamples(ValueError):
 
 
 def require_samples(samples_P: ArrayLike, n: int) -> None:
-    """Refuse unless every problem has exactly n samples (lost samples included as rows).
-
-    Raises:
-        UnevenSamples: naming how many problems differ. Dividing by n anyway would understate the score; averaging what is
-            there would change the weights.
-    """
+    """Raise `UnevenSamples` unless every problem has exactly n samples, lost ones included: dividing by n would understate the score."""
     samples = np.asarray(samples_P)
     odd = np.flatnonzero(samples != n)
     if len(odd):
@@ -280,15 +262,7 @@ class Votes:
 
 
 def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int, n: int) -> Votes:
-    """Count the classes of R samples.
-
-    Args:
-        problem_R: problem of each sample, 0 .. problems - 1.
-        class_R: its answer class, ``-1`` for no answer; ids need to be distinct within a problem only.
-        right_R: its verdict.
-        problems: number of problems, those without a vote included.
-        n: samples per problem, lost ones included.
-    """
+    """Count the answer classes of R samples; class ``-1`` is no answer, and ids are distinct within a problem only."""
     voting = class_R >= 0
     span = int(class_R.max(initial=0)) + 1
     key_V = problem_R[voting] * span + class_R[voting]
