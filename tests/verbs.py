@@ -1,11 +1,33 @@
-"""A verb run in this process, and its words."""
+"""A verb run in this process or in one of its own, and its words."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Protocol
+
+ROOT = Path(__file__).parents[1]
 
 
 class Said(Protocol):
     """Runs a verb, which must end with `code` and no traceback; returns what it printed, of a refusal on the stream of errors alone."""
 
     def __call__(self, *arguments: str, code: int = 0) -> str: ...
+
+
+def python(where: Path, *command: str, code: int = 0, site: Path | None = None) -> str:
+    """Run Python in a folder, on this checkout and the packages in `site`; it must end with `code`. Returns what it printed."""
+    places = [str(ROOT), *([str(site)] if site else [])]
+    more = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=where, env={**os.environ, **more}, capture_output=True, text=True, check=False, timeout=1200
+    )  # fmt: skip
+    assert done.returncode == code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def harness(where: Path, *command: str, code: int = 0, site: Path | None = None) -> str:
+    """Run a verb like `python`."""
+    return python(where, "-m", "harness", *command, code=code, site=site)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,6 +106,7 @@ def build_store(
     design="cumulative",
     name="ladder",
     patches=None,
+    samples=make_samples,
 ) -> ResultStore:
     """Write a store and plan; runs in ``missing`` as (rung index, seed) -> status are left unfinished."""
     store = ResultStore(root)
@@ -115,7 +118,8 @@ def build_store(
             runs[str(seed)] = run_id
             status = dict(missing).get((index, seed), "finished")
             if status != "not started":
-                write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps)
+                shape = problems, n, steps, evaluate, caps, samples
+                write_run(store, run_id, arm, seed, accuracy, status, *shape)
         own = patches[index] if patches is not None else [_patch(r[0]) for r in rungs[1 : index + 1]]
         arms.append(
             {
@@ -155,6 +159,12 @@ def loaded(root: Path, name: str = "ladder", **options) -> Results:
     return results_of(load_experiment(root, name, **options))
 
 
+def replanned(results: Results, **changes: Any) -> Results:
+    """The same results under a plan with these fields changed."""
+    plan = replace(results.experiment.plan, **changes)
+    return replace(results, experiment=replace(results.experiment, plan=plan))
+
+
 def embedded(text: str, name: str):
     """The JSON that a page carries under this id."""
     return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
@@ -165,7 +175,7 @@ def _patch(arm):
     return arm.split("_", 2)[-1]
 
 
-def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps):
+def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps, samples):
     rng = np.random.default_rng([seed, int(accuracy * 1000)])
     run = store.run(run_id)
     accuracy = accuracy + 0.02 * np.random.default_rng(seed).normal() + 0.005 * rng.normal()
@@ -188,5 +198,5 @@ def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, ev
     for step in evaluate:
         if step <= done:
             level = 0.3 + (accuracy - 0.3) * step / max(steps, 1)
-            frames = [make_samples(rng, level, problems, n, cap) for cap in caps]
+            frames = [samples(rng, level, problems, n, cap) for cap in caps]
             run.write_samples("arithmetic_heldout", 1, step, pd.concat(frames, ignore_index=True))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import synthetic_store
 from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 from synthetic_store import SHORT, build_store, make_samples
 
@@ -30,7 +29,7 @@ def test_sign_flips_are_all_patterns_of_signs() -> None:
     assert sign_flip_p(np.arange(1.0, 7.0)) == pytest.approx(2 / 64)
 
 
-def store_of(root: Path, monkeypatch: pytest.MonkeyPatch, collapses: bool) -> None:
+def store_of(root: Path, collapses: bool) -> None:
     """Write two arms by eight seeds; one run of the second, its last made, answers nothing at the end."""
     made = []
 
@@ -40,12 +39,11 @@ def store_of(root: Path, monkeypatch: pytest.MonkeyPatch, collapses: bool) -> No
         last = collapses and accuracy > 0.5 and sum(one > 0.5 for one in made) == 8
         return samples.assign(correct=False, verdict="wrong") if last else samples
 
-    monkeypatch.setattr(synthetic_store, "make_samples", make)
-    build_store(root, rungs=RUNGS, seeds=range(8), **SHORT)
+    build_store(root, rungs=RUNGS, seeds=range(8), samples=make, **SHORT)
 
 
-def test_no_collapse_is_a_bound_and_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store_of(tmp_path, monkeypatch, collapses=False)
+def test_no_collapse_is_a_bound_and_no_warning(tmp_path: Path) -> None:
+    store_of(tmp_path, collapses=False)
     results = load(tmp_path, "ladder")
     assert [one.collapsed for one in robust_readings(results)] == [(), ()]
     frame = to_frame(tables_of(results)["ladder-exact"])
@@ -54,10 +52,8 @@ def test_no_collapse_is_a_bound_and_no_warning(tmp_path: Path, monkeypatch: pyte
     assert not any("collapsed" in line for line in answer_sentences(results))
 
 
-def test_bounds_of_entropy_and_length_are_declared_and_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_of(tmp_path, monkeypatch, collapses=False)
+def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> None:
+    store_of(tmp_path, collapses=False)
     last = load(tmp_path, "ladder").per_seed.set_index("arm")["tokens_all_mean"]
     bound = float(last.max()) - 1e-9  # the longest run alone lies beyond
     store = ResultStore(tmp_path)
@@ -72,10 +68,8 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(
     assert not Collapse(accuracy=0.2).met([0.8, 0.2], {})
 
 
-def test_curves_show_the_seeds_of_an_arm_in_which_one_collapsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_of(tmp_path, monkeypatch, collapses=True)
+def test_curves_show_the_seeds_of_an_arm_in_which_one_collapsed(tmp_path: Path) -> None:
+    store_of(tmp_path, collapses=True)
     with styled("paper"):
         figure = accuracy_figure(load(tmp_path, "ladder").experiment)
     assert figure is not None
@@ -91,10 +85,8 @@ def test_curves_show_the_seeds_of_an_arm_in_which_one_collapsed(
     assert "one seed of an arm with a collapsed one" in [text.get_text() for text in legend.get_texts()]
 
 
-def test_a_collapsed_seed_is_counted_left_out_beside_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_of(tmp_path, monkeypatch, collapses=True)
+def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) -> None:
+    store_of(tmp_path, collapses=True)
     results = load(tmp_path, "ladder")
     _, other = robust_readings(results)
     (seed,) = other.collapsed

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from synthetic_store import replanned
 
 from analysis import save_figure
 from analysis.evidence.designs import key_label, value_label
@@ -74,8 +75,7 @@ def test_smoothing_leaves_missing_values_out_and_is_shorter_at_the_ends():
 
 def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
     score = Metric("reward_mean", "reward_mean", "reward", 1.0, 3, "higher", "avg")
-    plan = dataclasses.replace(results.experiment.plan, score=score, metrics=(score,))
-    shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
+    shown = replanned(results, score=score, metrics=(score,))
     with styled("paper"):
         figure = waterfall_figure(shown)
     axes = figure.axes[0]
@@ -178,8 +178,7 @@ def test_tables_alone_are_those_of_the_whole_answer(ladder_root, without_figures
 
 
 def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
-    plan = dataclasses.replace(results.experiment.plan, margins={"avg": 3.0})
-    shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
+    shown = replanned(results, margins={"avg": 3.0})
     with styled("paper"):
         axes = differences_figure(shown).figure.axes[0]
         plain = differences_figure(results).figure.axes[0]
@@ -216,8 +215,7 @@ def test_bands_are_drawn_of_four_arms_and_lines_of_more_are_named_at_their_ends(
     fifth = dataclasses.replace(known[0], name="fifth", label="without a run")
 
     def drawn(arms):
-        plan = dataclasses.replace(results.experiment.plan, arms=tuple(arms))
-        experiment = dataclasses.replace(results.experiment, plan=plan)
+        experiment = replanned(results, arms=tuple(arms)).experiment
         with styled("paper"):
             return accuracy_figure(experiment), accuracy_multiples(experiment)
 
@@ -292,9 +290,7 @@ def test_a_transfer_plot_has_the_effects_of_both_experiments(results):
         pytest.approx([100 * one.value] * 2) for one in deltas.values() if not math.isnan(one.low)
     ]
     arms = [dataclasses.replace(arm, label=f"other {arm.label}") for arm in results.experiment.plan.arms]
-    plan = dataclasses.replace(results.experiment.plan, arms=tuple(arms))
-    other = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
-    assert transfer_figure(results, other) is None
+    assert transfer_figure(results, replanned(results, arms=tuple(arms))) is None
 
 
 def test_the_example_draws_a_figure_in_a_style_of_its_own(ladder_root, tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import synthetic_store
 from synthetic_store import build_store, make_samples
 
 from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
@@ -22,7 +21,7 @@ RUNGS = [("ladder_0_honest", "honest", 0.5, 30.0), ("ladder_1_cheating", "cheati
 PROBLEMS, SAMPLES = 24, 8
 
 
-def store_of(root: Path, monkeypatch: pytest.MonkeyPatch, second, rungs=RUNGS) -> Path:
+def store_of(root: Path, second, rungs=RUNGS) -> Path:
     """Write a store whose samples have the second verdicts `second(samples, accuracy)`; None: the column is not there."""
 
     def make(rng, accuracy, problems, n, cap):
@@ -30,8 +29,7 @@ def store_of(root: Path, monkeypatch: pytest.MonkeyPatch, second, rungs=RUNGS) -
         verdicts = second(samples, accuracy)
         return samples if verdicts is None else samples.assign(second_correct=verdicts)
 
-    monkeypatch.setattr(synthetic_store, "make_samples", make)
-    build_store(root, rungs=rungs, problems=PROBLEMS, n=SAMPLES, caps=(32,))
+    build_store(root, rungs=rungs, problems=PROBLEMS, n=SAMPLES, caps=(32,), samples=make)
     return root
 
 
@@ -40,10 +38,8 @@ def cheated(samples: pd.DataFrame, accuracy: float) -> pd.Series:
     return samples["correct"] & (np.arange(len(samples)) % 2 == 0 if accuracy > 0.6 else True)
 
 
-def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = load(store_of(tmp_path, monkeypatch, cheated), "ladder")
+def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Path) -> None:
+    results = load(store_of(tmp_path, cheated), "ladder")
     gaps = grader_gaps(results)
     honest, gap = gaps["ladder_0_honest"], gaps["ladder_1_cheating"]
     assert (honest.only_first, honest.only_second, honest.grown) == (0, 0, False)
@@ -73,29 +69,27 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(
     assert "Samples that part the two graders" in render_page(results, tmp_path)
 
 
-def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = load(store_of(tmp_path, monkeypatch, lambda samples, accuracy: samples["correct"]), "ladder")
+def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:
+    results = load(store_of(tmp_path, lambda samples, accuracy: samples["correct"]), "ladder")
     assert not any("second grader" in line for line in answer_sentences(results))
     assert "ladder-graders" in tables_of(results)
     assert parting_samples(results, tmp_path) == []
 
 
-def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
     def strict(samples, accuracy):
         return samples["correct"] & (np.arange(len(samples)) % 10 > 0)
 
-    store_of(tmp_path, monkeypatch, strict, [("ladder_0_same", "same", 0.3, 30.0)])
+    store_of(tmp_path, strict, [("ladder_0_same", "same", 0.3, 30.0)])
     gap = grader_gaps(load(tmp_path, "ladder"))["ladder_0_same"]
     assert gap.only_first > 0.01
     assert not gap.grown
     assert gap.refused == pytest.approx(gap.refused_before, abs=0.03)
 
 
-def test_runs_without_second_verdicts_read_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = load(store_of(tmp_path / "without", monkeypatch, lambda *_: None), "ladder")
-    agreed = load(store_of(tmp_path / "with", monkeypatch, lambda samples, _: samples["correct"]), "ladder")
+def test_runs_without_second_verdicts_read_as_before(tmp_path: Path) -> None:
+    without = load(store_of(tmp_path / "without", lambda *_: None), "ladder")
+    agreed = load(store_of(tmp_path / "with", lambda samples, _: samples["correct"]), "ladder")
     assert grader_gaps(without) == {}
     assert "ladder-graders" not in tables_of(without)
     texts = []
@@ -106,20 +100,14 @@ def test_runs_without_second_verdicts_read_as_before(tmp_path: Path, monkeypatch
     assert texts[0] == texts[1]
 
 
-def test_metrics_are_asked_by_the_second_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_asked_by_the_second_grader(tmp_path: Path) -> None:
     names = ["avg", "pass@8", "maj@8", "length_right", "area"]
     asked = [f"{name} by second" for name in names]
-    agreed = load(
-        store_of(tmp_path / "a", monkeypatch, lambda samples, _: samples["correct"]), "ladder", asked
-    )
+    agreed = load(store_of(tmp_path / "a", lambda samples, _: samples["correct"]), "ladder", asked)
     frame = seed_frame(agreed, [*names, *asked])
     for name in names:
         assert frame[f"{name} by second"].tolist() == pytest.approx(frame[name].tolist()), name
-    one = load(
-        store_of(tmp_path / "b", monkeypatch, lambda samples, _: samples["sample_index"] == 0),
-        "ladder",
-        asked,
-    )
+    one = load(store_of(tmp_path / "b", lambda samples, _: samples["sample_index"] == 0), "ladder", asked)
     values = seed_frame(one, asked)
     assert values["avg by second"].tolist() == pytest.approx([100 / SAMPLES] * 6)
     assert values["pass@8 by second"].tolist() == pytest.approx([100.0] * 6)
@@ -137,13 +125,12 @@ def test_a_part_of_before_has_no_second_verdicts() -> None:
 
 @pytest.mark.parametrize(("right", "remedy"), [(False, "easier"), (True, "harder"), (None, None)])
 def test_a_base_policy_that_has_nothing_to_learn_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool | None, remedy: str | None
+    tmp_path: Path, right: bool | None, remedy: str | None
 ) -> None:
     def make(rng, accuracy, problems, n, cap):
         samples = make_samples(rng, accuracy, problems, n, cap)
         return samples if right is None or accuracy != 0.3 else samples.assign(correct=right)
 
-    monkeypatch.setattr(synthetic_store, "make_samples", make)
-    build_store(tmp_path, rungs=RUNGS, problems=PROBLEMS, n=SAMPLES, caps=(32,))
+    build_store(tmp_path, rungs=RUNGS, problems=PROBLEMS, n=SAMPLES, caps=(32,), samples=make)
     warnings = [line for line in answer_sentences(load(tmp_path, "ladder")) if "nothing to learn" in line]
     assert [f"use {remedy} problems" in line for line in warnings] == [True] * (right is not None)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from synthetic_store import build_store, loaded
+from synthetic_store import build_store, loaded, replanned
 
 from analysis.methods import Methods, tokens_text
 from harness.store import ResultStore
@@ -71,9 +71,7 @@ def test_settings_that_arms_differ_in_are_all_said_and_sources_are_those_of_sett
 
 def test_the_stopping_rule_and_the_margin_are_those_of_the_plan(methods, results):
     assert any("fixed number of seeds" in text for text in methods.sentences)
-    plan = dataclasses.replace(results.experiment.plan, looks=(2, 3), margins={"avg": 2.5})
-    experiment = dataclasses.replace(results.experiment, plan=plan)
-    other = dataclasses.replace(methods, results=dataclasses.replace(results, experiment=experiment))
+    other = dataclasses.replace(methods, results=replanned(results, looks=(2, 3), margins={"avg": 2.5}))
     text = " ".join(other.sentences)
     assert "(2, 3 seeds)" in text
     assert "2.5 points" in text

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_store import SHORT, build_store, loaded
+from synthetic_store import SHORT, build_store, loaded, replanned
 
 from analysis.evidence.results import followed
 from analysis.tables.experiment import main_table
@@ -57,10 +55,7 @@ def test_without_shared_base_policies_every_seed_counts(tmp_path):
 
 
 def test_looks_are_taken_over_base_policies_too(tmp_path):
-    results = built(tmp_path, BASES)
-    plan = replace(results.experiment.plan, looks=LOOKS)
-    results = replace(results, experiment=replace(results.experiment, plan=plan))
-    (one,) = followed(results)
+    (one,) = followed(replanned(built(tmp_path, BASES), looks=LOOKS))
     assert [look.seeds for look in one.looks] == list(LOOKS)[: len(one.looks)]
     assert all(look.degrees == BASES - 1 for look in one.looks)
 

@@ -1,13 +1,13 @@
-"""One GRPO step of a real language model on a CPU: ours beside TRL and a hand-written limit, our sampler beside `transformers.generate`.
+"""One GRPO step of a real language model on a CPU: ours beside TRL.
 
     python tests/parity/build_peer.py trl                                   # once: TRL 1.16 in an environment of its own
     python tests/benchmarks/language_step.py [--threads 2] [--precision mixed,bfloat16] [--rounds 3] [--without trl]
 
 The work is `preset=language` on SmolLM2 135M: 16 prompts x 8 responses of at most 24 tokens, two updates. The verifier runs, then every
 other response is called right, so that every group trains, as in TRL's script (`language_trl.py`; bfloat16, or float32 with
-`--peer-float32`). The limit (`language_limit.py`, float32) computes the very tokens that ours sampled. Each part is a process of its own,
-one after the other in every round; the first step of a process warms up. Prints medians over rounds, CPU seconds and wall, and their
-ratios; on a busy machine only CPU seconds mean something.
+`--peer-float32`). Each part is a process of its own, one after the other in every round; the first step of a process warms up. Prints
+medians over rounds, CPU seconds and wall, and their ratios; on a busy machine only CPU seconds mean something. `engine_speed.py --policy`
+compares the samplers.
 """
 
 from __future__ import annotations
@@ -21,21 +21,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
 from harness.base_policy import pretrained
 from harness.configuration.compose import compose_run
-from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
-from harness.model.checkpoint import load_model, load_tokenizer
 from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark
-from harness.rollout.choice import key, sample_seeds
-from harness.rollout.prompts import prompt_tokens, stop_tokens
-from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.training import loop as steps
 from harness.training.run_parts import RunParts
@@ -56,21 +49,13 @@ def configuration(precision: str, threads: int) -> RunConfig:
 
 
 def ours(folder: Path, precision: str, threads: int) -> None:
-    """Take whole steps; the tokens that they trained on stay in the scratch folder, for the limit."""
-    config, requests = configuration(precision, threads), []
+    """Take whole steps and print what each took."""
+    config = configuration(precision, threads)
     run = ResultStore(folder / "store").run(os.urandom(8).hex())
     run.path.mkdir(parents=True)
     trainer = RunParts(
         config, run, folder / "model", resolve_kernel("auto"), ContrastGrader(config.verifier, config.runtime)
     )
-    trained = trainer.updater.train
-
-    def noted(step: int, groups: Any, prompts: Any) -> Any:
-        made = groups.completions
-        requests.append(([list(prompt) for prompt in prompts], made.tokens_N, made.lengths_R))
-        return trained(step, groups, prompts)
-
-    trainer.updater.train = noted  # type: ignore[method-assign]
     for _ in range(WARM + TIMED):
         cpu, wall = time.process_time(), time.perf_counter()
         steps.take_step(trainer, 0)
@@ -78,53 +63,7 @@ def ours(folder: Path, precision: str, threads: int) -> None:
         last = run.steps().iloc[-1]
         row["tokens"], row["gap"] = float(last["generated_tokens"]), float(last["sampler_log_prob_gap_mean"])
         print(json.dumps({**row, "peak": peak_gb()}), flush=True)
-    torch.save(requests, folder / "requests.pt")
     trainer.grader.close()
-
-
-def engine(folder: Path, kind: str, precision: str, threads: int) -> None:
-    """Sample a step's responses by the native engine, or by `transformers.generate` with all prompts padded in one batch."""
-    config, model = configuration(precision, threads), folder / "model"
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    tokenizer = load_tokenizer(model)
-    size, samples = config.algorithm.prompts_per_step, config.algorithm.responses_per_prompt
-    prompts, stops = (
-        prompt_tokens(tokenizer, load_benchmark(config.task))[:size],
-        stop_tokens(tokenizer, model),
-    )
-    cap, native = config.sampling.max_response_tokens, member("harness.rollout.engine", "native")
-    width = max(map(len, prompts))
-    ids = torch.tensor(
-        [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts for _ in range(samples)]
-    )
-    mask = torch.tensor(
-        [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts for _ in range(samples)]
-    )
-    if kind == "native":
-        kernel = resolve_kernel("auto") if precision == "float32" else "bfloat16"
-        made = native.open_folder(native.Config(), model, config.runtime, "cpu", dtype, kernel)
-    else:
-        made = load_model(model, dtype).eval()
-    for turn in range(WARM + TIMED):
-        cpu, wall = time.process_time(), time.perf_counter()
-        if kind == "native":
-            seeds = sample_seeds(key("speed", turn), np.arange(size, dtype=np.uint64), samples)
-            tokens = int(
-                made.generate(prompts, seeds, SamplingParams(cap, stop_token_ids=stops)).lengths_R.sum()
-            )
-        else:
-            options = {
-                "max_new_tokens": cap,
-                "do_sample": True,
-                "top_k": 0,
-                "eos_token_id": list(stops),
-                "pad_token_id": 0,
-            }
-            out = made.generate(ids, attention_mask=mask, **options)[:, width:]
-            ended = torch.isin(out, torch.tensor(stops)).int()
-            tokens = int((ended.cumsum(1) - ended == 0).sum())
-        spent = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-        print(json.dumps({**spent, "tokens": tokens}), flush=True)
 
 
 def peak_gb() -> float:
@@ -163,16 +102,9 @@ def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> N
         print(f"| {name} | {row['cpu']:.1f} | {row['wall']:.1f} | {row['tokens']:.0f} | {gap} | {peak} |")
     print("\n| ratio | CPU | wall |\n|---|---|---|")
     for precision in precisions:
-        mine, pairs = f"ours {precision}", []
-        pairs += [("TRL / ours", "TRL", mine, False), ("ours / limit", mine, f"limit of {precision}", False)]
-        pairs += [("generate / native, a token", f"generate {precision}", f"native {precision}", True)]
-        for title, above, below, each in pairs:
-            if above in median and below in median:
-                scale = median[below]["tokens"] / median[above]["tokens"] if each else 1.0
-                cells = (
-                    f"{scale * median[above][clock] / median[below][clock]:.2f}" for clock in ("cpu", "wall")
-                )
-                print(f"| {title}, {precision} | {' | '.join(cells)} |")
+        if "TRL" in median:
+            ratios = (median["TRL"][clock] / median[f"ours {precision}"][clock] for clock in ("cpu", "wall"))
+            print(f"| TRL / ours, {precision} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
 
 
 def commands_of(
@@ -182,10 +114,7 @@ def commands_of(
     commands: dict[str, list[str]] = {}
     for precision in precisions:
         settings = ["--threads", str(threads), "--precision", precision]
-        limit = [str(HERE / "language_limit.py"), f"{folder}/model", f"{folder}/requests.pt", str(threads)]
-        for kind in ("ours", "limit of", "native", "generate"):
-            own = [sys.executable, __file__, *settings, "--part", kind, str(folder)]
-            commands[f"{kind} {precision}"] = [sys.executable, *limit] if kind == "limit of" else own
+        commands[f"ours {precision}"] = [sys.executable, __file__, *settings, "--part", str(folder)]
     trl = [
         str(HERE / "language_trl.py"),
         f"{folder}/model",
@@ -204,27 +133,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", default="mixed")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--without", default="", help="of trl, ours, limit, engines")
+    parser.add_argument("--without", choices=["trl"])
     parser.add_argument("--peer-float32", action="store_true")
-    parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     precisions, threads = options.precision.split(","), options.threads
     if options.part:
         torch.set_num_threads(threads)
-        name, folder = options.part[0], Path(options.part[1])
-        ours(folder, precisions[0], threads) if name == "ours" else engine(
-            folder, name, precisions[0], threads
-        )
+        ours(options.part, precisions[0], threads)
         return
-    left, found = options.without.split(","), dict[str, list[dict[str, float]]]()
+    found: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder)
         for turn in range(options.rounds):
             commands = commands_of(folder, precisions, threads, options.peer_float32)
-            groups = {"native": "engines", "generate": "engines", "TRL": "trl"}
             for name, command in commands.items():
-                if groups.get(name.split()[0], name.split()[0]) not in left:
+                if options.without != name.lower():
                     row = part(command, threads)
                     found.setdefault(name, []).append(row)
                     print(f"round {turn + 1}, {name}: {row}", file=sys.stderr, flush=True)

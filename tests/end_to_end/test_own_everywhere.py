@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from verbs import harness
 
-ROOT = Path(__file__).parents[2]
 HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config{base}:\n    kind: str = '{kind}'\n"
 NATIVE = """
 
@@ -140,17 +137,6 @@ CHOSEN = [
     "sampling.max_response_tokens=6", "algorithm.prompts_per_step=4", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1",
     "training.steps=1", "model.precision=float32", "runtime.workers=1", "seed=0", "experiment.name=everything", "experiment.benchmark=sums",
 ]  # fmt: skip
-
-
-def harness(where: Path, *command: str, site: Path | None = None, code: int = 0) -> str:
-    places = [str(ROOT), *([str(site)] if site else [])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *command],
-        cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=1200,
-    )  # fmt: skip
-    assert done.returncode == code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout + done.stderr
 
 
 def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:

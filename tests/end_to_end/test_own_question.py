@@ -12,8 +12,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from verbs import ROOT, harness, python
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "own_members.md").read_text()
 SMALL = (
     "experiment.seeds=[0,1]",
@@ -27,15 +27,6 @@ SMALL = (
 STEP = re.compile(r"(?:^`([\w/.]+)`:\n\n)?^```(console|python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(where: Path, *command: str, code: int = 0) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=1200
-    )  # fmt: skip
-    assert done.returncode == code, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The folder in which the page was followed, and what each command and the Python said."""
@@ -45,13 +36,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
             (where / name).parent.mkdir(parents=True, exist_ok=True)
             (where / name).write_text(text)
         elif language == "python":
-            said.append(run(where, "-c", text))
+            said.append(python(where, "-c", text))
         else:
             for line in text.splitlines():
                 verb, *rest = shlex.split(line.removeprefix("$ harness "))
                 small = SMALL if verb in ("plan", "run") else ()
                 quick = ["--no-answer"] if verb == "run" and "experiment=groups" not in rest else []
-                said.append(run(where, "-m", "harness", verb, *rest, *small, *quick))
+                said.append(harness(where, verb, *rest, *small, *quick))
     return where, said
 
 
@@ -106,9 +97,7 @@ def test_verbs_beside_plan_and_run_take_the_folder(verb: str, page: tuple[Path, 
     (where / "tricks/algorithm/centred.yaml").write_text(CENTRED)
     given, says = VERBS[verb]
     member = sorted(arm_runs(where, "median_again")["median"])[0]
-    told = run(
-        where, "-m", "harness", verb, "config_dir=tricks", *(item.replace("RUN", member) for item in given)
-    )
+    told = harness(where, verb, "config_dir=tricks", *(item.replace("RUN", member) for item in given))
     assert re.search(says, told), told
 
 

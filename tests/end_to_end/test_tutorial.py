@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from verbs import ROOT, harness, python
 
 from analysis import load
 from analysis.answer import answer_sentences
 from analysis.tables.differences import differences_to_reference
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your_experiment.md").read_text()
 SMALL = (
     "training.steps=2",
@@ -61,17 +57,8 @@ def folder(tmp_path_factory):
         (path / name).write_text(text)
     said = {}
     for arguments in commands():
-        done = run([sys.executable, "-m", "harness", *small(arguments)], path)
-        assert done.returncode == 0, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        said[shlex.join(arguments)] = done.stdout
+        said[shlex.join(arguments)] = harness(path, *small(arguments))
     return path, said
-
-
-def run(command, where):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-    return subprocess.run(
-        command, cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
 
 
 def test_the_page_leads_to_tables_and_figures_of_both_metrics(folder):
@@ -118,11 +105,9 @@ def test_another_question_and_the_multirun_find_the_same_runs(folder):
 def test_the_python_of_the_page_and_the_example_run(folder):
     path, _ = folder
     (block,) = blocks("python")
-    done = run([sys.executable, "-c", block], path)
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"[+-]\d+\.\d\d tokens \[[+-]\d+\.\d\d, [+-]\d+\.\d\d\], ", done.stdout)
+    said = python(path, "-c", block)
+    assert re.match(r"[+-]\d+\.\d\d tokens \[[+-]\d+\.\d\d, [+-]\d+\.\d\d\], ", said)
     assert (path / "figures" / "lengths.png").exists()
-    done = run([sys.executable, str(ROOT / "examples" / "lengths.py"), "results", "lengths"], path)
-    assert done.returncode == 0, done.stderr
-    assert "dr_grpo - grpo, length_wrong: " in done.stdout
+    said = python(path, str(ROOT / "examples" / "lengths.py"), "results", "lengths")
+    assert "dr_grpo - grpo, length_wrong: " in said
     assert (path / "figures" / "lengths-lengths.png").exists()

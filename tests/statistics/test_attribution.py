@@ -57,15 +57,6 @@ def test_last_minus_first_is_the_sum_of_what_a_patch_has_with_the_others():
         last_minus_first(PATCHES, {k: v for k, v in scores.items() if k != {"b", "c"}})
 
 
-def test_main_effect_is_the_difference_of_means_per_seed():
-    scores = factorial_scores()
-    on = [np.mean([v[s] for k, v in scores.items() if "b" in k]) for s in range(4)]
-    off = [np.mean([v[s] for k, v in scores.items() if "b" not in k]) for s in range(4)]
-    effect = main_effects(CROSSED, scores).effects[1]
-    assert effect.value == pytest.approx(np.mean(np.subtract(on, off)))
-    assert effect.seeds == 4
-
-
 def test_exact_shapley_equals_the_mean_over_all_orders_and_adds_up():
     scores = factorial_scores(interaction=0.04)
     exact = shapley(PATCHES, scores)
