@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,40 +40,30 @@ def test_naive_grpo_is_exactly_this_command_line() -> None:
     assert sorted(lines) == sorted(GOLDEN.read_text().splitlines())
 
 
-@pytest.mark.parametrize(
-    ("arm", "parent", "expected"),
-    [
-        (
-            "sibling_dapo_3_replaces_filter",
-            "dapo_0_naive_grpo",
-            {
-                f"{ACTOR}.clip_ratio_high": 0.28,
-                "reward.reward_kwargs.overlong_buffer_cfg.enable": True,
-                "reward.reward_kwargs.overlong_buffer_cfg.len": 8,
-                "reward.reward_kwargs.overlong_buffer_cfg.penalty_factor": 1.0,
-                "reward.reward_kwargs.overlong_buffer_cfg.log": False,
-            },
-        ),
-        (
-            "sibling_dapo_4_replaces_filter",
-            "sibling_dapo_3_replaces_filter",
-            {f"{ACTOR}.loss_agg_mode": "token-mean"},
-        ),
-        (
-            "sibling_dapo_5_replaces_filter",
-            "sibling_dapo_4_replaces_filter",
-            {
-                "algorithm.filter_groups.enable": True,
-                "algorithm.filter_groups.metric": "acc",
-                "algorithm.filter_groups.max_num_gen_batches": 4,
-            },
-        ),
-    ],
-)
-def test_a_rung_changes_exactly_its_keys(arm: str, parent: str, expected: dict[str, Any]) -> None:
-    before, after = values(f"rung={parent}"), values(f"rung={arm}")
-    assert {key: value for key, value in after.items() if before.get(key) != value} == expected
-    assert before.keys() <= after.keys()
+OVERLONG, REFILL = "reward.reward_kwargs.overlong_buffer_cfg", "algorithm.filter_groups"
+RUNGS: dict[str, dict[str, Any]] = {
+    "dapo_0_naive_grpo": {},
+    "sibling_dapo_3_replaces_filter": {
+        f"{ACTOR}.clip_ratio_high": 0.28,
+        f"{OVERLONG}.enable": True,
+        f"{OVERLONG}.len": 8,
+        f"{OVERLONG}.penalty_factor": 1.0,
+        f"{OVERLONG}.log": False,
+    },
+    "sibling_dapo_4_replaces_filter": {f"{ACTOR}.loss_agg_mode": "token-mean"},
+    "sibling_dapo_5_replaces_filter": {
+        f"{REFILL}.enable": True,
+        f"{REFILL}.metric": "acc",
+        f"{REFILL}.max_num_gen_batches": 4,
+    },
+}
+
+
+def test_a_rung_changes_exactly_its_keys() -> None:
+    for parent, arm in itertools.pairwise(RUNGS):
+        before, after = values(f"rung={parent}"), values(f"rung={arm}")
+        assert {key: value for key, value in after.items() if before.get(key) != value} == RUNGS[arm]
+        assert before.keys() <= after.keys()
 
 
 def test_units_of_the_published_recipe() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from harness.execution.supervisor import RunBatch
 from harness.store import ResultStore
 
 STUBS = Path(__file__).parent
-PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(STUBS))
 
-from sweep_support import Spec, batch  # noqa: E402
+from sweep_support import STUB_PATH, Spec, batch  # noqa: E402
 
 
 def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(STUBS), str(PROJECT)]))
+    monkeypatch.setenv("PYTHONPATH", STUB_PATH)
 
 
 def work(root: Path, specs: list[Spec], entry: str = "steps") -> RunBatch:

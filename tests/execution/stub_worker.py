@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import yaml
+from stored_runs import graded
 
 from harness.configuration.error import ConfigError
 from harness.store import RunDir, StoreFull
@@ -53,22 +54,8 @@ def steps(path: Path) -> int:
 
 
 def _samples(value: int) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "problem_id": [f"p{index}" for index in range(4)],
-            "sample_index": 0,
-            "sampling_seed": [value + index for index in range(4)],
-            "max_response_tokens": 32,
-            "response_tokens": 5,
-            "finish_reason": "stop",
-            "answer": [str(value), None, "1", "2"],
-            "correct": [value % 2 == 0, False, True, False],
-            "verdict": "right",
-            "method": "integer",
-            "entropy_sum_nats": 1.5,
-            "log_prob_sum": -2.5,
-            "response": "r",
-        }
+    return graded([value % 2 == 0, False, True, False]).assign(
+        sampling_seed=[value + index for index in range(4)], answer=[str(value), None, "1", "2"]
     )
 
 

@@ -19,7 +19,8 @@ from harness.execution.progress import PlainProgress, Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.store import ResultStore
 
-HERE = Path(__file__).parent
+# Of the stubs, of what they share with other tests, and of the project.
+STUB_PATH = os.pathsep.join(map(str, Path(__file__).parents[:3]))
 MARK = "HARNESS_TEST_MARK"
 
 
@@ -70,7 +71,7 @@ class Supervisor:
         arguments = [str(value) for value in (root, runs, steps, seconds, workers)]
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), *arguments],
-            env={**os.environ, MARK: self.mark, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parents[1]}"},
+            env={**os.environ, MARK: self.mark, "PYTHONPATH": STUB_PATH},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sweep_support import HERE, Spec, run_all, spec, sweep, wait_until
+from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.progress import PlainProgress, Progress
@@ -20,7 +20,7 @@ from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", STUB_PATH)
     return ResultStore(tmp_path / "results")
 
 
@@ -227,7 +227,7 @@ def test_a_full_disk_ends_the_sweep_with_the_reason(store, monkeypatch):
     with pytest.raises(StoreFull, match="no space left"):
         run(store, [spec(0, seconds=30)])
     monkeypatch.undo()
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", STUB_PATH)
     assert run(store, [spec(0)]).finished == [spec(0).run_id]
 
 

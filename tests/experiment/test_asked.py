@@ -162,14 +162,6 @@ def test_every_logged_column_is_a_metric():
             assert declared_experiment([*DECLARED, f"experiment.metric={name}"]).metrics == [name]
 
 
-@pytest.mark.parametrize("name", ["dr_grpo_readings", "dapo_ladder"])  # one declares looks, one a list
-@pytest.mark.parametrize("seeds", ["[0,1]", "{start: 2, step: 1, most: 4}"])
-def test_seeds_given_take_the_place_of_seeds_declared(name, seeds):
-    experiment = declared_experiment([f"experiment={name}", f"experiment.seeds={seeds}"])
-    expected = ([0, 1], []) if seeds == "[0,1]" else ([0, 1, 2, 3], [2, 3, 4])
-    assert (experiment.seeds, experiment.looks) == expected
-
-
 def test_an_algorithm_beside_a_ladder_of_rungs_is_refused() -> None:
     with pytest.raises(ConfigError, match="algorithm=dr_grpo would replace the algorithm that the rungs"):
         make_plan(["experiment=dapo_ladder", "algorithm=dr_grpo"])

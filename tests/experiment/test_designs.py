@@ -197,16 +197,6 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
     )
 
 
-def test_two_levels_are_the_patches_of_before(factors: Factors, tmp_path: Path) -> None:
-    declared = "{a: [none, group_16], b: [none, bonus]}"
-    levels = plan_experiment(factors(declared)).arms
-    patches = plan_experiment(own_patches(tmp_path)).arms
-    assert [(a.name, a.arm_id, a.patches, a.label) for a in levels] == [
-        (a.name, a.arm_id, a.patches, a.label) for a in patches
-    ]
-    assert "factors" not in plan_experiment(own_patches(tmp_path)).record()
-
-
 @pytest.mark.parametrize(
     ("declared", "says"),
     [

@@ -44,34 +44,23 @@ def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str,
     return " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("name", sorted(AT_SCALE))
-def test_an_experiment_at_scale_plans_offline(name, tmp_path, capsys):
+@pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
+def test_an_experiment_at_scale_plans_offline_with_what_is_pinned_and_explained(
+    name, folder, tmp_path, capsys
+):
+    """Models and data sets have a commit of 40 digits, or none: then the launch names the key to give."""
     text = planned(capsys, tmp_path, f"experiment={name}")
     assert "no run like them is in the store" in text
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", sorted(AT_SCALE))
-def test_every_model_and_data_set_is_pinned_or_asks_to_be(name):
-    """A commit of 40 digits, or none: then the launch names the key to give."""
     for planned_arm in plan_experiment([f"experiment={name}"]).arms:
         config = planned_arm.config
+        assert refusals(config) == [], planned_arm.name
         assert re.fullmatch("[0-9a-f]{40}", config.model.revision)
         for source in (config.task, *config.evaluation.benchmarks.values()):
             assert source.revision is None or re.fullmatch("[0-9a-f]{40}", source.revision)
         assert all(benchmark.revision for benchmark in config.evaluation.benchmarks.values())
-
-
-@pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
-def test_an_experiment_at_scale_is_explained(name, folder):
-    text = (ROOT / folder / "README.md").read_text()
-    assert [word for word in (f"experiment={name}", "Licence", "arXiv:") if word not in text] == []
-
-
-@pytest.mark.parametrize("name", sorted(AT_SCALE))
-def test_every_other_arm_can_be_launched_on_its_machine(name):
-    for planned_arm in plan_experiment([f"experiment={name}"]).arms:
-        assert refusals(planned_arm.config) == [], planned_arm.name
+    page = (ROOT / folder / "README.md").read_text()
+    assert [word for word in (f"experiment={name}", "Licence", "arXiv:") if word not in page] == []
 
 
 def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys, said):

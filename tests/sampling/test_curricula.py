@@ -30,13 +30,6 @@ def test_every_curriculum_keeps_its_contract(kind: str) -> None:
     assert list(curriculum_faults(member(FAMILY, kind))) == []
 
 
-def test_uniform_stays_uniform_where_a_draw_spans_two_epochs() -> None:
-    curriculum = build("uniform")
-    counts = np.bincount(np.concatenate([curriculum.draw(7) for _ in range(400)]), minlength=40)
-    assert counts.sum() == 2800
-    assert counts.max() - counts.min() <= 1
-
-
 def test_retired_problems_do_not_come_back_while_others_are_left() -> None:
     curriculum = retire.build(retire.Config(pass_rate=0.75), 40, 0)
     for _ in range(30):

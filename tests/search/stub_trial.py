@@ -6,8 +6,8 @@ import math
 import time
 from pathlib import Path
 
-import pandas as pd
 import yaml
+from stored_runs import graded
 
 from harness.store import RunDir
 
@@ -27,30 +27,12 @@ def run(path: Path) -> int:
     steps = config["training"]["steps"]
     for step in range(steps + 1):
         right = round(PROBLEMS * target * (0.5 + 0.5 * step / steps))
-        store_run.write_samples("arithmetic_heldout", 1, step, samples(right, config["sampling"]))
+        samples = graded([index < right for index in range(PROBLEMS)])
+        samples["max_response_tokens"] = config["sampling"]["max_response_tokens"]
+        store_run.write_samples("arithmetic_heldout", 1, step, samples)
         if step:
             store_run.append_step(
                 {"step": step, "accuracy_mean": target, "generated_tokens_total": int(step * 1000 * clip)}
             )
         time.sleep(0.02 if target > 0.5 else 0.3)
     return 0
-
-
-def samples(right: int, sampling: dict[str, int]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "problem_id": [f"p{index}" for index in range(PROBLEMS)],
-            "sample_index": 0,
-            "sampling_seed": list(range(PROBLEMS)),
-            "max_response_tokens": sampling["max_response_tokens"],
-            "response_tokens": 5,
-            "finish_reason": "stop",
-            "answer": "1",
-            "correct": [index < right for index in range(PROBLEMS)],
-            "verdict": "right",
-            "method": "integer",
-            "entropy_sum_nats": 1.5,
-            "log_prob_sum": -2.5,
-            "response": "r",
-        }
-    )

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stored_runs import graded
 
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
 from harness.store.samples import SAMPLES
@@ -27,24 +28,8 @@ def run(tmp_path) -> RunDir:
 
 
 def samples(problems: int = 2, **columns: object) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "problem_id": [f"p{number}" for number in range(problems)],
-            "sample_index": 0,
-            "sampling_seed": np.uint64(2**64 - 1),
-            "max_response_tokens": 32,
-            "response_tokens": 7,
-            "finish_reason": "stop",
-            "answer": ["1", *[None] * (problems - 1)],
-            "correct": True,
-            "verdict": "right",
-            "method": "integer",
-            "entropy_sum_nats": 0.5,
-            "log_prob_sum": -1.5,
-            "response": "so 1",
-            **columns,
-        }
-    )
+    answers = ["1", *[None] * (problems - 1)]
+    return graded([True] * problems).assign(sampling_seed=np.uint64(2**64 - 1), answer=answers, **columns)
 
 
 def test_create_is_idempotent_and_keeps_what_there_is(run):

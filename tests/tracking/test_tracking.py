@@ -190,11 +190,3 @@ def test_tensorboard_event_files_hold_the_curves(store):
         (2, 0.5),
         (3, 0.5),
     ]
-
-
-def test_the_real_wandb_writes_offline_runs(store):
-    runs = specs("wandb", seeds=1)
-    assert run(store, runs).finished
-    (folder,) = (store.root / "wandb").glob(f"offline-run-*-{runs[0].run_id}")
-    assert list(folder.glob("run-*.wandb"))
-    assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 3

@@ -62,46 +62,21 @@ def test_with_vllm_it_holds_where_batches_are_invariant(
     assert builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device))) == []
 
 
-def test_vllm_is_asked_for_batch_invariance_and_chooses_its_own_kernels(
+def test_the_engine_asks_vllm_for_batch_invariance_where_its_gpu_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in (
-        "VLLM_ENABLE_V1_MULTIPROCESSING",
-        "VLLM_BATCH_INVARIANT",
-        "VLLM_LOGGING_LEVEL",
-        "VLLM_NO_USAGE_STATS",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "environ", {})
     in_process._environment(cpu=False, invariant=False)
     assert "VLLM_BATCH_INVARIANT" not in os.environ
     in_process._environment(cpu=False, invariant=True)
     assert os.environ["VLLM_BATCH_INVARIANT"] == "1"
-    for name in (
-        "VLLM_ENABLE_V1_MULTIPROCESSING",
-        "VLLM_BATCH_INVARIANT",
-        "VLLM_LOGGING_LEVEL",
-        "VLLM_NO_USAGE_STATS",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    with deterministic(True):
-        with in_process._vllm_kernels():
-            assert not torch.are_deterministic_algorithms_enabled()
-        assert torch.are_deterministic_algorithms_enabled()
-
-
-@pytest.mark.parametrize(
-    ("capability", "fits"), [((7, 5), False), ((8, 0), True), ((9, 0), True), ((12, 0), True)]
-)
-def test_the_engine_looks_at_its_gpu_when_it_starts(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], fits: bool
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    for device in ("cuda:1", "cpu"):
-        if fits and device != "cpu":
-            in_process._require_invariance(device)
-            continue
+    with deterministic(True), in_process._vllm_kernels():
+        assert not torch.are_deterministic_algorithms_enabled()
+    for device, capability in (("cuda:1", (7, 5)), ("cpu", (8, 0))):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
         with pytest.raises(ConfigError, match=r"compute capability 8\.0, which .* is not"):
             in_process._require_invariance(device)
+    in_process._require_invariance("cuda:0")
 
 
 def test_the_driver_is_asked_for_compute_capabilities(

@@ -124,18 +124,14 @@ def test_an_update_without_gradient_still_counts_and_decays_momentum(base_policy
     assert (stats.updates, stats.gradient_groups, stats.gradient_norms) == (1, 0, [0.0])
 
 
-def test_warm_up_counts_rollout_steps(base_policy: Path) -> None:
-    config = small_config(optimizer__warmup_steps=4, optimizer__learning_rate=1e-3)
-    updater = updater_of(config, base_policy)
-    assert [updater.learning_rate(step) for step in (1, 2, 4, 9)] == pytest.approx([2.5e-4, 5e-4, 1e-3, 1e-3])
-
-
+# 2 steps of warm-up, then 4 from 1 to a fifth: 1 - 0.8 x (0, 1/4, 1/2, 3/4), or of a cosine
 @pytest.mark.parametrize(
-    (
-        "decay",
-        "rates",
-    ),  # 2 steps of warm-up, then 4 from 1 to a fifth: 1 - 0.8 x (0, 1/4, 1/2, 3/4), or of a cosine
-    [("linear", [0.5, 1, 1, 0.8, 0.6, 0.4]), ("cosine", [0.5, 1, 1, 0.882843, 0.6, 0.317157])],
+    ("decay", "rates"),
+    [
+        ("none", [0.5, 1, 1, 1, 1, 1]),
+        ("linear", [0.5, 1, 1, 0.8, 0.6, 0.4]),
+        ("cosine", [0.5, 1, 1, 0.882843, 0.6, 0.317157]),
+    ],
 )
 def test_the_learning_rate_falls_from_the_warm_up_to_the_last_step(
     base_policy: Path, decay: str, rates: list[float]
