@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_verl import interpreter
+from stored_runs import about
 from verbs import Said
 
 from analysis.evidence.load import load_experiment
@@ -48,10 +49,7 @@ def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> Non
 def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: Path) -> None:
     plan = ladder(tmp_path)
     spec = plan.arms[1].spec(3)
-    run = ResultStore(tmp_path).run(spec.run_id)
-    run.path.mkdir(parents=True)
-    manifest = {"arm_id": spec.arm_id, "seed": 3, "labels": {}, "attempts": []}
-    run.write_manifest({"status": "finished", **manifest})
+    ResultStore(tmp_path).run(spec.run_id).create(spec.config_yaml, about(spec))
     assert list(refuse(plan).arms[1].runs) == [3]
 
 
@@ -95,10 +93,8 @@ def test_the_others_run_and_the_answer_says_what_is_missing(
 def test_a_run_that_can_only_refuse_what_is_left_says_so_and_fails(tmp_path: Path, said: Said) -> None:
     given = ["algorithm.overlong.policy=score,mask", *ON_VERL, f"runtime.results={tmp_path}"]
     plan = plan_multirun(given)
-    run = ResultStore(tmp_path).run(plan.arms[0].runs[0])
-    run.path.mkdir(parents=True)
-    manifest = {"arm_id": plan.arms[0].arm_id, "seed": 0, "labels": {}, "attempts": []}
-    run.write_manifest({"status": "finished", **manifest})
+    spec = plan.arms[0].spec(0)
+    ResultStore(tmp_path).run(spec.run_id).create(spec.config_yaml, about(spec))
     told = said("run", "-m", *given, "--no-answer", code=1)
     assert "nothing was run: 1 run finished before, and all arms that lack runs are refused" in told
     assert "nothing to do" not in told

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +19,8 @@ from fake_verl import verl_run
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from harness.backends import verl
 from harness.backends.verl.metrics import export, newest_step
 from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, Place, overrides, refusals
-from harness.backends.verl.process import VerlFailed
 from harness.backends.verl.process import interpreter as find_interpreter
 from harness.backends.verl.run import prepare
 from harness.configuration.compose import compose_run, options
@@ -193,17 +190,3 @@ def test_its_version_is_the_one_the_overrides_are_written_for() -> None:
     runtime = RunConfig().runtime.verl
     runtime.python = str(interpreter("verl"))
     assert find_interpreter(runtime) == str(interpreter("verl"))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="with a GPU it would train")
-def test_its_trainer_accepts_our_command_line_and_asks_for_gpus(tmp_path: Path, base_policy: Path) -> None:
-    config, run = verl_run(tmp_path, base_policy)
-    config.runtime.verl.python = str(interpreter("verl"))
-    config.backend.overrides = [
-        "ray_kwargs.ray_init.num_cpus=16",  # it waits for as many as it wants
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-    ]
-    with pytest.raises(VerlFailed, match="Total available GPUs 0 is less than total desired GPUs 1"):
-        verl.train(config, run, lambda: False, 0)
-    assert run.sample_steps("arithmetic_heldout") == [0]

@@ -43,16 +43,13 @@ def collect(outcomes: list[list[int]], config: DeadGroupsConfig, carried: Groups
     return choose_groups(rounds, config, 3, carried)
 
 
-def test_keep_takes_the_first_round_as_it_is() -> None:
-    made = collect([[0, 2, 4]], DeadGroupsConfig(policy="keep"))
-    assert made.kept.problems_P.tolist() == made.first.problems_P.tolist() == [0, 1, 2]
-    assert (made.rounds, made.dead, made.unused, made.generated_tokens) == (1, 0, 0, 30)
-
-
-def test_drop_removes_dead_groups_and_does_not_refill() -> None:
-    made = collect([[0, 2, 4]], DeadGroupsConfig(policy="drop"))
-    assert made.kept.problems_P.tolist() == [1]
-    assert (made.rounds, made.dead, made.generated_groups) == (1, 2, 3)
+@pytest.mark.parametrize(("policy", "kept", "dead"), [("keep", [0, 1, 2], 0), ("drop", [1], 2)])
+def test_keep_and_drop_take_one_round(policy: str, kept: list[int], dead: int) -> None:
+    made = collect([[0, 2, 4]], DeadGroupsConfig(policy=policy))
+    assert made.kept.problems_P.tolist() == kept
+    assert made.first.problems_P.tolist() == [0, 1, 2]
+    assert (made.rounds, made.dead, made.unused, made.generated_groups) == (1, dead, 0, 3)
+    assert made.generated_tokens == 30
 
 
 def test_refill_rolls_out_until_the_batch_is_full_and_counts_the_rest() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from stored_runs import about
 
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import spent
@@ -21,7 +22,7 @@ def store(tmp_path) -> ResultStore:
     store = ResultStore(tmp_path / "results")
     for seed, run_id in enumerate(IDS):
         run = store.run(run_id)
-        run.create("", {"arm_id": "a", "seed": seed, "status": "finished", "labels": {}, "attempts": []})
+        run.create("", about(seed=seed))
         for step in range(1, seed + 2):
             run.append_step({"step": step, "reward_mean": seed / 4})
     return store
@@ -96,9 +97,7 @@ def test_folders_that_can_be_no_experiment_are_foreign(store):
 @pytest.mark.parametrize("match", ["tokens", "seconds"])
 def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
     run_id = "9" * 16
-    store.run(run_id).create(
-        "", {"arm_id": "a", "seed": 0, "status": "finished", "labels": {}, "attempts": []}
-    )
+    store.run(run_id).create("", about())
     with pytest.raises(ConfigError, match=rf"{run_id} spent no {match}; it needs training\.steps of 1"):
         spent(store, [run_id], match)
 
