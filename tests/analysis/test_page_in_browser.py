@@ -41,12 +41,7 @@ def browser():
 
 @pytest.fixture
 def page(browser, path):
-    own = path.as_uri()
-
-    def leaves(url: str) -> bool:
-        return not url.startswith(("file://", "data:"))
-
-    with watched_page(browser, own, leaves) as page:
+    with watched_page(browser, path.as_uri()) as page:
         yield page
 
 

@@ -304,8 +304,8 @@ def test_tables_ignore_wall_time(tmp_path):
         assert same is (left.name != "cost")
 
 
-@pytest.mark.parametrize("what", ["packages", "device"])
-def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_path, what):
+@pytest.mark.parametrize("what", ["packages", "device", "code"])
+def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named(tmp_path, what):
     store = build_store(tmp_path)
     assert "†" not in to_markdown(main_table(loaded(tmp_path)))
     plan = store.plan("ladder")
@@ -314,6 +314,8 @@ def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_
         manifest, odd = store.run(run_id).manifest(), run_id == arm["runs"]["2"]
         if what == "device":
             manifest["attempts"] = [{"device": "NVIDIA H100" if odd else "cpu"}]
+        elif odd and what == "code":
+            manifest["provenance"]["git_commit"] = "another"
         elif odd:
             manifest["provenance"]["packages"] = {"numpy": "3"}
         store.run(run_id).write_manifest(manifest)

@@ -25,10 +25,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def page(store):
-    def leaves(asked: str) -> bool:
-        return not asked.startswith((url, "data:"))
-
-    with served(store.root) as url, chromium() as browser, watched_page(browser, url, leaves) as page:
+    with served(store.root) as url, chromium() as browser, watched_page(browser, url) as page:
         page.click("a[href='/ladder']")
         page.wait_for_selector("#progress-line:not(:empty)")  # a click does not wait for it
         yield page
@@ -51,11 +48,7 @@ def test_the_list_has_answers_and_states_sorts_and_follows_the_store(store, rng)
     answer.parent.mkdir()
     answer.write_text("All is well.\n- more\n")
     names = "[...document.querySelectorAll('.index tbody a')].map((link) => link.textContent)"
-    with (
-        served(store.root) as url,
-        chromium() as browser,
-        watched_page(browser, url, lambda asked: not asked.startswith((url, "data:"))) as page,
-    ):
+    with served(store.root) as url, chromium() as browser, watched_page(browser, url) as page:
         assert page.evaluate(names) == ["a_second", "ladder"]
         assert "All is well." in page.inner_text(".index")
         assert "1 failed, 2 lost, 1 waiting" in page.inner_text(".index")

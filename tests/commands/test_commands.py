@@ -202,21 +202,6 @@ def test_show_names_what_differs(store, said):
     said("show", first.run_id, first.run_id, f"runtime.results={store.root}")
 
 
-def test_the_store_says_which_runs_other_code_or_packages_made(store):
-    arm = plan(store).arms[0]
-    specs = [arm.spec(seed) for seed in arm.runs]
-    for spec in specs:
-        finish(store, spec)
-    changed = store.run(specs[2].run_id)
-    changed.write_manifest(
-        changed.manifest() | {"provenance": {"git_commit": "abc", "packages": {"torch": "2.12.0"}}}
-    )
-    made = store.made_by([spec.run_id for spec in specs])
-    assert list(made["code"]) == ["abc"] * 3
-    assert made["packages"].nunique() == 2
-    assert made["packages"][0] == made["packages"][1]
-
-
 def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):
     done, failed = plan(store).arms[0].spec(0), plan(store).arms[1].spec(0)
     finish(store, done)

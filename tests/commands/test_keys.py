@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from verbs import Said
 
+from harness.commands._arguments import FAMILY
 from harness.commands.keys import all_keys, matching, page
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
+from harness.configuration.registry import kinds
 from harness.configuration.schema import dump
 
-PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "keys.md"
 
 
 def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
@@ -43,3 +47,9 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text().splitlines() == list(page(all_keys())), (
         "run: harness keys --markdown > docs/keys.md"
     )
+
+
+def test_the_page_of_commands_lists_every_verb_once() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(kinds(FAMILY))
+    assert len(listed) == 19

@@ -8,28 +8,14 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
 
+KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.05", "algorithm.kl.placement=reward"]
+
 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (
-            [
-                "algorithm=gdpo",
-                "algorithm/kl=k1",
-                "algorithm.kl.coefficient=0.05",
-                "algorithm.kl.placement=reward",
-            ],
-            "placement=loss",
-        ),
-        (
-            [
-                "algorithm=online_rft",
-                "algorithm/kl=k1",
-                "algorithm.kl.coefficient=0.05",
-                "algorithm.kl.placement=reward",
-            ],
-            "imitation",
-        ),
+        (["algorithm=gdpo", *KL_IN_REWARD], "placement=loss"),
+        (["algorithm=online_rft", *KL_IN_REWARD], "imitation"),
         (["algorithm=best_worst_dpo", "algorithm.advantage_sign=positive"], "set it to both"),
         (["algorithm=best_worst_dpo", "algorithm.off_policy_mask_nats=0.1"], "choose tokens"),
         (["algorithm=high_entropy_tokens", "engine=vllm"], "engine=vllm reports none"),

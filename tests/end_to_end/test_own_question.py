@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -99,18 +95,3 @@ def test_verbs_beside_plan_and_run_take_the_folder(verb: str, page: tuple[Path, 
     member = sorted(arm_runs(where, "median_again")["median"])[0]
     told = harness(where, verb, "config_dir=tricks", *(item.replace("RUN", member) for item in given))
     assert re.search(says, told), told
-
-
-def test_the_page_in_a_browser_takes_the_folder(page: tuple[Path, list[str]]) -> None:
-    where, _ = page
-    command = [sys.executable, "-m", "harness", "view", "config_dir=tricks", "experiment=median", "port=0"]
-    with subprocess.Popen(
-        command, cwd=where, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            (url,) = re.findall(r"http://127\.0\.0\.1:\d+/median", process.stdout.readline())
-            with urllib.request.urlopen(url, timeout=60) as answer:
-                assert "Centred by the median" in answer.read().decode()
-        finally:
-            process.kill()

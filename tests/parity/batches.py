@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +139,13 @@ def gaps(peer: str, cases: Mapping[str, list[Any]], mine: Mapping[str, list[Any]
             gap = max(relative(one[key], theirs[key]) for key in ("loss", "gradient"))
             worst[name] = max(worst[name], gap)
     return worst
+
+
+def assert_agrees(
+    peer: str, case: Callable[..., Any], drawn: Mapping[str, list[tuple[RunConfig, Any]]]
+) -> float:
+    """Loss and gradient of every configuration on its batches are the peer's; returns the largest relative difference."""
+    cases = {name: [case(*one) for one in given] for name, given in drawn.items()}
+    worst = gaps(peer, cases, {name: [ours(*one) for one in given] for name, given in drawn.items()})
+    assert {name: gap for name, gap in worst.items() if gap > 1e-5} == {}
+    return max(worst.values())

@@ -141,17 +141,13 @@ def settings(rng: np.random.Generator, kind_of: Any, kind: str, often: float = 0
 
 
 def said(config: RunConfig) -> str:
-    """The members and switches of a combination."""
+    """The members of a combination; its number and the fixed seed give the rest."""
     algorithm = config.algorithm
-    parts = [algorithm.surrogate, algorithm.advantage, algorithm.aggregation]
-    words = [", ".join(map(str, dataclasses.asdict(part).values())) for part in parts]
-    words += [
-        algorithm.importance_ratio,
-        f"{algorithm.kl.kind} in {algorithm.kl.placement}" if algorithm.kl.coefficient else "",
-    ]
-    words += [algorithm.engine_correction.kind, algorithm.overlong.policy]
-    words += [
-        f"{name}={getattr(algorithm, name)}"
-        for name in ("entropy_coefficient", "top_entropy_fraction", "off_policy_mask_nats")
-    ]
-    return "; ".join(filter(None, words))
+    parts = (
+        algorithm.surrogate,
+        algorithm.advantage,
+        algorithm.aggregation,
+        algorithm.kl,
+        algorithm.engine_correction,
+    )
+    return ", ".join(part.kind for part in parts)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import ONE_BATCH, SEEDS, gaps, ours, tensors
+from batches import ONE_BATCH, SEEDS, assert_agrees, tensors
 from build_peer import ready
 from combinations_of_members import TAKEN, accepted
 
@@ -63,14 +63,9 @@ def case(config: RunConfig, batch: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_expressible_system_agrees_with_verl(record_property: Any) -> None:
     batches = [tensors(seed) for seed in range(SEEDS)]
-    cases = {name: [case(config, one) for one in batches] for name, config in expressible().items()}
-    worst = gaps(
-        "verl",
-        cases,
-        {name: [ours(config, one) for one in batches] for name, config in expressible().items()},
-    )
-    record_property("largest_relative_difference", worst)
-    assert {name: gap for name, gap in worst.items() if gap > 1e-5} == {}
+    drawn = {name: [(config, one) for one in batches] for name, config in expressible().items()}
+    assert len(drawn) >= 10
+    record_property("largest_relative_difference", assert_agrees("verl", case, drawn))
 
 
 def documented(config: RunConfig, batch: dict[str, Any]) -> bool:
@@ -85,9 +80,7 @@ def test_members_put_together_at_random_agree_with_verl_where_the_export_takes_t
     drawn = {name: one for name, one in accepted(verl).items() if not documented(*one)}
     assert len(drawn) > 50
     assert {config.algorithm.engine_correction.kind for config, _ in drawn.values()} == TAKEN
-    cases = {name: [case(config, batch)] for name, (config, batch) in drawn.items()}
-    worst = gaps("verl", cases, {name: [ours(*one)] for name, one in drawn.items()})
-    assert {name: gap for name, gap in worst.items() if gap > 1e-5} == {}
+    assert_agrees("verl", case, {name: [one] for name, one in drawn.items()})
 
 
 def test_the_systems_that_verl_can_express() -> None:
