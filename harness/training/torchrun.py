@@ -1,25 +1,35 @@
-"""One run on several processes of this machine, started by `torchrun`."""
+"""One run on several processes of this machine, started by `torchrun`.
+
+`python -m harness.training.torchrun RUN_DIRECTORY ATTEMPT` is one of its ranks.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import signal
-import subprocess
+import os
 import sys
-import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.store import RunDir
+from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly
+from harness.store.atomic import write_file
 from harness.store.layout import attempt_dir
+from harness.training.child import Child, die_with
 
-STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.txt"
+STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.json"
 _POLL_SECONDS = 0.5
 
 
 class RankFailed(RuntimeError):
     """A rank of the run ended with an error; the message is that rank's."""
+
+
+# What the worker raises for a rank's error: it decides whether another attempt follows, and whether the sweep goes on.
+_KINDS: dict[str, type[Exception]] = {"disk": StoreFull, "refused": ConfigError, "failed": RankFailed}
 
 
 def wanted_ranks(runtime: RuntimeConfig) -> int:
@@ -38,39 +48,84 @@ def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool]
     """Train `run` under torchrun; see `harness.backends`. A request to stop reaches the ranks as a file.
 
     Raises:
-        RankFailed: a rank failed.
+        StoreFull: a rank could not write to the store.
+        ConfigError: a rank refused the configuration or its files.
+        RankFailed: a rank failed otherwise.
     """
     folder = attempt_dir(run.path, attempt)
     for name in (STOP, RESULT, ERROR):
         (folder / name).unlink(missing_ok=True)
-    process = subprocess.Popen(torchrun_command(runtime, run.path, attempt), preexec_fn=_ignore_warnings)
+    child = Child(torchrun_command(runtime, run.path, attempt))
     try:
-        while process.poll() is None:
+        while child.wait(_POLL_SECONDS):
             if stop() and not (folder / STOP).exists():
                 (folder / STOP).touch()
-            time.sleep(_POLL_SECONDS)
     finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+        child.stop()
     if (folder / RESULT).exists():  # all ranks were done: a process that dies after that undoes nothing
         return bool(json.loads((folder / RESULT).read_text())["complete"])
-    if (folder / ERROR).exists():
-        raise RankFailed((folder / ERROR).read_text().strip())
-    raise RankFailed(
-        f"torchrun ended with code {process.returncode} and no rank recorded an error: one was killed (often for memory); torchrun's "
-        "report above names it and the signal"
-    )
+    if not (folder / ERROR).exists():
+        text = (
+            f"torchrun ended with code {child.code} and no rank recorded an error: one was killed (often for memory); torchrun's "
+            "report above names it and the signal"
+        )
+        record_error(folder, RankFailed(), text)  # raises StoreFull where a full disk kept the ranks from it
+    error = json.loads((folder / ERROR).read_text())
+    raise _KINDS[error["kind"]](error["text"])
+
+
+def record_error(folder: Path, error: Exception, text: str) -> None:
+    """Leave a rank's error in the attempt's folder, in words and by its kind."""
+    kind = "failed"
+    if isinstance(error, StoreError | ConfigError):
+        kind = "disk" if isinstance(error, StoreFull | StoreReadOnly) else "refused"
+    write_file(folder / ERROR, json.dumps({"kind": kind, "text": text}).encode())
 
 
 def torchrun_command(runtime: RuntimeConfig, run: Path, attempt: int) -> list[str]:
     """The command line that starts all ranks of a run on this machine."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     launcher.append(f"--nproc-per-node={wanted_ranks(runtime)}")
-    return [*launcher, "-m", "harness.training.rank", str(run), str(attempt)]
+    return [*launcher, "-m", "harness.training.torchrun", str(run), str(attempt)]
 
 
-def _ignore_warnings() -> None:
-    # Slurm sends its warning of the time limit to every process of a step; the ranks stop when a file asks them to.
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
+def main(run_path: Path, attempt: int) -> int:
+    """Train as this rank; rank 0 leaves the result once all are through, the first rank that fails its error.
+
+    Ranks end together: none leaves its groups before the result is written. One that fails leaves at once, since the others may
+    wait for it in an operation that it will not join.
+    """
+    # torchrun gives ranks a session of their own, where the supervisor's signals do not reach.
+    die_with(os.getppid())
+    from harness.configuration.schema import load
+    from harness.configuration.user_code import blamed
+    from harness.model.ranks import Ranks, close_groups
+    from harness.training.run import train_run
+
+    run = RunDir(run_path)
+    folder = attempt_dir(run.path, attempt)
+    try:
+        with blamed():
+            complete = train_run(load(run.settings()), run, (folder / STOP).exists, attempt)
+        ranks = Ranks.join()
+        ranks.gather(None)  # all are through
+        if ranks.first:
+            write_file(folder / RESULT, json.dumps({"complete": complete}).encode())
+        ranks.from_first(None)  # it is written
+        close_groups()
+    except Exception as error:
+        traceback.print_exc()
+        if not (folder / ERROR).exists():
+            with contextlib.suppress(StoreError):
+                text = f"rank {os.environ.get('RANK', '0')}: {type(error).__name__}: {error}"
+                record_error(folder, error, text)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(Path(sys.argv[1]), int(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of torch's libraries can live on; destroying them with the interpreter aborts the process now and then.
+    os._exit(code)

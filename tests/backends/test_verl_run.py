@@ -206,7 +206,7 @@ def test_another_interpreter_than_verls_is_said(tmp_path: Path) -> None:
 def orphan() -> Iterator[int]:
     """The process that a killed parent had started."""
     code = (
-        "import sys, time; from pathlib import Path; from harness.backends.verl.process import Child\n"
+        "import sys, time; from pathlib import Path; from harness.training.child import Child\n"
         "child = Child(['sleep', '300'], {}, Path('/dev/null')); print(child._process.pid, flush=True); time.sleep(300)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

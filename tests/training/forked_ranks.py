@@ -18,9 +18,8 @@ def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
     import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
-    import harness.training.rank
     import harness.training.run  # noqa: F401
-    from harness.training.parent_death import die_with
+    from harness.training.child import die_with
 
     die_with(os.getppid())
     with Listener(("localhost", 0)) as listener:
@@ -32,8 +31,8 @@ def serve() -> None:
 
 def forked(run: Path, attempt: int, ranks: int) -> int:
     """The worst exit code of all ranks; the error file names those that were killed."""
-    from harness.training import rank
-    from harness.training.torchrun import ERROR
+    from harness.store.layout import attempt_dir
+    from harness.training import torchrun
 
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -45,14 +44,14 @@ def forked(run: Path, attempt: int, ranks: int) -> int:
             own = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
             os.environ.update({name: str(value) for name, value in own.items()})
             os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
-            os._exit(rank.main(run, attempt))
+            os._exit(torchrun.main(run, attempt))
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    if killed := [
-        f"rank {n} was killed by {signal.Signals(-code).name}\n" for n, code in enumerate(codes) if code < 0
-    ]:
-        with (run / "attempts" / f"{attempt:03d}" / ERROR).open("a") as file:
-            file.writelines(killed)
+    killed = [
+        f"rank {n} was killed by {signal.Signals(-code).name}" for n, code in enumerate(codes) if code < 0
+    ]
+    if killed:
+        torchrun.record_error(attempt_dir(run, attempt), torchrun.RankFailed(), "; ".join(killed))
     return max(map(abs, codes))
 
 

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from small_runs import claimed, small_config
 
 from harness.configuration.schema import RuntimeConfig
-from harness.store import RunDir
+from harness.store import RunDir, StoreFull
 from harness.training import torchrun
 from harness.training.torchrun import RESULT, RankFailed, train_on_ranks
 
@@ -47,4 +48,36 @@ def test_the_result_counts_and_not_how_torchrun_ended(
 
 def test_without_a_result_the_run_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RankFailed, match="ended with code 0"):
+        train_with([sys.executable, "-c", ""], tmp_path, monkeypatch)
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+from harness.store import StoreFull
+from harness.training import run, torchrun
+
+def train_run(*_):
+    raise StoreFull("no space left writing the checkpoint")
+
+run.train_run = train_run
+torchrun.main(Path(sys.argv[1]), 1)
+"""
+
+
+def test_a_full_disk_of_a_rank_is_one_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = claimed(small_config(), tmp_path)
+    command = [sys.executable, "-c", FULL_DISK, str(run.path)]
+    with pytest.raises(StoreFull, match="rank 0: StoreFull: no space left writing the checkpoint"):
+        train_with(command, run.path, monkeypatch)
+
+
+def test_a_disk_too_full_for_the_error_itself_is_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_file(path: Path, data: bytes) -> None:
+        raise StoreFull(f"no space left writing {path}")
+
+    monkeypatch.setattr(torchrun, "write_file", write_file)
+    with pytest.raises(StoreFull, match="no space left"):
         train_with([sys.executable, "-c", ""], tmp_path, monkeypatch)

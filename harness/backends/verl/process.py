@@ -1,9 +1,7 @@
-"""verl's own interpreter, what this machine must offer it, and its trainer as a child process with a group and a log of its own."""
+"""verl's own interpreter, what this machine must offer it, and its programs as child processes."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
 import shutil
 import signal
@@ -16,10 +14,9 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import VERL_VERSION as VERSION
 from harness.configuration.sections import VerlRuntime
 from harness.store.reader import read_tail
-from harness.training.parent_death import die_with
+from harness.training.child import Child
 
 LOG = "verl.log"
-_GRACE_SECONDS = 60.0
 _ASK = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"
 _ASK_SECONDS = 60.0
 _HINT = "docs/verl.md says how to make that environment"
@@ -29,61 +26,28 @@ class VerlFailed(RuntimeError):
     """verl ended with an error; the message has the last lines of its log."""
 
 
-class Child:
-    """A started process. It dies with this one, however this one dies."""
+def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Child:
+    """Start a command of verl's environment; it is asked to end when this process ends, so that it can end its own processes."""
+    return Child(command, environment, log, death=signal.SIGTERM)
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        self._log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                start_new_session=True,
-                preexec_fn=functools.partial(die_with, os.getpid(), signal.SIGTERM),
-            )
 
-    @property
-    def running(self) -> bool:
-        """True until it ends."""
-        return self._process.poll() is None
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for its end at most so long; returns whether it runs on."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-        return self.running
-
-    def check(self) -> None:
-        """Raise `VerlFailed` if it ended with an error."""
-        code = self._process.returncode
-        if code:
-            how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-            raise VerlFailed(f"verl ended with {how}; the end of {self._log}:\n{read_tail(self._log)}")
-
-    def stop(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """SIGTERM to its group, and SIGKILL to what is left of it after the grace time."""
-        self._signal(signal.SIGTERM)
-        self.wait(grace_seconds)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+def check(child: Child, log: Path) -> None:
+    """Raise `VerlFailed` where a child ended with an error."""
+    code = child.code
+    if code:
+        how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+        raise VerlFailed(f"verl ended with {how}; the end of {log}:\n{read_tail(log)}")
 
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
     """Run a command of verl's environment. Raises `VerlFailed`."""
-    child = Child(command, environment, log)
+    child = start(command, environment, log)
     try:
         while child.wait(1.0):
             pass
     finally:
         child.stop(0.0)
-    child.check()
+    check(child, log)
 
 
 def interpreter(runtime: VerlRuntime) -> str:

@@ -20,7 +20,15 @@ from harness.backends.verl.metrics import (
     remove_old,
 )
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import LOG, Child, VerlFailed, check_machine, environment, interpreter
+from harness.backends.verl.process import (
+    LOG,
+    VerlFailed,
+    check,
+    check_machine,
+    environment,
+    interpreter,
+    start,
+)
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
@@ -97,22 +105,23 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     # Without an address Ray would join whatever cluster it finds on this machine.
     variables["RAY_ADDRESS"] = config.runtime.verl.ray_address or "local"
     command = [python, "-m", "verl.trainer.main_ppo", *overrides(config, place)]
-    child = Child(command, variables, _log(run, place.attempt))
+    log = _log(run, place.attempt)
+    child = start(command, variables, log)
     try:
         while child.wait(_POLL_SECONDS) and not stop():
             metrics.update()
-        stopped = child.running
+        stopped = child.code is None
     finally:
         child.stop()
         metrics.finish()
         import_validations(config, run)
     if stopped:
         return False
-    child.check()
+    check(child, log)
     reached = newest_step(place.checkpoints)
     if reached < config.training.steps:
         raise VerlFailed(
-            f"verl ended without an error at step {reached} of {config.training.steps}; see {_log(run, place.attempt)}"
+            f"verl ended without an error at step {reached} of {config.training.steps}; see {log}"
         )
     return True
 
