@@ -62,7 +62,7 @@ def _write(shape: dict[str, Any], seed: int, folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    from harness.testbed.tokenizer import testbed_tokenizer
+    from harness.testbed.demonstrator import testbed_tokenizer
 
     tokenizer = testbed_tokenizer()
     values = dict(shape)

@@ -66,8 +66,8 @@ def own_members_faults() -> dict[Path, list[str]]:
         room, _, name = family.rpartition(".")
         try:
             member = own_member(family, kind)
-            tested = importlib.util.find_spec(f"{room}.contracts")
-            tests = importlib.import_module(f"{room}.contracts").CONTRACTS if tested else {}
+            home = f"{room}.contracts" if importlib.util.find_spec(f"{room}.contracts") else family
+            tests = getattr(importlib.import_module(home), "CONTRACTS", {})
             with blamed():
                 found[path] = list(tests[name](member)) if name in tests else []
         except (ConfigError, MemberError) as error:

@@ -16,9 +16,8 @@ import torch.nn.functional as functional
 from torch import nn
 
 from harness.configuration.error import ConfigError
-from harness.model.layout import Layout
+from harness.model.layout import Layout, SharedAttention
 from harness.model.linear import BY_HAND, TORCH, Linear, Operators
-from harness.model.shared_attention import SharedAttention
 
 SUPPORTED = ("llama", "qwen2", "qwen3")
 # Tables that old checkpoints hold beside the weights, and every loader computes by itself.

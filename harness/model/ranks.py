@@ -100,6 +100,12 @@ def _objects() -> Any:
     return cpu_group("objects")
 
 
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The full tensor of a shard (collective), or the tensor itself."""
+    full = getattr(tensor, "full_tensor", None)
+    return tensor.detach() if full is None else full().detach()
+
+
 def balanced(costs: Sequence[int], ranks: int) -> list[list[int]]:
     """Item numbers for each rank, with sums of costs as equal as the greedy rule makes them (longest first, to the lightest rank)."""
     sums, parts = [0] * ranks, [[] for _ in range(ranks)]  # type: ignore[var-annotated]

@@ -1,4 +1,4 @@
-r"""The testbed's imperfect teacher: writes a solution to a chain, in one of three styles and with several kinds of error.
+r"""The testbed's imperfect teacher, which writes a solution to a chain in one of three styles and with several kinds of error; its letters.
 
 Styles: direct `\boxed{1}`; terse `5,5,3,\boxed{3}`; verbose `7+8=5,5*3=5,5-2=3,\boxed{3}`. Errors: slips (noise, which RL removes by
 sharpening), misconceptions (a fixed set of facts it mostly gets wrong: the rare but right tokens where exploration matters), a second
@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import math
 import random
+from typing import Any
 
-from harness.problems.benchmarks.arithmetic import MODULUS, Chain, apply
+from harness.problems.benchmarks.arithmetic import MODULUS, OPERATORS, PAD, Chain, apply
 from harness.testbed.recipe import Demonstrator
 
 OPEN, CLOSE, RECHECK, EOS = r"\boxed{", "}", "?", "<eos>"
@@ -71,3 +72,21 @@ def _recall(
         return wrong
     right = apply(value, operator, operand)
     return (right + rng.choice((1, -1))) % MODULUS if rng.random() < slip else right
+
+
+PADDING = "<pad>"
+VOCABULARY = [PADDING, EOS, PAD, *"0123456789", *OPERATORS, ":", ",", "=", RECHECK, OPEN, CLOSE]
+
+
+def testbed_tokenizer() -> Any:
+    """A `PreTrainedTokenizerFast` over `VOCABULARY`; any other character is an error, not an unknown token."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate(VOCABULARY)}, unk_token=PADDING))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"\\boxed\{|[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    core.add_special_tokens([AddedToken(PADDING, special=True), AddedToken(EOS, special=True)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token=PADDING, eos_token=EOS, clean_up_tokenization_spaces=False
+    )

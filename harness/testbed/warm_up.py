@@ -20,9 +20,8 @@ from harness.model.linear import Linear
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
 from harness.store.lease import acquire
-from harness.testbed.demonstrator import demonstrate
+from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config
-from harness.testbed.tokenizer import VOCABULARY, testbed_tokenizer
 
 RECIPE_VERSION = 1
 _WARMUP_STEPS = 50

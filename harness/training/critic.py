@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from harness.configuration.schema import RunConfig
-from harness.model.adamw import configured
-from harness.model.policy import NativePolicy, Policy
+from harness.model.policy import NativePolicy, Policy, adamw
 from harness.training.step_data import NumericalFault, StepData
 
 
@@ -27,7 +26,7 @@ class Critic:
         self.policy = NativePolicy(copy.deepcopy(policy.decoder), policy.folder)
         self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))
         self.parameters = [*self.policy.parameters(), self.head_1E]
-        self.optimizer = configured(self.parameters, config.optimizer, self.settings.learning_rate)
+        self.optimizer = adamw(self.parameters, config.optimizer, self.settings.learning_rate)
 
     def trains_alone(self, step: int) -> bool:
         """Return whether this rollout step (1-based) belongs to the value warm-up."""

@@ -26,9 +26,8 @@ from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
 from harness.rollout.choice import key
 from harness.rollout.prompts import prompt_tokens, stop_tokens
-from harness.rollout.sync import WeightSync
 from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.rollout.wrappers import RecordingEngine, StopStringEngine
+from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext

@@ -20,10 +20,8 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
-from harness.model.adamw import configured
-from harness.model.adapters import whole
-from harness.model.policy import NativePolicy, Policy
-from harness.model.ranks import Ranks
+from harness.model.policy import NativePolicy, Policy, adamw
+from harness.model.ranks import Ranks, whole
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
@@ -31,10 +29,15 @@ from harness.reward.shaping import reward_components
 from harness.rollout.choice import key, uniforms
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
-from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, explained_variance
 from harness.training.metrics import UpdateStats, mechanism_shares
-from harness.training.step_data import NumericalFault, StepData, sums_of_responses
+from harness.training.step_data import (
+    NumericalFault,
+    StepData,
+    micro_batches,
+    rank_batches,
+    sums_of_responses,
+)
 
 
 class Updater:
@@ -52,9 +55,7 @@ class Updater:
             )
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
-        self.optimizer = configured(
-            list(policy.parameters()), config.optimizer, config.optimizer.learning_rate
-        )
+        self.optimizer = adamw(policy.parameters(), config.optimizer, config.optimizer.learning_rate)
         # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
         for parameter in policy.parameters():
             parameter.grad = torch.zeros_like(parameter)

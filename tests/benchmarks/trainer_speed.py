@@ -35,7 +35,7 @@ from harness.reward.grading import Grader
 from harness.rollout.choice import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
-from harness.testbed.tokenizer import VOCABULARY
+from harness.testbed.demonstrator import VOCABULARY
 from harness.training.loop import take_step
 from harness.training.run_parts import RunParts
 

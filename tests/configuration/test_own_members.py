@@ -202,6 +202,14 @@ class First(Curriculum):
 def build(config, problems, seed):
     return First(problems)
 """
+TWINS = """from dataclasses import dataclass
+from harness.problems.problem import Benchmark, Problem
+@dataclass
+class Config:
+    kind: str = 'twins'
+def load(config):
+    return Benchmark('twins', 1, [Problem('1', '1 + 1', '2'), Problem('2', '2 + 2', '4')])
+"""
 OTHERS = {
     "objective/kl/absolute": KL,
     "objective/aggregation/evenly": "    def response_weights(self, lengths_R, group_R, counts):\n"
@@ -215,8 +223,9 @@ OTHERS = {
 def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -> None:
     for member, text in OTHERS.items():
         write(mine, member, text)
+    write(mine, "problems/benchmarks/twins", TWINS, "benchmark")
     told = said("doctor", "members=true", f"config_dir={mine}")
-    assert [line.split()[0] for line in told.splitlines()] == ["ok"] * 5
+    assert [line.split()[0] for line in told.splitlines()] == ["ok"] * 6
     for member in OTHERS:
         family, kind = member.split("/")[1:]
         config = getattr(composed(mine, choice=f"algorithm/{family}={kind}").algorithm, family)
@@ -226,12 +235,14 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
     write(mine, "objective/kl/absolute", KL.replace(".abs()", ".abs() + 1"))
     write(mine, "sampling/curriculum/first", FIRST.replace("np.arange(count)", "np.zeros(count, int)"))
     write(mine, "objective/advantage/median", MEDIAN.replace("* batch.counted_PG", "+ 1"))
+    write(mine, "problems/benchmarks/twins", TWINS.replace("Problem('2'", "Problem('1'"), "benchmark")
     told = said("doctor", "members=true", f"config_dir={mine}", code=1)
     for fault in (
         "the estimate is [1.0, 1.0]",
         "seven different indices",
         "not counted have an advantage",
         "all equal has an",
+        "two problems have one id",
     ):
         assert told.count(fault) == 1
 

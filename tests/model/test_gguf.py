@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.model.gguf import gguf_checkpoint, gguf_file
+from harness.model.hub import gguf_checkpoint, gguf_file
 
 
 def test_a_gguf_file_is_found_by_itself_or_alone_in_its_folder(tmp_path: Path) -> None:

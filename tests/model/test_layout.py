@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.model import shared_attention
+import harness.model.layout
 from harness.model.decoder import Decoder
 from harness.model.layout import ROWS, Layout
 from harness.model.linear import BY_HAND, TORCH, Linear
@@ -36,7 +36,7 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
 def test_values_and_gradients_are_those_of_padded_sequences(
     name: str, kernel: str, share: bool, longest_by_hand: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_attention, "_LONGEST_BY_HAND", longest_by_hand)
+    monkeypatch.setattr(harness.model.layout, "_LONGEST_BY_HAND", longest_by_hand)
     model = reference_model(name, tied=True)
     weights_MV = torch.randn(len(TOKENS), 40, generator=torch.Generator().manual_seed(3))
 

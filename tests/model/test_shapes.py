@@ -80,10 +80,10 @@ def test_names_on_the_hub_need_no_network():
 
 
 def test_adapters_count_as_peft_counts_them():
-    from harness.model.adapters import adapted
+    from harness.model.transformers_policy import add_adapters
 
     values = {**SHAPES["qwen2.5-0.5b"], "num_hidden_layers": 2}
-    model = adapted(on_meta(values), pretrained.Lora(rank=8))
+    model = add_adapters(on_meta(values), pretrained.Lora(rank=8))
     counted = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert from_config(values).adapter_parameters(8) == counted
 

@@ -10,9 +10,9 @@ import torch
 from objective_support import algorithm, responses, tokens
 
 from harness.configuration.error import ConfigError
+from harness.objective.correction import high_entropy_tokens, token_covariance
 from harness.objective.objective import Objective
 from harness.objective.surrogate import clip_cov, kl_cov
-from harness.objective.token_choice import high_entropy_tokens, token_covariance
 
 
 def test_the_most_uncertain_tokens() -> None:

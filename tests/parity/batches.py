@@ -13,9 +13,8 @@ import torch
 from build_peer import interpreter
 
 from harness.configuration.schema import RunConfig
-from harness.objective.correction import engine_weights
+from harness.objective.correction import engine_weights, high_entropy_tokens
 from harness.objective.objective import Objective
-from harness.objective.token_choice import high_entropy_tokens
 from harness.objective.types import RolloutBatch, TokenBatch
 
 CAP, PROMPTS, SIZE, SEEDS = 12, 4, 4, 3

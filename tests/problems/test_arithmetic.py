@@ -12,7 +12,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.problems.benchmarks.arithmetic import Chain, Config, draw, load, prompt_width
-from harness.testbed import tokenizer as tokenizers
+from harness.testbed import demonstrator as tokenizers
 from harness.testbed.demonstrator import demonstrate, fact
 from harness.testbed.recipe import Config as ModelConfig
 from harness.testbed.recipe import Demonstrator

@@ -14,8 +14,15 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset, reasoning_gym
-from harness.problems.benchmarks._templates import TEMPLATES, template
-from harness.problems.problem import Record, deduplicate, load_benchmark, read_jsonl, write_jsonl
+from harness.problems.problem import (
+    TEMPLATES,
+    Record,
+    deduplicate,
+    load_benchmark,
+    read_jsonl,
+    template,
+    write_jsonl,
+)
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [

@@ -25,7 +25,7 @@ from harness.model.policy import NativePolicy
 from harness.rollout.choice import key, sample_seeds
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
-from harness.testbed.tokenizer import testbed_tokenizer
+from harness.testbed.demonstrator import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"
 ROWS = 64

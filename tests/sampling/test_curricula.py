@@ -8,8 +8,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
-from harness.sampling.contracts import curriculum_faults
-from harness.sampling.curriculum import offline_filter, retire, success_bands, unsolved
+from harness.sampling.curriculum import curriculum_faults, offline_filter, retire, success_bands, unsolved
 
 FAMILY = "harness.sampling.curriculum"
 KINDS = sorted(kinds(FAMILY))

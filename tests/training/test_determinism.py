@@ -16,7 +16,7 @@ from harness.rollout.engine import vllm
 from harness.rollout.engine.vllm import in_process
 from harness.store import RunDir
 from harness.training import run as training
-from harness.training.numerics import deterministic
+from harness.training.run import deterministic
 
 
 def test_it_holds_inside_and_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.registry import member
-from harness.rollout.sync import EngineMismatch, WeightSync
+from harness.rollout.wrappers import EngineMismatch, WeightSync
 from harness.training.loop import train
 from harness.training.run_parts import RunParts
 from harness.training.step_data import NumericalFault

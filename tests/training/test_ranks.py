@@ -27,8 +27,7 @@ from harness.model.ranks import Ranks, balanced
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
-from harness.training.batching import micro_batches, rank_batches
-from harness.training.step_data import StepData
+from harness.training.step_data import StepData, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed
 
 EXACT = (

@@ -28,8 +28,8 @@ from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine import vllm as member
 from harness.rollout.engine.vllm import worker as vllm_worker
 from harness.rollout.engine.vllm.in_process import VllmEngine
-from harness.rollout.sync import WeightSync
 from harness.rollout.types import EngineDied, RolloutEngine, SamplingParams
+from harness.rollout.wrappers import WeightSync
 
 pytestmark = [
     pytest.mark.vllm,

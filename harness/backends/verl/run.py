@@ -43,7 +43,7 @@ from harness.reward.grading import Grader
 from harness.rollout.prompts import stop_tokens
 from harness.store import RunDir
 from harness.store.layout import attempt_dir
-from harness.training.numerics import settle_kernel
+from harness.training.run import settle_kernel
 
 _POLL_SECONDS = 1.0
 

@@ -38,7 +38,7 @@ class Config(Surrogate):
         self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
     ) -> Tensor:
         """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
-        from harness.objective.token_choice import count, marked, token_covariance
+        from harness.objective.correction import count, marked, token_covariance
 
         ratio_N = (logprobs_N - old_logprobs_N).exp()
         low_N, high_N = ppo_clip.outside(ratio_N, advantages_N, self.clip_low, self.clip_high)

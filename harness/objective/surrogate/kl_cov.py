@@ -29,7 +29,7 @@ class Config(Surrogate):
         self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
     ) -> Tensor:
         """The tokens that are penalised; of equal covariances the earlier token."""
-        from harness.objective.token_choice import count, marked, token_covariance
+        from harness.objective.correction import count, marked, token_covariance
 
         order = token_covariance(logprobs_N, advantages_N).argsort(descending=True, stable=True)
         return marked(order[: count(self.fraction, len(logprobs_N))], logprobs_N)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.registry import neutral
-from harness.problems.benchmarks._templates import template
 from harness.problems.problem import (
     Benchmark,
     DuplicateReport,
@@ -22,6 +21,7 @@ from harness.problems.problem import (
     read_hub,
     read_jsonl,
     read_parquet,
+    template,
 )
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from harness.configuration.error import Checked, ConfigError, choice, ranged, require
-from harness.problems.benchmarks._templates import template
-from harness.problems.problem import Benchmark, Problem
+from harness.problems.problem import Benchmark, Problem, template
 
 VERSION = 1
 _HELD_OUT_SHARE = 5  # one problem in five is held out

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.error import Checked, ConfigError, ranged
-from harness.problems.benchmarks._templates import template
-from harness.problems.problem import Benchmark, Problem
+from harness.problems.problem import Benchmark, Problem, template
 
 VERSION = 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -97,3 +97,40 @@ class Member(Protocol):
 
     @abstractmethod
     def build(self, config: Any, problems: int, seed: int) -> Curriculum: ...
+
+
+_PROBLEMS = 40  # of the contract tests
+
+
+def curriculum_faults(member: Any) -> Iterator[str]:
+    """Draws are distinct, valid and repeatable; a resume changes nothing; more than there is, is refused."""
+    whole, again, parted = (member.build(member.Config(), _PROBLEMS, 3) for _ in range(3))
+    for step in range(20):
+        drawn = whole.draw(7)
+        if len(set(drawn.tolist())) != 7 or not set(drawn.tolist()) <= set(range(_PROBLEMS)):
+            yield f"draw(7) of {_PROBLEMS} problems gave {drawn.tolist()}: seven different indices below {_PROBLEMS} are asked"
+            return
+        if drawn.tolist() != again.draw(7).tolist():
+            yield f"two curricula of one seed draw differently in step {step}"
+            return
+        if drawn.tolist() != parted.draw(7).tolist():
+            yield f"restored from its state it draws differently in step {step}: name in STATE what a resume needs"
+            return
+        rates = np.round(drawn / _PROBLEMS * 8) / 8  # problem i is solved with probability i / 40, in eighths
+        for curriculum in (whole, again, parted):
+            curriculum.observe(drawn, rates)
+        same = whole.record() == parted.record()  # each call tells what came since the last
+        if step and not same:
+            yield f"restored from its state it records otherwise in step {step}"
+            return
+        resumed = member.build(member.Config(), _PROBLEMS, 3)
+        resumed.restore(parted.state())
+        parted = resumed
+    try:
+        member.build(member.Config(), _PROBLEMS, 3).draw(_PROBLEMS + 1)
+    except ConfigError:
+        return
+    yield f"draw({_PROBLEMS + 1}) of {_PROBLEMS} problems is not refused (`require_problems`)"
+
+
+CONTRACTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"curriculum": curriculum_faults}
