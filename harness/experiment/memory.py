@@ -1,8 +1,8 @@
 """The memory of a run: bytes during an update and during rollouts, what does not fit its machine, and the settings that would make it fit.
 
-Training (`harness.model.transformers_policy`): parameters, gradient sums and AdamW's two moments are float32 and sharded over all ranks
-(FSDP2, one rank included), as ZeRO stage 3 counts them (arXiv:1910.02054: 16 bytes a parameter in all); a layer is gathered in the
-product's precision just before it is used, the next one meanwhile, and embedding and output projection stay gathered from forward to backward.
+Training: parameters, gradient sums and AdamW's two moments are float32 and sharded over all ranks (FSDP2, one rank included), as ZeRO
+stage 3 counts them (arXiv:1910.02054: 16 bytes a parameter in all). A layer is gathered in the product's precision just before it is used,
+the next one meanwhile; embedding and output projection stay gathered from forward to backward.
 Activations are what autograd keeps of one micro-batch with attention that never writes its scores (arXiv:2205.05198 counts the same for
 another layer): per token and layer the two norms in float32 and their outputs, queries, keys, values, attention's output, and the four
 tensors of the gated feed-forward; with recomputation one hidden state a layer, and one layer whole.
