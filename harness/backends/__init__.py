@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def check(self, config: RunConfig) -> list[str]: ...
 

@@ -46,7 +46,6 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
 
 
 def _without_batch_invariance(config: RunConfig) -> Iterator[str]:
-    """Say where vLLM has no batch invariance."""
     capabilities = compute_capabilities()
     old = [
         name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM
@@ -95,7 +94,6 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract. Raises ConfigError where `check` refuses the configuration."""
     from harness.training.torchrun import train_on_ranks
 
     if reasons := check(config):

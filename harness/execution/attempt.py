@@ -121,7 +121,6 @@ class Attempt:
 
     @property
     def error(self) -> str:
-        """The reason why the attempt failed, empty if it did not."""
         return self.manifest["error"] or ""
 
     def _write(self, status: str) -> None:
@@ -230,7 +229,6 @@ def dirty_hash(repository: Path) -> str | None:
 
 
 def hardware() -> dict[str, Any]:
-    """Describe the machine that this process runs on."""
     return {
         "cpu": processor().name,
         "cores": os.cpu_count(),

@@ -159,7 +159,6 @@ def _exit_code(error: Exception) -> int:
 
 
 def _load(entry: str) -> Callable[[Path], int]:
-    """Import the function that `module:function` names."""
     module, _, function = entry.partition(":")
     return getattr(importlib.import_module(module), function)
 

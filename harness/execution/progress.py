@@ -201,7 +201,6 @@ class LiveProgress(Progress):
 
 
 def progress_on(stream: TextIO = sys.stderr) -> Progress:
-    """The progress display that suits `stream`."""
     return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
 
 

@@ -50,7 +50,6 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """True where every run of the sweep is finished."""
         return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
 
     def then(self, later: Summary) -> Summary:
@@ -82,7 +81,6 @@ class RunBatch:
 
     @property
     def store(self) -> ResultStore:
-        """The store that all machines share."""
         return ResultStore(self.root)
 
     def unfinished(self) -> list[RunSpec]:
@@ -313,7 +311,6 @@ class _Supervisor:
                 self._workers.signal(run_id, signal.SIGTERM if self._stops == 1 else signal.SIGKILL)
 
     def _look(self, changed: bool) -> None:
-        """Tell the display how far runs are."""
         if not changed and time.monotonic() < self._look_at:
             return
         attempts = [running.attempt for running in self._running.values()]
@@ -366,7 +363,6 @@ class GpuLeases:
 
     @property
     def count(self) -> int:
-        """The number of GPUs to choose from."""
         return len(self._gpus)
 
     def take(self) -> GpuLease | None:
@@ -431,7 +427,6 @@ class Decisions:
 
     @property
     def open(self) -> int:
-        """The number of comparisons that wait for a look."""
         return sum(comparison["state"] == OPEN for comparison in self.comparisons)
 
     def headline(self) -> str:

@@ -39,8 +39,6 @@ class Signal:
 
 @dataclass(frozen=True)
 class Started:
-    """A worker process runs."""
-
     run_id: str
     pid: int
 

@@ -96,8 +96,6 @@ def is_rotary_table(name: str) -> bool:
 
 
 class Layer(nn.Module):
-    """One decoder layer's fused parameters."""
-
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         wide = (shape.heads + 2 * shape.kv_heads) * shape.head_size
@@ -167,7 +165,6 @@ class Decoder(nn.Module):
         return x_NE
 
     def final_norm(self, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
-        """Norm what comes out of the layers."""
         return operators.norm(x_NE, self.norm, self.shape.norm_epsilon)
 
     def attend_causally(
@@ -227,7 +224,6 @@ class Decoder(nn.Module):
         return self.final_norm(self.run_layers(x, lambda _, heads: attend(heads), operators), operators)
 
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
-        """Logits [N, V] of hidden states."""
         return self.head_linear(hidden_NE, self.head)
 
     # ---- transformers names -------------------------------------------------------------------------------------------

@@ -102,7 +102,6 @@ class Layout:
         )
 
     def to(self, device: torch.device) -> Layout:
-        """Copy to another device."""
         names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predicts_M", "lengths_B")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
@@ -180,11 +179,9 @@ class SharedAttention:
         return grad_NHD
 
     def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """A batched product by the policy's kernel."""
         return batched(left, right, self.kernel)
 
     def parts(self) -> list[int]:
-        """Numbers of query, key and value heads."""
         return [self.heads, self.kv_heads, self.kv_heads]
 
     def _by_torch(self, heads_NHD: torch.Tensor) -> torch.Tensor:

@@ -85,12 +85,10 @@ class NativePolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        """See `Policy`."""
         rounds = self.decoder.linear.kernel == BFLOAT16
         return torch.bfloat16 if rounds else self.decoder.embed.dtype
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The trainable tensors."""
         return self.decoder.parameters()
 
     def frozen_copy(self) -> NativePolicy:
@@ -143,19 +141,15 @@ class NativePolicy:
         return self.decoder.hidden_of(layout)[layout.predicts_M]
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Policy`: views of the fused parameters."""
         yield from self.decoder.named().items()
 
     def state(self) -> dict[str, Any]:
-        """The parameters, for `restore`."""
         return self.decoder.state_dict()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` returned."""
         self.decoder.load_state_dict(state)
 
     def save(self, folder: Path) -> None:
-        """Write an ordinary `transformers` checkpoint folder."""
         save_decoder(self.decoder, self.folder, folder)
 
 

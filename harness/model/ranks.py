@@ -40,7 +40,6 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """True on the rank that writes."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
@@ -56,7 +55,6 @@ class Ranks:
         return values
 
     def from_first(self, value: Any) -> Any:
-        """Rank 0's value on every rank."""
         if self.world == 1:
             return value
         box = [value]
@@ -64,7 +62,6 @@ class Ranks:
         return box[0]
 
     def any(self, flag: bool) -> bool:
-        """Say if the flag is up on any rank."""
         return any(self.gather(flag)) if self.world > 1 else flag
 
 

@@ -82,7 +82,6 @@ class ModelSize:
 
     @property
     def parameters(self) -> int:
-        """All parameters."""
         return self.layers * self.layer_parameters + self.ends
 
     def cache_bytes(self, length: float) -> float:

@@ -23,7 +23,6 @@ class Processor:
 
 @functools.cache
 def processor() -> Processor:
-    """The processor of this machine."""
     return parse_cpuinfo(_CPUINFO.read_text() if _CPUINFO.exists() else "")
 
 

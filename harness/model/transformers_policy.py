@@ -78,12 +78,10 @@ class TransformersPolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        """See `Policy`."""
         dtype: torch.dtype = getattr(torch, self.settings.precision)
         return dtype
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The trainable tensors (this rank's shards)."""
         return [parameter for parameter in self.scoring.parameters() if parameter.requires_grad]
 
     def frozen_copy(self) -> TransformersPolicy:
@@ -111,7 +109,6 @@ class TransformersPolicy:
         return scores.cpu(), None if entropy is None else entropy.cpu()
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Policy`: one whole tensor at a time, adapters merged; collective."""
         return merged_weights(self.scoring.model)
 
     def state(self) -> dict[str, Any]:
@@ -120,7 +117,6 @@ class TransformersPolicy:
         return get_model_state_dict(self.scoring, options=options)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state` returned."""
         set_model_state_dict(self.scoring, dict(state), options=StateDictOptions(strict=False))
 
     def save(self, folder: Path) -> None:

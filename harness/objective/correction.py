@@ -102,7 +102,6 @@ def count(fraction: float, tokens: int) -> int:
 
 
 def marked(places: Tensor, like_N: Tensor) -> Tensor:
-    """True at these places, bool [N]."""
     chosen_N = torch.zeros(len(like_N), dtype=torch.bool)
     chosen_N[places] = True
     return chosen_N

@@ -37,7 +37,6 @@ class ObjectiveStats:
 
     @staticmethod
     def zero() -> ObjectiveStats:
-        """Return the statistics of no tokens."""
         return ObjectiveStats(torch.zeros(len(STATISTICS), dtype=torch.float64), 0.0, 0.0)
 
     def __add__(self, other: ObjectiveStats) -> ObjectiveStats:
@@ -45,7 +44,6 @@ class ObjectiveStats:
         return ObjectiveStats(self.sums + other.sums, ratio_max, gap_max)
 
     def total(self, name: str) -> float:
-        """Sum of one statistic over the computed tokens."""
         return float(self.sums[STATISTICS.index(name)])
 
     def mean(self, name: str, over: str = "tokens") -> float:

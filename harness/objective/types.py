@@ -52,7 +52,6 @@ class RolloutBatch:
 
     @property
     def response_N(self) -> Tensor:
-        """The response index of each token."""
         return response_index(self.lengths_PG.reshape(-1))
 
     def per_token(self, values_PG: Tensor) -> Tensor:
@@ -111,16 +110,13 @@ class TokenBatch:
 
     @cached_property
     def response_N(self) -> Tensor:
-        """The response index of each token."""
         return response_index(self.lengths_R)
 
     @property
     def weights_N(self) -> Tensor:
-        """The aggregation's weight of each token."""
         return self.weights_R[self.response_N]
 
     def sums_R(self, values_N: Tensor) -> Tensor:
-        """Sum the values of each response's tokens."""
         return values_N.new_zeros(len(self.lengths_R)).index_add(0, self.response_N, values_N)
 
 

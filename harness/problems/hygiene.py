@@ -171,7 +171,6 @@ def _words(text: str) -> list[str]:
 
 
 def _grams(words: list[str]) -> list[tuple[int, tuple[str, ...]]]:
-    """Every n-gram with its start."""
     return [(start, tuple(words[start : start + NGRAM])) for start in range(len(words) - NGRAM + 1)]
 
 

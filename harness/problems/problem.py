@@ -76,7 +76,6 @@ class Template:
     chat: bool
 
     def __call__(self, problem: str) -> str:
-        """The prompt of one problem."""
         return self.text.replace(SLOT, problem)
 
 
@@ -230,7 +229,6 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:
-    """Publish records as a file that `read_jsonl` reads."""
     lines = (json.dumps(asdict(record), ensure_ascii=False) for record in records)
     write_file(path, "".join(f"{line}\n" for line in lines).encode())
 
@@ -312,7 +310,6 @@ class DuplicateReport:
     conflicting: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Return the report in words, nothing where nothing was found."""
         found = []
         if self.repeated:
             extra = self.rows - self.distinct

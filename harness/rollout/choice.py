@@ -130,7 +130,6 @@ class ResponseBuffers:
         return chosen, torch.isin(chosen, self.stops)
 
     def end(self, columns: torch.Tensor, position: int) -> None:
-        """Note that these responses ended with the token at `position`."""
         self.lengths_R[columns] = position + 1
         self.finished_R[columns] = True
 

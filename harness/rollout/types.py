@@ -67,7 +67,6 @@ class Completions:
         return torch.cat([torch.zeros(1, dtype=torch.long), self.lengths_R.cumsum(0)])
 
     def token_lists(self) -> list[list[int]]:
-        """The responses as lists of token ids, stop token included."""
         flat, ends = self.tokens_N.tolist(), self.offsets.tolist()
         return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
@@ -111,7 +110,6 @@ class Completions:
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
-        """Lay several results end to end."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Completions(*map(torch.cat, columns))
 

@@ -117,7 +117,6 @@ class RecordingEngine(EngineWrapper):
 
     @property
     def recorded_bytes(self) -> int:
-        """The length of the file so far."""
         return self._file.tell()
 
     def rewind(self, recorded_bytes: int) -> None:

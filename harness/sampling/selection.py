@@ -103,12 +103,10 @@ class Groups:
 
     @property
     def truncated_PG(self) -> torch.Tensor:
-        """Responses that the token cap ended."""
         return ~self.completions.finished_R.view(self.correct_PG.shape)
 
     @property
     def accuracy_P(self) -> torch.Tensor:
-        """Share of right responses of each group."""
         return self.correct_PG.double().mean(1)
 
     def contrast_P(self, metric: str) -> torch.Tensor:
@@ -117,7 +115,6 @@ class Groups:
         return values.max(1).values > values.min(1).values
 
     def select(self, groups: torch.Tensor) -> Groups:
-        """The groups at `groups` (long indices), in that order."""
         size = self.correct_PG.shape[1]
         rows = (groups[:, None] * size + torch.arange(size)).reshape(-1)
         return Groups(
@@ -130,7 +127,6 @@ class Groups:
 
     @staticmethod
     def concatenate(parts: Sequence[Groups]) -> Groups:
-        """Several lots of groups, one after the other."""
         return Groups(
             torch.cat([part.problems_P for part in parts]),
             Completions.concatenate([part.completions for part in parts]),

@@ -68,7 +68,6 @@ class Crossing:
 
     @classmethod
     def of_patches(cls, patches: Sequence[str]) -> Crossing:
-        """Cross patches that are on or off."""
         return cls({patch: (NONE, patch) for patch in patches})
 
     @cached_property
@@ -118,7 +117,6 @@ class Crossing:
 
 
 def subset_of(cell: Sequence[str]) -> Subset:
-    """Return the patches of a cell."""
     return frozenset(cell) - {NONE}
 
 

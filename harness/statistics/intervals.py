@@ -309,7 +309,6 @@ def replicates(values: Mapping[int, float], bases: int | None) -> list[float]:
 
 
 def replicate_count(seeds: Iterable[int], bases: int | None) -> int:
-    """The number of replicates among the seeds."""
     return len({replicate_of(seed, bases) for seed in seeds})
 
 
@@ -482,7 +481,6 @@ class Collapse:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The declared bounds by metric."""
         found = {name: getattr(self, name) for name in BOUNDED}
         return {name: (ends[0], ends[1]) for name, ends in found.items() if ends is not None}
 
@@ -554,7 +552,6 @@ def seeds_needed(
 
 
 def _design(sd: float, seeds: int, paired: bool) -> tuple[float, float]:
-    """Degrees of freedom and standard error of the difference."""
     if paired:
         return float(seeds - 1), sd / math.sqrt(seeds)
     return float(2 * seeds - 2), sd * math.sqrt(2 / seeds)

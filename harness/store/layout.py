@@ -51,7 +51,6 @@ TRAINING = "training"  # what `phase.txt` says from step to step
 
 
 def runs_dir(root: Path) -> Path:
-    """The directory of all runs."""
     return root / "runs"
 
 
@@ -63,17 +62,14 @@ def run_dir(root: Path, run_id: str) -> Path:
 
 
 def experiments_dir(root: Path) -> Path:
-    """The directory of all experiments."""
     return root / "experiments"
 
 
 def experiment_dir(root: Path, name: str) -> Path:
-    """The directory of one experiment: its plan, tables and figures."""
     return experiments_dir(root) / safe_name(name, "experiment name")
 
 
 def plan_file(root: Path, name: str) -> Path:
-    """The plan of an experiment."""
     return experiment_dir(root, name) / PLAN
 
 
@@ -83,7 +79,6 @@ def cache_dir(root: Path, name: str) -> Path:
 
 
 def attempt_dir(run: Path, number: int) -> Path:
-    """The directory of one attempt at a run."""
     return run / "attempts" / f"{number:03d}"
 
 

@@ -52,7 +52,6 @@ class Lease:
         _held.add(self)
 
     def release(self) -> None:
-        """Free the lock; a second call does nothing."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
             self._close()

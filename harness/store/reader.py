@@ -50,7 +50,6 @@ class ResultStore:
         return problems
 
     def readable(self) -> list[dict[str, Any]]:
-        """Read the manifests of the readable runs, sorted by run id."""
         return [entry for _, entry in self._scan() if isinstance(entry, dict)]
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
@@ -96,7 +95,6 @@ class ResultStore:
         return plan
 
     def plans(self) -> list[str]:
-        """List the experiments that have a plan, by name."""
         return [name for name in self._experiment_names() if layout.is_safe(name)]
 
     def cache_dir(self, name: str) -> Path:

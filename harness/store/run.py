@@ -42,7 +42,6 @@ class RunDir:
     # -- manifest ------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """True where the run has a manifest."""
         return (self.path / layout.MANIFEST).exists()
 
     def create(self, config_yaml: str, manifest: Mapping[str, Any]) -> None:
@@ -53,7 +52,6 @@ class RunDir:
         self.write_manifest(manifest)
 
     def write_config(self, config_yaml: str) -> None:
-        """Publish `config.yaml`, unless it says the same already."""
         path = self.path / layout.CONFIG
         if not path.exists() or path.read_text() != config_yaml:
             atomic.write_file(path, config_yaml.encode())
@@ -69,7 +67,6 @@ class RunDir:
             ) from error
 
     def settings(self) -> Any:
-        """The values of `config.yaml`, nested as there."""
         return yaml.load(self.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     def manifest(self) -> dict[str, Any] | None:
@@ -94,7 +91,6 @@ class RunDir:
 
     @property
     def status(self) -> str | None:
-        """The status in the manifest, None if there is no manifest."""
         manifest = self.manifest()
         return None if manifest is None else str(manifest["status"])
 
@@ -105,7 +101,6 @@ class RunDir:
         return lease.acquire(self.path / layout.CLAIM_LOCK)
 
     def claimed_by(self) -> lease.Holder | None:
-        """The living supervisor of this run, None if there is none."""
         return lease.holder(self.path / layout.CLAIM_LOCK)
 
     def left_behind_by(self) -> lease.Holder | None:
@@ -117,7 +112,6 @@ class RunDir:
         return lease.acquire(self.path / layout.WORKER_LOCK, wait_seconds=wait_seconds)
 
     def worked_on_by(self) -> lease.Holder | None:
-        """The living worker of this run, None if there is none."""
         return lease.holder(self.path / layout.WORKER_LOCK)
 
     def unfinished_start(self) -> bool:
@@ -145,7 +139,6 @@ class RunDir:
         return path
 
     def newest_attempt(self) -> Path | None:
-        """Find the folder of the newest attempt, None where there is none."""
         return max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
 
     def require_newest(self, attempt: int) -> None:
@@ -241,12 +234,10 @@ class RunDir:
         return {int(cap): correct.get(cap, 0) / samples[cap] for cap in sorted(samples)}
 
     def sample_steps(self, benchmark: str) -> list[int]:
-        """The steps that have samples of this benchmark, ascending."""
         steps = _step_dirs(self.path / "samples" / benchmark)
         return [step for step, path in steps if layout.part_paths(path)]
 
     def benchmarks(self) -> list[str]:
-        """The benchmarks that have samples, by name."""
         root = self.path / "samples"
         names = [] if not root.is_dir() else [entry.name for entry in root.iterdir() if entry.is_dir()]
         return sorted(name for name in names if layout.is_safe(name) and self.sample_steps(name))
@@ -272,7 +263,6 @@ class RunDir:
         return path
 
     def checkpoints(self) -> list[tuple[int, Path]]:
-        """The complete checkpoints, oldest first."""
         return _step_dirs(self.path / "checkpoints")
 
     def remove_leftovers(self) -> None:

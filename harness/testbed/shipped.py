@@ -47,7 +47,6 @@ class BaseSet:
         return content_hash(self.weights[index], self.files)
 
     def weights_file(self, index: int) -> Path:
-        """The weights of policy `index`."""
         return self.folder / f"{index:02d}.safetensors"
 
     def checkpoint(self, index: int, cache: Path) -> Path:
@@ -72,7 +71,6 @@ class BaseSet:
 
 
 def file_hash(path: Path) -> str:
-    """The sha256 of a file, hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -90,7 +88,6 @@ def base_set(name: str) -> BaseSet:
 
 @functools.cache
 def read_set(folder: Path) -> BaseSet:
-    """The set in a folder with a manifest."""
     manifest = json.loads((folder / MANIFEST).read_text())
     weights = tuple(entry["sha256"] for entry in manifest["bases"])
     return BaseSet(manifest["set"], folder, manifest["recipe"], manifest["files"], weights)

@@ -20,8 +20,6 @@ from typing import Any, Protocol
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def open_sink(self, config: Any, about: Any) -> Any: ...
 

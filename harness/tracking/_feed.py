@@ -27,8 +27,6 @@ _RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
 
 @dataclass(frozen=True)
 class About:
-    """A run as trackers present it."""
-
     run_id: str
     experiment: str
     arm: str
@@ -40,7 +38,6 @@ class About:
 
     @classmethod
     def read(cls, run: RunDir) -> About:
-        """Read it from the run's directory."""
         manifest = run.manifest() or {}
         labels = manifest.get("labels", {})
         return cls(
@@ -125,7 +122,6 @@ class TrackerFeed:
             self._thread.start()
 
     def begin(self, run: RunDir) -> None:
-        """Follow a run from now on."""
         self._events.put((run, False))
 
     def end(self, run: RunDir) -> None:
@@ -224,7 +220,6 @@ def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def path_part(name: str) -> str:
-    """A name as one component of a path."""
     return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"
 
 

@@ -22,8 +22,6 @@ STATE, POLICY, SHARDS = "state.pt", "policy", "shards"
 
 
 class Checkpoints:
-    """Writes and reads the checkpoints of one run."""
-
     def __init__(
         self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks
     ) -> None:

@@ -60,7 +60,6 @@ class Critic:
         return total
 
     def state(self) -> dict[str, Any]:
-        """Everything a resume needs."""
         return {
             "decoder": self.policy.decoder.state_dict(),
             "head": self.head_1E.detach().clone(),
@@ -68,7 +67,6 @@ class Critic:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` returned."""
         self.policy.decoder.load_state_dict(state["decoder"])
         with torch.no_grad():
             self.head_1E.copy_(state["head"])

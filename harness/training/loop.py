@@ -120,7 +120,6 @@ def steps_to_collect(parts: RunParts, step: int) -> range:
 
 
 def evaluate(parts: RunParts, step: int, attempt: int) -> None:
-    """Evaluate every `training.evaluate_every` steps, and after the last."""
     last = parts.budget_spent()
     if step % parts.config.training.evaluate_every == 0 or last:
         parts.say(attempt, f"evaluating step {step}")

@@ -90,7 +90,6 @@ class MechanismShares:
             self.weight_changes[kind] += responses * change
 
     def row(self) -> dict[str, float]:
-        """Return the step's metrics of rewards, weights and corrections."""
         row = dataclasses.asdict(self)
         responses, changes = row.pop("responses"), row.pop("weight_changes")
         del row["kl_reward_share"]  # part of `kl_share`
@@ -120,7 +119,6 @@ class UpdateStats:
 
     @property
     def updates(self) -> int:
-        """Optimiser updates made."""
         return len(self.losses)
 
 

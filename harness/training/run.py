@@ -132,5 +132,4 @@ def deterministic(wanted: bool) -> Iterator[None]:
 
 
 def _fill(wanted: bool) -> None:
-    """Set whether new memory is filled with NaN."""
     torch.utils.deterministic.fill_uninitialized_memory = wanted  # type: ignore[attr-defined]

@@ -55,20 +55,16 @@ class Progress:
     waiting: list[Collected] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        """The numbers alone."""
         return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
 
     def state(self) -> dict[str, Any]:
-        """Everything as tensors and plain values."""
         return {"carried": as_data(self.carried), "waiting": as_data(self.waiting), **self.counts()}
 
     def restore_counts(self, state: dict[str, Any]) -> None:
-        """Take back what `counts` returned."""
         for name in self.counts():
             setattr(self, name, state[name])
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` returned."""
         self.restore_counts(state)
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state["waiting"]]
@@ -138,16 +134,13 @@ class RunParts:
         )
 
     def close(self) -> None:
-        """End the engine."""
         self.engine.close()
 
     def say(self, attempt: int, phase: str) -> None:
-        """Record what the run is busy with."""
         if self.ranks.first:
             self.run.say_phase(attempt, phase)
 
     def budget_spent(self) -> bool:
-        """Return whether the run's steps, tokens or seconds are used up."""
         training, progress = self.config.training, self.progress
         return (
             progress.step >= training.steps

@@ -70,7 +70,6 @@ class StepData(TokenBatch):
 
     @cached_property
     def prompt_lengths_R(self) -> torch.Tensor:
-        """Tokens of each response's prompt."""
         return torch.tensor([len(prompt) for prompt in self.prompts], dtype=torch.long)
 
     @property
@@ -80,7 +79,6 @@ class StepData(TokenBatch):
 
     @property
     def inputs(self) -> tuple[list[Sequence[int]], torch.Tensor, torch.Tensor]:
-        """What a policy or critic reads: prompts, response tokens and lengths."""
         return self.prompts, self.tokens_N, self.lengths_R
 
     def select(self, rows: torch.Tensor) -> StepData:
@@ -95,12 +93,10 @@ class StepData(TokenBatch):
         return StepData(**values)
 
     def index(self, rows: torch.Tensor) -> torch.Tensor:
-        """Flat positions of the tokens of `rows`."""
         starts_R = self.lengths_R.cumsum(0) - self.lengths_R
         return ragged_index(starts_R[rows], self.lengths_R[rows])
 
     def rows_of(self, groups: torch.Tensor) -> torch.Tensor:
-        """The responses of some groups of a step."""
         size = len(self.group_R) // int(self.group_R[-1] + 1)
         return (groups[:, None] * size + torch.arange(size)).reshape(-1)
 
@@ -118,7 +114,6 @@ class StepData(TokenBatch):
 
 
 def sums_of_responses(values_N: torch.Tensor, lengths_R: torch.Tensor) -> torch.Tensor:
-    """Sum the values of each response's tokens, [R]."""
     return torch.zeros(len(lengths_R)).index_add_(0, response_index(lengths_R), values_N)
 
 

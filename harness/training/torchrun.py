@@ -40,7 +40,6 @@ def wanted_ranks(runtime: RuntimeConfig) -> int:
 
 
 def distributed(runtime: RuntimeConfig) -> bool:
-    """Return whether a run is trained by more than one process."""
     return wanted_ranks(runtime) > 1
 
 
@@ -83,7 +82,6 @@ def record_error(folder: Path, error: Exception, text: str) -> None:
 
 
 def torchrun_command(runtime: RuntimeConfig, run: Path, attempt: int) -> list[str]:
-    """The command line that starts all ranks of a run on this machine."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     launcher.append(f"--nproc-per-node={wanted_ranks(runtime)}")
     return [*launcher, "-m", "harness.training.torchrun", str(run), str(attempt)]

@@ -70,7 +70,6 @@ class Updater:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` returned."""
         if self.critic:
             self.critic.restore(state["critic"])
         if state["reference"] is not None and self.reference is not None:
@@ -245,7 +244,6 @@ class Updater:
 
     @torch.no_grad()
     def _values(self, critic: Critic, data: StepData) -> torch.Tensor:
-        """The critic's predictions before every token, [N]."""
         values_N = torch.empty_like(data.old_logprobs_N)
         for rows in self._own_passes(data, torch.arange(len(data.lengths_R))):
             values_N[data.index(rows)] = critic.values(data.select(rows))
@@ -289,7 +287,6 @@ class Updater:
     def _update(
         self, data: StepData, has_gradient_R: torch.Tensor, rows: torch.Tensor, stats: UpdateStats
     ) -> None:
-        """One optimiser update on the responses at `rows`."""
         # Denominators and weights, over all responses of the update.
         lengths_R, group_R, correct_R = data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows]
         counts = self.objective.count(lengths_R, group_R, correct_R)
@@ -350,7 +347,6 @@ class Updater:
         return total, sums
 
     def _forward(self, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
-        """The loss of one micro-batch and its statistics."""
         logprobs_N, entropy_N = self.policy.token_log_probs(
             *batch.inputs, self.config.sampling.temperature, self.objective.needs_entropy
         )

@@ -37,7 +37,6 @@ class Config(Checked, key="backend"):
 
 
 def check(config: RunConfig) -> list[str]:
-    """See the family's contract."""
     from harness.backends.verl.overrides import refusals
 
     return refusals(config)

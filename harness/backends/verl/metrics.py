@@ -66,7 +66,6 @@ class Ledger:
         return self._steps.get(number, ())
 
     def forget(self, number: int) -> None:
-        """Free what was kept of a step."""
         self._steps.pop(number, None)
 
 

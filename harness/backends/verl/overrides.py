@@ -64,12 +64,10 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Everything verl writes."""
         return self.run / "verl"
 
     @property
     def checkpoints(self) -> Path:
-        """Verl's checkpoints: `global_step_N` folders."""
         return self.folder / "checkpoints"
 
     @property
@@ -84,17 +82,14 @@ class Place:
 
     @property
     def validation(self) -> Path:
-        """Responses of verl's validations: `STEP.jsonl`."""
         return self.folder / f"validation-{self.attempt:03d}"
 
     @property
     def train_file(self) -> Path:
-        """Training problems."""
         return self.data / "train.parquet"
 
     @property
     def validation_file(self) -> Path:
-        """Problems of all benchmarks."""
         return self.data / "validation.parquet"
 
 
@@ -119,7 +114,6 @@ def overrides(config: RunConfig, place: Place) -> list[str]:
 
 
 def settings(config: RunConfig, place: Place) -> dict[str, Any]:
-    """Return dotted keys of verl and their values."""
     values = dict(dialect.export(config).settings)
     for part in (_data, _model, _update, _sampler, _rewards, _validation, _trainer):
         values |= part(config, place)

@@ -158,7 +158,6 @@ class Evaluation:
                 torch.cuda.empty_cache()
 
     def close(self) -> None:
-        """End the verifier's processes."""
         self._grader.close()
 
 

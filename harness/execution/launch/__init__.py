@@ -12,7 +12,5 @@ from typing import Any, Protocol
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def launch(self, config: Any, work: Any, progress: Any) -> Any: ...

@@ -93,7 +93,6 @@ def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
 
 
 def parameters(config: Config, runtime: RuntimeConfig, name: str) -> dict[str, Any]:
-    """The options of submitit's executor."""
     if config.cluster == "local":
         return {"timeout_min": config.minutes}
     at_once = min(runtime.workers or config.runs_per_job, config.runs_per_job)

@@ -15,5 +15,4 @@ class Config(Aggregation):
     kind: str = "batch_token_mean"
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
-        """1 / tokens."""
         return lengths_R.double() * 0 + 1.0 / max(counts.tokens, 1)

@@ -22,5 +22,4 @@ class Config(Aggregation):
     weighs_as = "batch_token_mean"
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
-        """1 / (C · responses)."""
         return lengths_R.double() * 0 + 1.0 / (self.constant_tokens * counts.responses)

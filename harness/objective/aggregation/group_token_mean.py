@@ -18,7 +18,6 @@ class Config(Aggregation):
     kind: str = "group_token_mean"
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
-        """1 / (tokens of the response's group · groups)."""
         _, index_R = group_R.unique(return_inverse=True)
         lengths = lengths_R.double()
         tokens_P = lengths.new_zeros(int(index_R.max()) + 1 if len(index_R) else 0).index_add_(

@@ -28,14 +28,12 @@ class Config(Aggregation):
     weighs_as = None  # its micro-batches are no common reference
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
-        """1 / (tokens of the response's micro-batch · micro-batches)."""
         index_R = self._assign(lengths_R)
         lengths = lengths_R.double()
         tokens = lengths.new_zeros(self.micro_batches(lengths_R)).index_add_(0, index_R, lengths)
         return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
 
     def micro_batches(self, lengths_R: Tensor) -> int:
-        """Count the declared micro-batches that these responses make."""
         index_R = self._assign(lengths_R)
         return int(index_R[-1]) + 1 if len(index_R) else 0
 

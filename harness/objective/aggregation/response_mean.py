@@ -15,5 +15,4 @@ class Config(Aggregation):
     kind: str = "response_mean"
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
-        """1 / (len_i · responses)."""
         return 1.0 / (lengths_R.double().clamp(min=1) * counts.responses)

@@ -26,7 +26,6 @@ class Config(Surrogate):
     needs_reference = True
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        """See `Surrogate`. Raises ValueError without `batch.ref_logprobs_N`."""
         import torch
 
         if batch.ref_logprobs_N is None:

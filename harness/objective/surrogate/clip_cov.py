@@ -49,7 +49,6 @@ class Config(Surrogate):
         return marked(candidates[order[: count(self.fraction, len(logprobs_N))]], logprobs_N)
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        """See `Surrogate`. Raises ValueError without `batch.selected_N`."""
         if batch.selected_N is None:
             raise ValueError("clip_cov needs TokenBatch.selected_N")
         bounds = ppo_clip.Config(clip_low=self.clip_low, clip_high=self.clip_high)

@@ -36,5 +36,4 @@ class Config(Surrogate):
         return -weight * batch.advantages_N * logprobs_N
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Tokens whose weight the lower and the upper cap changed."""
         return ratio_N < self.cap_min, ratio_N > self.cap_max

@@ -31,7 +31,6 @@ class Config(Surrogate):
         return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
         log_ratio = ratio_N.log()
         low = (log_ratio < -self.clip_low) & (batch.advantages_N < 0)
         return low, (log_ratio > self.clip_high) & (batch.advantages_N > 0)

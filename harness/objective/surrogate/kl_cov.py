@@ -35,7 +35,6 @@ class Config(Surrogate):
         return marked(order[: count(self.fraction, len(logprobs_N))], logprobs_N)
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        """See `Surrogate`. Raises ValueError without `batch.selected_N`."""
         if batch.selected_N is None:
             raise ValueError("kl_cov needs TokenBatch.selected_N")
         penalty = self.coefficient * log_ratio_N.abs() * batch.selected_N

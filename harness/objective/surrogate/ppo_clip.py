@@ -44,7 +44,6 @@ class Config(Surrogate):
         return -gain
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
         return outside(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)
 
     def released(self, ratio_N: Tensor, advantages_N: Tensor) -> Tensor:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def load(self, config: Any) -> Benchmark: ...
 

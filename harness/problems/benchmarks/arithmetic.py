@@ -43,7 +43,6 @@ class Chain:
 
     @property
     def held_out(self) -> bool:
-        """True where the hash of the chain puts it into the held-out split."""
         digest = hashlib.blake2b(self.text.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0
 
@@ -73,12 +72,10 @@ class Config(Checked):
 
     @property
     def prompt_tokens(self) -> int:
-        """The tokens of every prompt to the testbed's tokenizer: one a character."""
         return prompt_width(self.max_operations)
 
 
 def apply(value: int, operator: str, operand: int) -> int:
-    """Apply one operation modulo 10."""
     result = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
     return result % MODULUS
 

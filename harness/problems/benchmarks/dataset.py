@@ -119,7 +119,6 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
 
 
 def _records(config: Config) -> Iterator[Record]:
-    """Records of the rows of a parquet file, or of the Hub."""
     if not (config.source or config.path):
         raise ConfigError(
             "a dataset needs `source` (an id on the Hub) or `path` (a local file), for example task.path=FILE"

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def build(self, config: Any, policy: Policy, runtime: RuntimeConfig) -> RolloutEngine: ...
 

@@ -42,7 +42,6 @@ class Curriculum(ABC):
         return {name: _plain(getattr(self, name)) for name in self.STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` returned."""
         for name in self.STATE:
             current, value = getattr(self, name), state[name]
             if isinstance(current, Curriculum):
@@ -75,11 +74,9 @@ class Report:
         self._problems: dict[str, list[int]] = {name: [] for name in names}
 
     def add(self, name: str, problems: Iterable[int]) -> None:
-        """Note that it happened to these problems."""
         self._problems[name] += map(int, problems)
 
     def count(self, name: str) -> int:
-        """Return how often it happened."""
         return len(self._problems[name])
 
     def take(self) -> dict[str, str]:
@@ -93,8 +90,6 @@ class Report:
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def build(self, config: Any, problems: int, seed: int) -> Curriculum: ...
 

@@ -44,5 +44,4 @@ class Uniform(Curriculum):
 
 
 def build(config: Config, problems: int, seed: int) -> Uniform:
-    """See the family's contract."""
     return Uniform(problems, seed)

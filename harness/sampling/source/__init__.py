@@ -47,7 +47,5 @@ class Source(Protocol):
 
 
 class Member(Protocol):
-    """The functions that the module of a member defines."""
-
     @abstractmethod
     def build(self, config: Any, context: SourceContext) -> Source: ...

@@ -24,8 +24,6 @@ class Config:
 
 
 class InitialPolicySource:
-    """Asks an engine over a frozen copy of the initial policy."""
-
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import ENGINE, implementation
         from harness.rollout.wrappers import StopStringEngine

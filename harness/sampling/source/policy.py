@@ -20,8 +20,6 @@ class Config:
 
 
 class PolicySource:
-    """Asks the run's engine."""
-
     def __init__(self, config: Config, context: SourceContext) -> None:
         self.engine, self.prompts = context.engine, context.prompts
 

@@ -78,8 +78,6 @@ class _Memory:
 
 
 class _Pass:
-    """One batch from prefill to the last row's end."""
-
     def __init__(
         self,
         decoder: Decoder,

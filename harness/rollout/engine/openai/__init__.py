@@ -45,7 +45,6 @@ def build(config: Config, policy: Any, runtime: Any) -> Any:
 
 
 def open_folder(config: Config, *_: Any) -> Any:
-    """See the family's contract. Of the folder only the tokenizer is used, by the caller."""
     from harness.rollout.engine.openai.client import ServerEngine
 
     return ServerEngine(config)

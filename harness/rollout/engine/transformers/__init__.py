@@ -21,14 +21,12 @@ class Config(Checked, key="engine"):
 
 
 def build(config: Config, policy: Any, runtime: Any) -> Any:
-    """See the family's contract: samples from a copy of the policy's checkpoint."""
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
 def open_folder(
     config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
 ) -> Any:
-    """See the family's contract."""
     from harness.rollout.engine.transformers.batches import TransformersEngine
 
     return TransformersEngine.load(folder, config.rows, device, dtype)

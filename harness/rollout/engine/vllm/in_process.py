@@ -147,7 +147,6 @@ class VllmEngine(RolloutEngine):
         return int(self.llm.llm_engine.model_config.max_model_len)
 
     def enqueue(self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams) -> None:
-        """Hand vLLM one request a response."""
         import vllm
 
         settings = {
@@ -226,7 +225,6 @@ class VllmEngine(RolloutEngine):
 
 
 def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: bool) -> dict[str, Any]:
-    """Our settings as vLLM's."""
     gib = config.kv_cache_memory_gib or (_CPU_CACHE_GIB if cpu else 0.0)
     # A prompt that is read in two steps costs a seeded request a step back of its generator, which fails on a CPU.
     whole_prompts: dict[str, Any] = {"enable_chunked_prefill": False} if cpu else {}
@@ -316,7 +314,6 @@ def _complete(
 
 
 def _response(output: Any) -> Response:
-    """One of vLLM's completions."""
     tokens = list(output.token_ids)
     if output.finish_reason not in ("stop", "length"):
         raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")

@@ -10,8 +10,6 @@ import torch
 
 
 class PolicyWeights:
-    """Methods added to vLLM's worker class."""
-
     def take_policy_weights(
         self: Any, weights: Iterable[tuple[str, torch.Tensor]] | None, path: str | None
     ) -> None:
