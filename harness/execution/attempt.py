@@ -28,9 +28,7 @@ from harness.store.run import utc_now
 # Exit codes of a worker besides 0 (finished). Any other one means that it crashed.
 EXIT_STORE = 74  # EX_IOERR: the disk is full or read-only, which ends the whole sweep
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: it was asked to stop and has written a checkpoint
-EXIT_REFUSED = (
-    78  # EX_CONFIG: its configuration or its files are wrong; a second attempt would end the same way
-)
+EXIT_REFUSED = 78  # EX_CONFIG: its configuration or files are wrong; another attempt would end the same way
 # A scheduler may signal the workers themselves, before they listen for it.
 _STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 

@@ -275,12 +275,10 @@ class _Supervisor:
         if outcome == "failed":
             self._summary.errors[event.run_id] = attempt.error
         self._progress.ended(running.name, event.run_id, outcome, attempt.error)
-        if (
-            event.code == EXIT_STORE and not self._disk_error
-        ):  # every other run would train up to its first checkpoint
-            self._disk_error = (
-                attempt.error.strip().rpartition("\n")[2].removeprefix(f"exit code {EXIT_STORE}; ")
-            )
+        # Every other run would train up to its first checkpoint.
+        if event.code == EXIT_STORE and not self._disk_error:
+            last_line = attempt.error.strip().rpartition("\n")[2]
+            self._disk_error = last_line.removeprefix(f"exit code {EXIT_STORE}; ")
             self.stop()
 
     def _attempts_again(self, spec: RunSpec, event: Exited) -> bool:
@@ -329,16 +327,15 @@ class _Supervisor:
         self._look_at = time.monotonic() + _LOOK_SECONDS
 
 
+@dataclass(frozen=True)
 class GpuLease:
-    """Some leased GPUs; `devices` is a value for CUDA_VISIBLE_DEVICES."""
+    """Some leased GPUs; `devices` is a value for CUDA_VISIBLE_DEVICES. The end of this process gives them back, too."""
 
-    def __init__(self, devices: str, held: ExitStack) -> None:
-        self.devices = devices
-        self._held = held
+    devices: str
+    locks: ExitStack
 
     def release(self) -> None:
-        """Give the GPUs back (the death of this process does so too)."""
-        self._held.close()
+        self.locks.close()
 
 
 class GpuLeases:
@@ -354,10 +351,6 @@ class GpuLeases:
     def __init__(
         self, directory: Path, gpus: Sequence[int | str], *, runs_per_gpu: int = 1, gpus_per_run: int = 1
     ) -> None:
-        if not 1 <= gpus_per_run <= len(gpus):
-            raise ValueError(f"gpus_per_run={gpus_per_run} needs that many of gpus={list(gpus)}")
-        if runs_per_gpu < 1:
-            raise ValueError(f"runs_per_gpu={runs_per_gpu} must be at least 1")
         self._directory, self._gpus = directory, [str(gpu) for gpu in gpus]
         self._runs_per_gpu, self._gpus_per_run = runs_per_gpu, gpus_per_run
 

@@ -82,7 +82,6 @@ def download(repository: str, revision: str | None, weights: bool = True) -> Pat
 
 
 _VERSION = 1  # of the conversion; a change makes new folders
-_NEEDS = "reading GGUF files needs the package gguf (pip install 'gguf>=0.17')"
 
 
 def gguf_file(path: str) -> Path | None:
@@ -159,11 +158,10 @@ def _convert(file: Path, folder: Path) -> None:
     from harness.model.checkpoint import load_model
 
     if find_spec("gguf") is None:
-        raise ConfigError(_NEEDS)
+        raise ConfigError("reading GGUF files needs the package gguf (pip install 'gguf>=0.17')")
     try:
-        with redirect_stderr(
-            io.StringIO()
-        ):  # a progress bar would be the last words of a run that fails later
+        # A progress bar would be the last words of a run that fails later.
+        with redirect_stderr(io.StringIO()):
             model = load_model(file.parent, torch.float32, file.name)
             tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     except ConfigError:

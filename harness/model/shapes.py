@@ -30,9 +30,8 @@ _HUB = {
     "allenai/Olmo-3-1025-7B": "olmo3-7b",
 }
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out
-_OLMO3_FULL_ATTENTION_EVERY = (
-    4  # transformers' Olmo3Config: layers 4, 8, ... see everything, the others the window
-)
+# transformers' Olmo3Config: layers 4, 8, ... see everything, the others the window
+_OLMO3_FULL_ATTENTION_EVERY = 4
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class Objective:
         )
 
     def count(self, lengths_R: Tensor, group_R: Tensor, correct_R: Tensor | None = None) -> TokenCounts:
-        """The denominators that these responses contribute to one update (add them over ranks)."""
+        """The denominators that these responses contribute to one update."""
         return TokenCounts(
             responses=len(lengths_R),
             groups=len(group_R.unique()),

@@ -5,7 +5,7 @@ Token tensors are flat: the response tokens of all rows laid end to end, so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ class RolloutBatch:
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Denominators of one optimiser update, over all its micro-batches and ranks (sums, so ranks add).
+    """Denominators of one optimiser update, over all its micro-batches and ranks.
 
     `responses` and `groups` count masked (overlong-filtered) responses too; `tokens` counts only tokens that carry loss,
     `right_tokens` those of them in right responses.
@@ -72,9 +72,6 @@ class TokenCounts:
     tokens: int
     micro_batches: int = 1
     right_tokens: int = 0
-
-    def __add__(self, other: TokenCounts) -> TokenCounts:
-        return TokenCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 @dataclass(kw_only=True)

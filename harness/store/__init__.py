@@ -14,7 +14,6 @@ from harness.store.atomic import (
     StoreFull,
     StoreReadOnly,
     TornFile,
-    UnreadableCheckpoint,
 )
 from harness.store.layout import METRICS
 from harness.store.lease import Holder, Lease
@@ -35,5 +34,4 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "TornFile",
-    "UnreadableCheckpoint",
 ]

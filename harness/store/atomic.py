@@ -165,19 +165,6 @@ class AttemptSuperseded(StoreError):
     """A newer attempt at the run exists: this process has lost its claim, and what it writes would mix with the other's."""
 
 
-class UnreadableCheckpoint(StoreError):
-    """A checkpoint is not made of tensors and plain values."""
-
-    @classmethod
-    def at(cls, path: Path, found: str) -> UnreadableCheckpoint:
-        """The error for a file and what was found in it, such as `holds os.system`."""
-        return cls(
-            f"{path} {found}; a checkpoint is read as tensors and plain values, and nothing in it is run. Delete the folder of this "
-            "step to go on from an older one or from the start; if you trust where it comes from, the version of the harness that wrote "
-            "it can resume it"
-        )
-
-
 class RunClaimed(StoreError):
     """Another live process holds the lock. `host` and `pid` name it where it has said so (else None)."""
 

@@ -30,9 +30,8 @@ _BUSY = {errno.EAGAIN, errno.EACCES}
 # moment, so a lock without a name is waited for this long before it counts as a claim.
 _NAMING_SECONDS = 1.0
 _POLL_SECONDS = 0.01
-_FLOCK = (
-    "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len (0: the whole file), l_pid
-)
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len (0: the whole file), l_pid
+_FLOCK = "hhqqi4x"
 
 
 @dataclass(frozen=True)

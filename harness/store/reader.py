@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +19,6 @@ from harness.store.run import RunDir
 
 if TYPE_CHECKING:  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
     import pandas as pd
-import math
-import socket
-from dataclasses import dataclass, replace
 
 
 class ResultStore:
@@ -126,9 +126,8 @@ class ResultStore:
                 continue
             if manifest is not None:
                 yield name, manifest
-            elif not RunDir(
-                root / name
-            ).unfinished_start():  # a start `harness run` takes over, or it gets its manifest soon
+            # An unfinished start gets its manifest soon, or `harness run` takes it over.
+            elif not RunDir(root / name).unfinished_start():
                 problem = f"has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored"
                 yield name, f"{root / name} {problem}"
 
@@ -197,11 +196,11 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         manifest = run.manifest()
         if manifest is None:
             return RunState(run_id)
-        held = manifest["status"] not in UNDER_WAY or _supervised(run)
+        alive = manifest["status"] not in UNDER_WAY or _supervised(run)
         state = read_state(run, manifest)
     except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
         return RunState(run_id, "unreadable", problem=str(error))
-    return state if held else replace(state, status="lost", phase="", problem=_last_holder(run))
+    return state if alive else replace(state, status="lost", phase="", problem=_last_holder(run))
 
 
 def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:

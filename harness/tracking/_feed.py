@@ -139,16 +139,15 @@ class TrackerFeed:
     def _work(self) -> None:
         followed: dict[str, list[_Followed]] = {}
         while True:
-            event = None
-            with contextlib.suppress(queue.Empty):
+            try:
                 event = self._events.get(timeout=_POLL_SECONDS)
-                if event is None:
-                    break
-            if event is None:
+            except queue.Empty:
                 for run_sinks in followed.values():
                     for sink in run_sinks:
                         sink.advance()
                 continue
+            if event is None:
+                break
             run, ended = event
             if run.run_id not in followed:
                 followed[run.run_id] = [

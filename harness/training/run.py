@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import torch
 import torch.utils.deterministic
@@ -28,11 +28,16 @@ from harness.training.run_parts import RunParts
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """Prepare the initial policy, train, evaluate; see `harness.backends`."""
-    with deterministic(config.runtime.deterministic):
-        return _train_run(config, run, stop, attempt)
+    with (
+        deterministic(config.runtime.deterministic),
+        closing(Grader(config.verifier, config.runtime)) as grader,
+    ):
+        return _train_run(config, run, stop, attempt, grader)
 
 
-def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+def _train_run(
+    config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader
+) -> bool:
     torch.set_num_threads(config.runtime.threads)
     ranks = Ranks.join()
     cache = run.path.parent.parent / "cache"
@@ -46,16 +51,9 @@ def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt
         source.prepare(config.model, config.task, config.seed, cache, kernel) if ranks.first else None
     )
     phases["initial_policy_ready"] = time.time()
-    grader = Grader(config.verifier, config.runtime)
-    try:
-        parts = RunParts(config, run, initial, kernel, grader, ranks)
+    with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
         phases["trainer_ready"] = time.time()
-        try:
-            complete = train(parts, stop, attempt)
-        finally:
-            parts.close()
-    finally:
-        grader.close()
+        complete = train(parts, stop, attempt)
     phases["end"] = time.time()
     if not ranks.first:
         return complete

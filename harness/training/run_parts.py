@@ -106,24 +106,16 @@ class RunParts:
         # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
         # Where problems, responses and rewards come from.
-        curriculum, source, reward = (
-            config.algorithm.curriculum,
-            config.algorithm.source,
-            config.algorithm.reward,
-        )
+        curriculum, source = config.algorithm.curriculum, config.algorithm.source
         self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
             curriculum, len(task.problems), config.seed
         )
+        score = self.updater.score_responses
         context = SourceContext(
-            config,
-            self.policy,
-            self.engine,
-            self.tokenizer,
-            task.problems,
-            self.prompts,
-            self.updater.score_responses,
+            config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts, score
         )
         self.source: Source = implementation(SOURCE, source).build(source, context)
+        reward = config.algorithm.reward
         self.reward_function = RewardFunction(reward) if reward.function else None
         # Evaluation. A record has to hold a run's own samples, so it shares none.
         shared = None
@@ -142,14 +134,9 @@ class RunParts:
 
     def budget_spent(self) -> bool:
         training, progress = self.config.training, self.progress
-        return (
-            progress.step >= training.steps
-            or (
-                training.generated_tokens is not None
-                and progress.generated_tokens >= training.generated_tokens
-            )
-            or (training.seconds is not None and progress.seconds >= training.seconds)
-        )
+        spent = [(progress.step, training.steps), (progress.generated_tokens, training.generated_tokens)]
+        spent.append((progress.seconds, training.seconds))
+        return any(limit is not None and used >= limit for used, limit in spent)
 
     def counts(self) -> dict[str, Any]:
         """Return how far the run is: what a resume needs after its last step."""
@@ -221,22 +208,15 @@ def base_evaluations(
     """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     # A file may be mended at its place: its content counts, not its path.
-    versions = {name: [one.version, one.content] for name, one in benchmarks.items()}
+    versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
     # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
     testbed = config.model.kind == "testbed"
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     # Another device rounds otherwise, and some responses go on otherwise.
     device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
-    depends = [
-        initial.name,
-        *model,
-        linear_kernel,
-        versions,
-        protocol,
-        grader.verifier.fingerprint(),
-        *device,
-    ]
+    verifier = grader.verifier.fingerprint()
+    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 
@@ -283,12 +263,6 @@ def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Rank
 
 
 def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointing: bool) -> bool:
-    if (
-        device != "cpu"
-        or ranks.world > 1
-        or settings.precision not in ("float32", "mixed")
-        or settings.lora.rank
-        or checkpointing
-    ):
+    if device != "cpu" or ranks.world > 1 or settings.lora.rank or checkpointing:
         return False
-    return decodable(folder)
+    return settings.precision in ("float32", "mixed") and decodable(folder)

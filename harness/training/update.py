@@ -317,9 +317,8 @@ class Updater:
                 "lower optimizer.learning_rate or optimizer.max_gradient_norm",
                 {"data": data, "rows": rows, "loss": loss, "gradient_norm": norm},
             )
-        if (
-            norm + 1e-6 > limit
-        ):  # else the factor is 1: as `clip_grad_norm_`, without a product for each tensor
+        # As `clip_grad_norm_`, without a product for each tensor where the factor is 1.
+        if norm + 1e-6 > limit:
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, total_norm)
         self.optimizer.step()
         stats.losses.append(loss)

@@ -253,8 +253,6 @@ def test_gpu_leases_share_and_span(store):
     for lease in taken:
         lease.release()
     assert spanning.take().devices == "0,1"
-    with pytest.raises(ValueError, match="gpus_per_run=3"):
-        GpuLeases(directory, [0, 1], gpus_per_run=3)
 
 
 def test_plain_progress_names_runs_outcomes_and_causes(store):

@@ -175,16 +175,8 @@ def _tokens_until(run: RunDir, step: int) -> int:
     return int(known.iloc[-1]) if len(known) else 0
 
 
-def import_validations(config: RunConfig, run: RunDir) -> None:
+def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
     """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
-    grader = Grader(config.verifier, config.runtime)
-    try:
-        _import(config, run, grader)
-    finally:
-        grader.close()
-
-
-def _import(config: RunConfig, run: RunDir, grader: Grader) -> None:
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     for path in _files(run.path / "verl"):
         step = int(path.stem)

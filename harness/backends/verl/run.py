@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -65,19 +67,17 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     kernel = settle_kernel(config.runtime, run, attempt)
     source = implementation("harness.base_policy", config.model)
     initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
-    evaluation = Evaluation(config, run, kernel, cache)
-    try:
-        evaluation(initial, 0)
+    with closing(Grader(config.verifier, config.runtime)) as grader:
+        evaluate = partial(_evaluate, config, run, kernel, cache, grader)
+        evaluate(initial, 0)
         steps = config.training.steps
         policy = next((path / POLICY for step, path in run.checkpoints() if step == steps), None)
         if policy is None:
             place = prepare(config, run, initial, cache, attempt)
-            if stop() or not _train(config, run, place, python, stop):
+            if stop() or not _train(config, run, place, python, stop, grader):
                 return False
             policy = export(python, run, place, steps, _log(run, attempt))
-        evaluation(policy, steps)
-    finally:
-        evaluation.close()
+        evaluate(policy, steps)
     shutil.rmtree(run.path / "verl" / "checkpoints", ignore_errors=True)  # only a resume needs them
     return True
 
@@ -92,7 +92,9 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
     return replace(place, prompt_tokens=longest)
 
 
-def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool]) -> bool:
+def _train(
+    config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader
+) -> bool:
     """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
     place.folder.mkdir(exist_ok=True)
     begun = newest_step(place.checkpoints)
@@ -114,7 +116,7 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     finally:
         child.stop()
         metrics.finish()
-        import_validations(config, run)
+        import_validations(config, run, grader)
     if stopped:
         return False
     check(child, log)
@@ -126,39 +128,29 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     return True
 
 
-class Evaluation:
-    """Our evaluation of a checkpoint folder, exactly as of any other backend's."""
-
-    def __init__(self, config: RunConfig, run: RunDir, linear_kernel: str, cache: Path) -> None:
-        self._config, self._run, self._kernel, self._cache = config, run, linear_kernel, cache
-        self._grader = Grader(config.verifier, config.runtime)
-
-    def __call__(self, folder: Path, step: int) -> None:
-        """Sample, grade and store all benchmarks; what this step has already is left as it is."""
-        config = self._config
-        names = config.evaluation.benchmarks
-        if all(step in self._run.sample_steps(name) for name in names):
-            return
-        model = Model(str(folder), folder, content_fingerprint(folder))
-        sampler = sampler_of(model, config, self._kernel, max(config.evaluation.caps))
-        versions = {name: load_benchmark(item).version for name, item in names.items()}
-        protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
-        depends = ["checkpoint", model.fingerprint, versions, protocol, self._grader.verifier.fingerprint()]
-        shared = self._cache / "evaluations" / content_hash(*depends)
-        engine = sampler.engine
-        try:
-            Evaluator(
-                config, self._run, engine, sampler.tokenizer, self._grader, sampler.stop_token_ids, shared
-            ).evaluate(step)
-        finally:
-            engine.close()
-            del engine, sampler
-            gc.collect()
-            if torch.cuda.is_available():  # verl needs the memory
-                torch.cuda.empty_cache()
-
-    def close(self) -> None:
-        self._grader.close()
+def _evaluate(
+    config: RunConfig, run: RunDir, linear_kernel: str, cache: Path, grader: Grader, folder: Path, step: int
+) -> None:
+    """Evaluate a checkpoint folder exactly as any other backend does; what this step has already is left as it is."""
+    names = config.evaluation.benchmarks
+    if all(step in run.sample_steps(name) for name in names):
+        return
+    model = Model(str(folder), folder, content_fingerprint(folder))
+    sampler = sampler_of(model, config, linear_kernel, max(config.evaluation.caps))
+    versions = {name: load_benchmark(item).version for name, item in names.items()}
+    protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
+    depends = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
+    shared, engine = cache / "evaluations" / content_hash(*depends), sampler.engine
+    try:
+        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, shared).evaluate(
+            step
+        )
+    finally:
+        engine.close()
+        del engine, sampler
+        gc.collect()
+        if torch.cuda.is_available():  # verl needs the memory
+            torch.cuda.empty_cache()
 
 
 def _log(run: RunDir, attempt: int) -> Path:

@@ -9,7 +9,6 @@ Optional:
 and it evaluates but does not train. It defines `resolve(config) -> Config`, which asks the server for what the configuration leaves open,
 and `identity(config) -> dict[str, Any]`: what its samples depend on besides sampling and numerics.
 `EXACT_ENTROPY = False` marks one that reports no entropy: minus the log-probability of the sampled token stands for it, good for means.
-`OWN_NOISE = True` marks one that draws by another rule than `harness.rollout.choice`: the same seeds give other responses than elsewhere.
 `PACKAGE = (name, where it comes from)` names a package that only this member needs.
 """
 

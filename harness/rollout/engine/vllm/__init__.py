@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.configuration.error import Checked, choice, ranged
 
-OWN_NOISE = True
 EXACT_ENTROPY = False
 PACKAGE = (
     "vllm",
