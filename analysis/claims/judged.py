@@ -20,7 +20,7 @@ from analysis.evidence.results import results_of
 from analysis.tables.differences import differences_to_reference
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.intervals import DECIDED, Estimate, Finding, Second, finding, second_look
-from harness.statistics.replication import pooled, shared, word_p_value
+from harness.statistics.sequential import pooled, shared, word_p_value
 from harness.store import ResultStore, StoreError, layout
 
 PREFIX = "claim_"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.cli import main
 from harness.configuration.compose import compose_run
-from harness.testbed.shipped import base_set
+from harness.testbed.recipe import base_set
 
 
 def evaluate_set(name: str, overrides: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.testbed.recipe import Config as Config
-from harness.testbed.shipped import base_set, check_recipe
+from harness.testbed.recipe import base_set, check_recipe
 
 
 def check(config: Config, task: Any) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash, identity, without_neutral
 from harness.configuration.sections import of_machine
-from harness.statistics.replication import shared
+from harness.statistics.sequential import shared
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 

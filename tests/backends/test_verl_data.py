@@ -12,8 +12,8 @@ from small_runs import small_config
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from harness.backends.verl.data import prompt_texts, write_data
 from harness.backends.verl.metrics import Ledger, is_complete, ledger_columns
+from harness.backends.verl.run import prompt_texts, write_data
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark

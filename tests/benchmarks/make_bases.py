@@ -25,8 +25,7 @@ from harness.configuration.error import ConfigError
 from harness.model.linear import resolve_kernel
 from harness.model.system import processor
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
-from harness.testbed.recipe import Bases, Config
-from harness.testbed.shipped import MANIFEST, WEIGHTS, file_hash
+from harness.testbed.recipe import MANIFEST, WEIGHTS, Bases, Config, file_hash
 from harness.testbed.warm_up import RECIPE_VERSION, prepare_testbed
 
 _THREADS = 1

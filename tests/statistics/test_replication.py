@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 
 from harness.statistics.intervals import Estimate, Finding, Second, paired_difference, second_look
-from harness.statistics.replication import (
+from harness.statistics.sequential import (
     distance_to_another_word,
+    nominal_levels,
     pooled,
     repeated_p_value,
     shared,
     word_p_value,
 )
-from harness.statistics.sequential import nominal_levels
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
 LOOKS = (8, 12, 16)
