@@ -14,7 +14,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, identity, run_id
 from harness.configuration.schema import RunConfig, dump, load
-from harness.testbed import recipe as testbed
+from harness.testbed import recipe as shipped
 from harness.testbed.recipe import Bases
 
 STORED = Path(__file__).with_name("stored_run_config.yaml")
@@ -47,7 +47,7 @@ def test_seeds_take_the_policies_in_turn() -> None:
 
 
 def test_the_id_holds_the_content_of_the_policies_that_take_turns() -> None:
-    chosen = testbed.base_set("arithmetic-1")
+    chosen = shipped.base_set("arithmetic-1")
     config = compose_run(["model.bases.first=2", "model.bases.count=3"])
     assert identity(config)["model"]["bases"] == [chosen.content(index) for index in (2, 3, 4)]
     assert len({chosen.content(index) for index in range(len(chosen.weights))}) == len(chosen.weights)
@@ -63,8 +63,8 @@ def test_the_id_holds_the_content_of_the_policies_that_take_turns() -> None:
 def test_a_changed_set_changes_ids_and_only_where_it_is_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: str
 ) -> None:
-    shutil.copytree(testbed.SETS / "arithmetic-1", tmp_path / "arithmetic-1")
-    path = tmp_path / "arithmetic-1" / testbed.MANIFEST
+    shutil.copytree(shipped.SETS / "arithmetic-1", tmp_path / "arithmetic-1")
+    path = tmp_path / "arithmetic-1" / shipped.MANIFEST
     manifest = json.loads(path.read_text())
     if changed == "weights":
         manifest["bases"][9]["sha256"] = "0" * 64
@@ -108,7 +108,7 @@ def test_a_choice_without_a_set_is_refused() -> None:
 
 
 def test_the_manifest_tells_the_recipe_that_the_configuration_defaults_to() -> None:
-    config, recipe = RunConfig(), testbed.base_set("arithmetic-1").recipe
+    config, recipe = RunConfig(), shipped.base_set("arithmetic-1").recipe
     sections = ("architecture", "demonstrator", "warmup")
     wanted = {name: dataclasses.asdict(getattr(config.model, name)) for name in sections}
     assert wanted.pop("warmup") == {"seed": 0, **recipe["warmup"]}
