@@ -20,7 +20,6 @@ from harness.evaluation.named_models import resolve
 from harness.experiment.claim import base_policies
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore
-from harness.testbed import demonstrator as tokenizers
 from harness.testbed import recipe as shipped
 from harness.testbed.recipe import Bases, Config
 
