@@ -134,8 +134,11 @@ class RunParts:
 
     def budget_spent(self) -> bool:
         training, progress = self.config.training, self.progress
-        spent = [(progress.step, training.steps), (progress.generated_tokens, training.generated_tokens)]
-        spent.append((progress.seconds, training.seconds))
+        spent: list[tuple[float, float | None]] = [
+            (progress.step, training.steps),
+            (progress.generated_tokens, training.generated_tokens),
+            (progress.seconds, training.seconds),
+        ]
         return any(limit is not None and used >= limit for used, limit in spent)
 
     def counts(self) -> dict[str, Any]:
