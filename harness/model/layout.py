@@ -124,7 +124,6 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
 
 
 def _ranges(counts: np.ndarray) -> np.ndarray:
-    """0 … count - 1 for every count, end to end."""
     return np.arange(counts.sum()) - _offsets(counts).repeat(counts)
 
 
@@ -165,7 +164,6 @@ class SharedAttention:
         return self._by_torch(heads_NHD)
 
     def rotate(self, heads_NHD: torch.Tensor) -> torch.Tensor:
-        """Queries and keys turned to their positions, values as they are."""
         rotated, half = self.heads + self.kv_heads, heads_NHD.shape[-1] // 2
         qk = heads_NHD[:, :rotated]
         return torch.cat([qk * self.cos + qk.roll(half, -1) * self.sin, heads_NHD[:, rotated:]], 1)

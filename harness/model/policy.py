@@ -92,7 +92,6 @@ class NativePolicy:
         return self.decoder.parameters()
 
     def frozen_copy(self) -> NativePolicy:
-        """A copy that is never trained: the reference policy."""
         decoder = copy.deepcopy(self.decoder).requires_grad_(False)
         return NativePolicy(decoder, self.folder, self.shares_prompts)
 

@@ -85,8 +85,8 @@ class ModelSize:
 
     def cache_bytes(self, length: float) -> float:
         """Keys and values of a sequence in bfloat16; a windowed layer keeps its window."""
-        kept = length if self.window is None else min(length, self.window)
-        layers = (self.layers - self.windowed_layers) * length + self.windowed_layers * kept
+        visible = length if self.window is None else min(length, self.window)
+        layers = (self.layers - self.windowed_layers) * length + self.windowed_layers * visible
         return 2 * 2 * self.key_value * layers
 
     def adapter_parameters(self, rank: int) -> int:

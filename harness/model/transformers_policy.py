@@ -85,7 +85,6 @@ class TransformersPolicy:
         return [parameter for parameter in self.scoring.parameters() if parameter.requires_grad]
 
     def frozen_copy(self) -> TransformersPolicy:
-        """The policy of the folder, never trained: the reference policy."""
         return TransformersPolicy.load(self.folder, self.settings, self.runtime, trainable=False)
 
     def token_log_probs(
@@ -108,8 +107,22 @@ class TransformersPolicy:
             self.scoring.reshard()
         return scores.cpu(), None if entropy is None else entropy.cpu()
 
+    @torch.no_grad()
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return merged_weights(self.scoring.model)
+        """See `Policy`: one whole tensor at a time, W + (alpha / rank)·B·A where adapted; collective."""
+        parameters = dict(self.scoring.model.named_parameters(remove_duplicate=False))
+        modules = dict(self.scoring.model.named_modules())
+        for name, parameter in parameters.items():
+            if ".lora_" in name:
+                continue
+            value = whole(parameter)
+            if ".base_layer." in name:
+                module = modules[name.split(".base_layer.")[0]]
+                if name.endswith(".weight"):
+                    a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
+                    value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
+                name = name.replace(".base_layer.", ".")
+            yield name, value
 
     def state(self) -> dict[str, Any]:
         """The trainable tensors' shards (DTensors), as `torch.distributed.checkpoint` takes them."""
@@ -121,7 +134,23 @@ class TransformersPolicy:
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint (rank 0 writes, all ranks call), in the precision of the one it came from."""
-        export_checkpoint(self.scoring.model, self.named_weights(), self.folder, folder)
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config, first = AutoConfig.from_pretrained(self.folder), dist.get_rank() == 0
+        dtype = config.dtype or torch.float32
+        state = {}
+        for name, tensor in self.named_weights():
+            if first:
+                state[name] = tensor.to(device="cpu", dtype=dtype)
+        if not first:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        with torch.device("meta"):
+            blank = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        if config.tie_word_embeddings:
+            state.pop("lm_head.weight", None)
+        blank.save_pretrained(folder, state_dict=state)
+        copy_side_files(self.folder, folder)
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:
@@ -223,30 +252,6 @@ def _fresh_adapters(model: Any) -> dict[str, torch.Tensor]:
     return state
 
 
-def export_checkpoint(
-    model: Any, weights: Iterator[tuple[str, torch.Tensor]], like: Path, folder: Path
-) -> None:
-    """Write whole weights with the side files of the checkpoint `like`; every rank iterates, rank 0 writes."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    first = dist.get_rank() == 0
-    config = AutoConfig.from_pretrained(like)
-    dtype = config.dtype or torch.float32
-    state = {}
-    for name, tensor in weights:
-        if first:
-            state[name] = tensor.to(device="cpu", dtype=dtype)
-    if not first:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with torch.device("meta"):
-        blank = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    if config.tie_word_embeddings:
-        state.pop("lm_head.weight", None)
-    blank.save_pretrained(folder, state_dict=state)
-    copy_side_files(like, folder)
-
-
 def _recompute_layers(model: Any) -> None:
     """Keep only each layer's input for the backward pass. Layers recompute while `training` is set, so it is set on them alone.
 
@@ -291,21 +296,3 @@ def add_adapters(model: Any, lora: Any) -> Any:
         }
     model.requires_grad_(False)
     return inject_adapter_in_model(settings, model, adapter_name=_ADAPTER)
-
-
-@torch.no_grad()
-def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor of the model whole, one at a time, under the names it has without adapters; W + (alpha / rank)·B·A where adapted."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    modules = dict(model.named_modules())
-    for name, parameter in parameters.items():
-        if ".lora_" in name:
-            continue
-        value = whole(parameter)
-        if ".base_layer." in name:
-            module = modules[name.split(".base_layer.")[0]]
-            if name.endswith(".weight"):
-                a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
-                value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
-            name = name.replace(".base_layer.", ".")
-        yield name, value

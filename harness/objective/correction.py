@@ -57,7 +57,6 @@ class Mismatch:
 
     @classmethod
     def between(cls, trainer_N: Tensor, sampler_N: Tensor) -> Mismatch:
-        """Measure two records of the same tokens; NaN where there are none."""
         if not len(trainer_N):
             return cls(float("nan"), float("nan"), float("nan"))
         log_ratio = (trainer_N - sampler_N).double()

@@ -62,8 +62,6 @@ class ObjectiveStats:
 
 
 class Objective:
-    """A configured objective. Stateless: everything comes in as arguments."""
-
     def __init__(self, config: AlgorithmConfig) -> None:
         self.config = config
         for part in (config.advantage, config.surrogate, config.aggregation, config.kl):

@@ -118,8 +118,8 @@ def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFaul
     if equal:
         text = f"{len(equal)} of {len(test.problems)} problems stand in the training set: {_some(equal)}"
         faults.append(DataFault(name, "overlap", text))
-    found = find_overlaps([p.prompt for p in train.problems], [p.prompt for p in test.problems])
-    near = [test.problems[o.test].id for o in found if test.problems[o.test].id not in set(equal)]
+    overlaps = find_overlaps([p.prompt for p in train.problems], [p.prompt for p in test.problems])
+    near = [test.problems[o.test].id for o in overlaps if test.problems[o.test].id not in set(equal)]
     if near:
         text = (
             f"{len(near)} of {len(test.problems)} problems share more than {COVERED:.0%} of their words with one training problem "
@@ -175,7 +175,6 @@ def _grams(words: list[str]) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _share(starts: set[int], words: int) -> float:
-    """The share of words that lie in a matching n-gram."""
     mask = np.zeros(words, dtype=bool)
     for start in starts:
         mask[start : start + NGRAM] = True

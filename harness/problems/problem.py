@@ -310,11 +310,11 @@ class DuplicateReport:
     conflicting: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        found = []
+        texts = []
         if self.repeated:
             extra = self.rows - self.distinct
             most = max(self.repeated.values())
-            found.append(
+            texts.append(
                 f"{len(self.repeated)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
                 f"first: {_excerpt(next(iter(self.repeated)))})"
             )
@@ -323,8 +323,8 @@ class DuplicateReport:
                 f"{_excerpt(prompt)} → {' / '.join(answers)}"
                 for prompt, answers in list(self.conflicting.items())[:_SHOWN]
             )
-            found.append(f"{len(self.conflicting)} prompts have conflicting answers ({shown})")
-        return found
+            texts.append(f"{len(self.conflicting)} prompts have conflicting answers ({shown})")
+        return texts
 
 
 def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateReport]:
@@ -354,7 +354,7 @@ def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateRepor
         rows=rows,
         distinct=len(first),
         repeated={key: count for key, count in copies.items() if count > 1},
-        conflicting={key: found for key, found in answers.items() if len(found) > 1},
+        conflicting={key: different for key, different in answers.items() if len(different) > 1},
     )
     return [record for key, record in first.items() if key not in report.conflicting], report
 

@@ -64,13 +64,13 @@ def stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
     Raises:
         ConfigError: there is none.
     """
-    found = {int(tokenizer.eos_token_id)} if tokenizer.eos_token_id is not None else set()
+    ends_response = {int(tokenizer.eos_token_id)} if tokenizer.eos_token_id is not None else set()
     about = (folder / name for name in ("generation_config.json", "config.json"))
     path = next((file for file in about if file.exists()), None)
     if path is not None:
         values = json.loads(path.read_text())
         ends = values.get("eos_token_id", values.get("text_config", {}).get("eos_token_id"))
-        found |= set(ends if isinstance(ends, list) else [] if ends is None else [ends])
-    if not found:
+        ends_response |= set(ends if isinstance(ends, list) else [] if ends is None else [ends])
+    if not ends_response:
         raise ConfigError(f"{folder} names no end token; set eos_token_id in its generation_config.json")
-    return tuple(sorted(found))
+    return tuple(sorted(ends_response))

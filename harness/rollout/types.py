@@ -79,7 +79,6 @@ class Completions:
         return self.subset(keep_N, self.lengths_R.clamp(max=cap), self.finished_R & (self.lengths_R <= cap))
 
     def select(self, rows: torch.Tensor) -> Completions:
-        """The responses at `rows` (long indices [M]), in that order."""
         index_N = ragged_index(self.offsets[:-1][rows], self.lengths_R[rows])
         return self.subset(index_N, self.lengths_R[rows], self.finished_R[rows])
 

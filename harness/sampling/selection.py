@@ -43,7 +43,6 @@ class Collected:
 
 
 def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, carried: Groups | None) -> bool:
-    """Return whether a step of `prompts` groups needs no further round."""
     if not rounds:
         return False
     if config.policy != "refill" or len(rounds) == config.max_rounds:
@@ -90,7 +89,6 @@ class Groups:
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> Groups:
-        """Take back a checkpoint's groups: the fields as tensors in plain dicts."""
         return Groups(**{**state, "completions": Completions(**state["completions"])})
 
     def __len__(self) -> int:
@@ -127,10 +125,6 @@ class Groups:
 
     @staticmethod
     def concatenate(parts: Sequence[Groups]) -> Groups:
-        return Groups(
-            torch.cat([part.problems_P for part in parts]),
-            Completions.concatenate([part.completions for part in parts]),
-            torch.cat([part.correct_PG for part in parts]),
-            torch.cat([part.answered_PG for part in parts]),
-            torch.cat([part.rewards_PG for part in parts]),
-        )
+        columns = [list(column) for column in zip(*(vars(part).values() for part in parts), strict=True)]
+        problems, completions, *grids = columns
+        return Groups(torch.cat(problems), Completions.concatenate(completions), *map(torch.cat, grids))

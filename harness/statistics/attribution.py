@@ -81,12 +81,11 @@ class Crossing:
             return len(changed), changed, cell
 
         return [
-            tuple(of[number] for of, number in zip(levels, cell, strict=True))
+            tuple(names[number] for names, number in zip(levels, cell, strict=True))
             for cell in sorted(numbers, key=changes)
         ]
 
     def main_weights(self) -> dict[str, Weights]:
-        """Weights of each level against the first of its factor, over all settings of the others."""
         return {
             level if first == NONE else f"{level} against {first}": self._contrast([(place, level, first)])
             for place, (first, *others) in enumerate(self.factors.values())
@@ -113,7 +112,7 @@ class Crossing:
 
         signs = {subset_of(cell): sign(cell) for cell in self.cells}
         each = sum(map(abs, signs.values())) / 2 ** len(changes)
-        return {subset: one / each for subset, one in signs.items()}
+        return {subset: number / each for subset, number in signs.items()}
 
 
 def subset_of(cell: Sequence[str]) -> Subset:
@@ -137,7 +136,7 @@ def _effects(
     crossing: Crossing, weights: Mapping[str, Weights], scores: Scores, judging: Judging
 ) -> Attribution:
     _require([subset_of(cell) for cell in crossing.cells], scores)
-    return _weighted(list(weights), scores, weights, 0, judging)
+    return _weighted(scores, weights, 0, judging)
 
 
 def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
@@ -151,16 +150,12 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = 
     everything, nothing = frozenset(patches), frozenset[str]()
     weights: dict[str, Weights] = {}
     for name in patches:
-        own = weights.setdefault(name, {})
-        for subset, sign in (
-            (everything, 1),
-            (everything - {name}, -1),
-            (frozenset({name}), -1),
-            (nothing, 1),
-        ):
-            own[subset] = own.get(subset, 0.0) + sign
-    _require({subset for one in weights.values() for subset in one}, scores)
-    return _weighted(patches, scores, weights, 0, judging)
+        signs = weights.setdefault(name, {})
+        alone = frozenset({name})
+        for subset, sign in ((everything, 1), (everything - alone, -1), (alone, -1), (nothing, 1)):
+            signs[subset] = signs.get(subset, 0.0) + sign
+    _require({subset for signs in weights.values() for subset in signs}, scores)
+    return _weighted(scores, weights, 0, judging)
 
 
 def shapley(
@@ -189,25 +184,19 @@ def shapley(
         for name, before, after in zip(order, _prefixes(order), _prefixes(order)[1:], strict=False):
             weights[name][after] = weights[name].get(after, 0.0) + 1 / len(taken)
             weights[name][before] = weights[name].get(before, 0.0) - 1 / len(taken)
-    return _weighted(patches, scores, weights, len(taken), judging)
+    return _weighted(scores, weights, len(taken), judging)
 
 
-def _weighted(
-    names: Sequence[str],
-    scores: Scores,
-    weights: Mapping[str, Weights],
-    orders: int,
-    judging: Judging,
-) -> Attribution:
+def _weighted(scores: Scores, weights: Mapping[str, Weights], orders: int, judging: Judging) -> Attribution:
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
     differences = {}
-    for name in names:
-        used = {s: weight for s, weight in weights[name].items() if weight != 0.0} or weights[name]
+    for name, of_arms in weights.items():
+        used = {s: weight for s, weight in of_arms.items() if weight != 0.0} or of_arms
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
         by_seed = {seed: sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds}
         differences[name] = Paired(judging.replicates(by_seed), len(by_seed))
     effects = judge(differences, margin=judging.margin, columns=judging.columns)
-    return Attribution(tuple(names), tuple(effects.values()), orders)
+    return Attribution(tuple(weights), tuple(effects.values()), orders)
 
 
 def _require(subsets: Collection[Subset], scores: Scores) -> None:

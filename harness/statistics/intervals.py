@@ -45,8 +45,8 @@ def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats,
 
 def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
     """Differences of means along an axis and the half widths of Welch's t intervals; all values are finite."""
-    parts = np.stack([one.var(axis=axis, ddof=1) / one.shape[axis] for one in (a, b)])
-    degrees = _satterthwaite(parts, [one.shape[axis] - 1 for one in (a, b)])
+    parts = np.stack([arm.var(axis=axis, ddof=1) / arm.shape[axis] for arm in (a, b)])
+    degrees = _satterthwaite(parts, [arm.shape[axis] - 1 for arm in (a, b)])
     half = special.stdtrit(degrees, 0.5 + level / 2) * np.sqrt(parts.sum(axis=0))
     return a.mean(axis=axis) - b.mean(axis=axis), half
 
@@ -388,13 +388,15 @@ def judge_one(
     """The estimate of one comparison out of ``family``, whose intervals hold together at ``level``."""
     single = comparison_level(family, level)
     if isinstance(difference, Paired):
-        found = paired_difference(difference.differences, [0.0] * len(difference.differences), single)
+        estimate = paired_difference(difference.differences, [0.0] * len(difference.differences), single)
     else:
-        found = welch_difference(difference.a, difference.b, single)
+        estimate = welch_difference(difference.a, difference.b, single)
     if difference.seeds is not None:
-        found = replace(found, seeds=difference.seeds)
-    adjusted = -math.expm1(family * math.log1p(-found.p_value)) if found.p_value < 1 else found.p_value
-    return replace(found, adjusted_p=adjusted, family=family, margin=margin)
+        estimate = replace(estimate, seeds=difference.seeds)
+    adjusted = (
+        -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
+    )
+    return replace(estimate, adjusted_p=adjusted, family=family, margin=margin)
 
 
 def _testable(difference: Difference) -> bool:
@@ -481,8 +483,8 @@ class Collapse:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        found = {name: getattr(self, name) for name in BOUNDED}
-        return {name: (ends[0], ends[1]) for name, ends in found.items() if ends is not None}
+        declared = {name: getattr(self, name) for name in BOUNDED}
+        return {name: (ends[0], ends[1]) for name, ends in declared.items() if ends is not None}
 
     def met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
         """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
@@ -559,5 +561,5 @@ def _design(sd: float, seeds: int, paired: bool) -> tuple[float, float]:
 
 def _distribution(value: float, degrees: float, shift: float) -> float:
     """P[t <= value] of the noncentral t; SciPy gives NaN where it is smaller than any number."""
-    found = float(nctdtr(degrees, shift, value))
-    return 0.0 if math.isnan(found) else found
+    probability = float(nctdtr(degrees, shift, value))
+    return 0.0 if math.isnan(probability) else probability

@@ -111,8 +111,8 @@ def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
     squares_ZC = radius_Z[:, None] ** 2 * (1 - r_C**2)
     error_ZC = np.sqrt(np.maximum(squares_ZC, 1e-300) / ((first - 1) * first))
     normal_ZC = np.interp(np.abs(mean_ZC) / error_ZC, _t_of_normal(first), _NORMAL)
-    kept = np.where(normal_ZC < cut, np.interp(normal_ZC, _NORMAL, value), 0.0)
-    return np.asarray(kept @ weight_C)
+    weighed = np.where(normal_ZC < cut, np.interp(normal_ZC, _NORMAL, value), 0.0)
+    return np.asarray(weighed @ weight_C)
 
 
 def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:

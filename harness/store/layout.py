@@ -88,7 +88,6 @@ def samples_dir(run: Path, benchmark: str, step: int) -> Path:
 
 
 def step_name(step: int) -> str:
-    """`step-000050`."""
     if step < 0:
         raise ValueError(f"step {step} is negative")
     return f"step-{step:06d}"
@@ -113,7 +112,6 @@ def safe_name(name: str, what: str) -> str:
 
 
 def part_paths(directory: Path) -> list[Path]:
-    """The complete parts in a directory, in the order of their names."""
     return sorted(directory.glob("part-*.parquet"))
 
 
@@ -197,25 +195,25 @@ METRICS = (
 def read_object(path: Path, fix: str) -> dict[str, Any] | None:
     """Read a file that holds one JSON object; None where it is not there. Raises `TornFile` with the fix for anything else."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError) as error:  # a file from elsewhere may be nested beyond all depths
         raise TornFile(f"{path} is not JSON ({error}); {fix}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise TornFile(f"{path} is not a JSON object; {fix}")
-    return found
+    return content
 
 
-def check_version(found: object, known: int, path: Path) -> None:
+def check_version(version: object, known: int, path: Path) -> None:
     """Refuse what a newer harness wrote, and what says no version. Raises `SchemaMismatch`."""
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaMismatch(
             f"{path} has no schema_version; it was not written by this harness: move it away"
         )
-    if found > known:
+    if version > known:
         raise SchemaMismatch(
-            f"{path} was written by a newer version of the harness (schema {found}, this one reads up to "
+            f"{path} was written by a newer version of the harness (schema {version}, this one reads up to "
             f"{known}); upgrade rlvr-harness, or use another runtime.results"
         )
 

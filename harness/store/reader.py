@@ -98,14 +98,12 @@ class ResultStore:
         return [name for name in self._experiment_names() if layout.is_safe(name)]
 
     def cache_dir(self, name: str) -> Path:
-        """Make and return `cache/<name>`, for what can be rebuilt."""
         path = layout.cache_dir(self.root, name)
         with write_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         return path
 
     def _experiment_names(self) -> list[str]:
-        """The folders with a plan, whatever they are called."""
         plans = layout.experiments_dir(self.root).glob("*/plan.json")
         return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
 
@@ -264,7 +262,6 @@ def _number(value: Any) -> float | None:
 
 
 def read_tail(path: Path) -> str:
-    """The last lines of a log, empty if there are none."""
     if not path.exists():
         return ""
     with open(path, "rb") as file:

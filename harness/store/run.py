@@ -173,7 +173,6 @@ class RunDir:
         self._metrics.append(row)
 
     def steps(self) -> pd.DataFrame:
-        """One row per step, see `metrics_log.read_steps`; no rows before the first step."""
         return read_steps(self.path / layout.METRICS_FILE)
 
     def rewind(self, step: int) -> None:
@@ -210,7 +209,6 @@ class RunDir:
         samples.write_part(directory / f"part-{layout.safe_name(part, 'part')}.parquet", table, metadata)
 
     def samples(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """The graded samples of one benchmark at one step, see `samples.read_parts`."""
         return self.sample_table(benchmark, step, columns).to_pandas()
 
     def sample_table(

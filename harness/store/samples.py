@@ -137,9 +137,9 @@ def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
     check_version(int(version) if version.isdigit() else None, SAMPLES_VERSION, path)
     for field in SAMPLES:
         index = schema.get_field_index(field.name)
-        found = schema.field(index).type if index >= 0 else "absent"
-        if found != field.type and not (index < 0 and int(version) < _ADDED.get(field.name, 0)):
+        kind = schema.field(index).type if index >= 0 else "absent"
+        if kind != field.type and not (index < 0 and int(version) < _ADDED.get(field.name, 0)):
             raise SchemaMismatch(
-                f"{path}: column {field.name} is {found}, expected {field.type}; delete this part"
+                f"{path}: column {field.name} is {kind}, expected {field.type}; delete this part"
             )
     return metadata

@@ -217,7 +217,6 @@ class Bases:
             )
 
     def index(self, seed: int) -> int:
-        """The place in the set of a training seed's base policy."""
         return self.first + seed % self.count
 
     def identity(self) -> list[str]:

@@ -198,7 +198,6 @@ def _ends_in_time(thread: threading.Thread) -> bool:
 
 
 def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
-    """Trackers whose package is not installed, each with what to do."""
     reasons = {}
     for name, config in trackers.items():
         module = implementation(TRACKING, config)
@@ -210,7 +209,6 @@ def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a metrics row that are worth a curve."""
     return {
         name: float(value)
         for name, value in row.items()

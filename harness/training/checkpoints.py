@@ -111,7 +111,6 @@ class Checkpoints:
 
 
 def holds_shards(run: RunDir) -> bool:
-    """Tell whether the newest checkpoint of a run was written by a sharded policy."""
     checkpoints = run.checkpoints()
     return bool(checkpoints) and (checkpoints[-1][1] / SHARDS).exists()
 

@@ -29,7 +29,10 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     parts.sync.load()
     trim_heap()  # what reading the weights took
     if progress.step == 0:
-        calibrate_curriculum(parts)
+        if samples := parts.curriculum.calibration_samples:
+            rates, tokens = pass_rates(parts, samples)
+            progress.generated_tokens += tokens
+            parts.curriculum.calibrate(rates)
         parts.say(attempt, "evaluating the base policy")
         warn_of_nothing(parts.evaluator.evaluate(0))
     parts.say(attempt, layout.TRAINING)
@@ -172,12 +175,3 @@ def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
         warning = nothing_to_learn(next(iter(accuracy.values())), f"on {', '.join(accuracy)}")
         if warning:
             print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
-
-
-def calibrate_curriculum(parts: RunParts) -> None:
-    """Give a curriculum that asks for them the initial policy's pass rates; their tokens count as generated."""
-    samples = parts.curriculum.calibration_samples
-    if samples:
-        rates, tokens = pass_rates(parts, samples)
-        parts.progress.generated_tokens += tokens
-        parts.curriculum.calibrate(rates)

@@ -100,8 +100,6 @@ class MechanismShares:
 
 @dataclass
 class UpdateStats:
-    """A record of one step's updates; per-update values are lists."""
-
     losses: list[float] = field(default_factory=list)
     gradient_norms: list[float] = field(default_factory=list)
     clipped_updates: int = 0
@@ -163,7 +161,6 @@ def verdicts_row(tallies: Sequence[Tally], config: RunConfig) -> dict[str, float
 
 
 def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
-    """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
     objective = stats.objective
     tokens = stats.loss_tokens or float("nan")
     special: dict[str, float] = {}  # of some algorithms only

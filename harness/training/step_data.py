@@ -82,7 +82,6 @@ class StepData(TokenBatch):
         return self.prompts, self.tokens_N, self.lengths_R
 
     def select(self, rows: torch.Tensor) -> StepData:
-        """The responses at `rows` (long indices), in that order."""
         index_N, values = self.index(rows), dict[str, Any]()
         for field in fields(self):
             value = getattr(self, field.name)

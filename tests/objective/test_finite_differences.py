@@ -68,8 +68,8 @@ def test_every_terms_gradient(change: dict[str, object]) -> None:
 
 def test_the_value_loss_gradient() -> None:
     from harness.rollout.types import Completions
-    from harness.training.critic import value_loss
     from harness.training.step_data import StepData
+    from harness.training.update import value_loss
 
     torch.manual_seed(0)
     values = torch.randn(6, dtype=torch.float64, requires_grad=True)

@@ -57,7 +57,6 @@ class Ledger:
         self._steps: dict[int, list[Graded]] = defaultdict(list)
 
     def step(self, number: int) -> Sequence[Graded]:
-        """Return the responses of a step that are known by now."""
         for path in sorted(self._folder.glob("*.jsonl")):
             lines, self._read[path] = new_lines(path, self._read[path])
             for line in lines:
@@ -167,7 +166,6 @@ class MetricsImport:
 
 
 def _tokens_until(run: RunDir, step: int) -> int:
-    """Tokens generated up to a step of an earlier attempt."""
     if step < 1:
         return 0
     rows = run.steps()

@@ -90,7 +90,6 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
 
 
 def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt: int) -> Place:
-    """Write the problems as verl reads them; returns the attempt's files."""
     tokenizer = load_tokenizer(initial)
     data = data_folder(config, cache, initial)
     ends = stop_tokens(tokenizer, initial)

@@ -103,7 +103,6 @@ def pre_empted() -> bool:
 
 
 def jobs_for(work: RunBatch, runs_per_job: int) -> list[Job]:
-    """The unfinished runs as jobs, `runs_per_job` each."""
     left = work.unfinished()
     return [
         Job(replace(work, specs=left[start : start + runs_per_job]))
@@ -137,12 +136,10 @@ class Jobs(Protocol):
 
 
 def states(work: RunBatch) -> dict[str, RunState]:
-    """Read the states of the runs as they stand now, by run id."""
     return {spec.run_id: run_state(work.store, spec.run_id) for spec in work.specs}
 
 
 def finished(by_id: Mapping[str, RunState]) -> list[str]:
-    """List the finished runs among these, sorted."""
     return sorted(run_id for run_id, state in by_id.items() if state.status == "finished")
 
 

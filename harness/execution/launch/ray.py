@@ -68,7 +68,6 @@ def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
 
 
 def _call(job: Any) -> dict[str, Any]:
-    """The task; a plain function, as Ray wants one."""
     return dict(job())
 
 

@@ -91,7 +91,6 @@ def prompt_text(chain: Chain, max_operations: int) -> str:
 
 
 def draw(rng: random.Random, operations: int) -> Chain:
-    """Draw a uniform start digit and operations (a third multiplications, operands 2 to 9)."""
     chain = []
     for _ in range(operations):
         operator = "*" if rng.random() < 1 / 3 else rng.choice("+-")
@@ -100,7 +99,6 @@ def draw(rng: random.Random, operations: int) -> Chain:
 
 
 def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, held_out: bool) -> Chain:
-    """Draw a chain of the given split, its length uniform."""
     operations = rng.randint(min_operations, max_operations)
     while True:
         chain = draw(rng, operations)

@@ -111,10 +111,10 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     rows = read_jsonl(Path(str(config.path))) if local else _records(config)
     if not config.deduplicate:
         rows = list(rows)
-    kept, report = deduplicate(rows)
+    distinct, report = deduplicate(rows)
     if not report.rows:
         raise ConfigError(f"{config.path or config.source} holds no problems")
-    records = kept if config.deduplicate else list(rows)
+    records = distinct if config.deduplicate else list(rows)
     return records[: config.limit], report
 
 

@@ -49,34 +49,34 @@ class _Question:
 def _sum(draw: random.Random, most: int) -> _Question:
     a, b = draw.randint(1, most), draw.randint(1, most)
     name, things = draw.choice(_NAMES), draw.choice(_THINGS)
-    said = (
+    wordings = (
         f"What do you get when you add {a} and {b}?",
         f"{name} has {a} {things} and finds {b} more. How many {things} is that?",
         f"A bus carries {a} people and {b} more get on. How many people does it carry now?",
     )
-    return _Question(draw.choice(said), f"{a} + {b}", a + b)
+    return _Question(draw.choice(wordings), f"{a} + {b}", a + b)
 
 
 def _difference(draw: random.Random, most: int) -> _Question:
     b, a = sorted((draw.randint(1, most), draw.randint(1, most)))
     name, things = draw.choice(_NAMES), draw.choice(_THINGS)
-    said = (
+    wordings = (
         f"What is left when you take {b} away from {a}?",
         f"There are {a} birds and {b} fly away. How many birds stay?",
         f"{name} has {a} {things} and gives {b} away. How many {things} are left?",
     )
-    return _Question(draw.choice(said), f"{a} - {b}", a - b)
+    return _Question(draw.choice(wordings), f"{a} - {b}", a - b)
 
 
 def _product(draw: random.Random, most: int) -> _Question:
     largest = max(3, most // 2)  # products grow faster than sums
     a, b = draw.randint(2, largest), draw.randint(2, largest)
-    said = (
+    wordings = (
         f"What is {a} times {b}?",
         f"There are {a} boxes with {b} pens each. How many pens are there?",
         f"{draw.choice(_NAMES)} buys {a} tickets at {b} euros each. How many euros is that?",
     )
-    return _Question(draw.choice(said), f"{a} x {b}", a * b)
+    return _Question(draw.choice(wordings), f"{a} x {b}", a * b)
 
 
 def _largest(draw: random.Random, most: int) -> _Question:
@@ -139,22 +139,24 @@ def load(config: Config) -> Benchmark:
         ConfigError: more problems of a kind were asked for than there are.
     """
     draw, make = random.Random(f"{config.seed}/{config.split}"), template(config.template)
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for number in range(config.problems):
         kind = config.kinds[number % len(config.kinds)]
-        text, value = _fresh(draw, kind, config, found)
-        found[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(value))
-    return Benchmark(f"plain_words_{config.split}", VERSION, list(found.values()), chat=make.chat)
+        text, value = _fresh(draw, kind, config, problems)
+        problems[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(value))
+    return Benchmark(f"plain_words_{config.split}", VERSION, list(problems.values()), chat=make.chat)
 
 
-def _fresh(draw: random.Random, kind: str, config: Config, found: Mapping[str, Problem]) -> tuple[str, int]:
+def _fresh(
+    draw: random.Random, kind: str, config: Config, problems: Mapping[str, Problem]
+) -> tuple[str, int]:
     """Return a question of the split that is not among those found, and its answer."""
     for _ in range(10_000):
         question = KINDS[kind](draw, config.most)
         text, value = question.words, question.value
         if config.wording == "expressions" and question.expression:
             text = f"What is {question.expression}?"
-        if _held_out(text) == (config.split == "heldout") and text not in found:
+        if _held_out(text) == (config.split == "heldout") and text not in problems:
             return text, value
     raise ConfigError(
         f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most} (split {config.split}); "

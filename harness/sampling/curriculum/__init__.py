@@ -38,7 +38,6 @@ class Curriculum(ABC):
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return `STATE` as plain values (lists, not arrays)."""
         return {name: _plain(getattr(self, name)) for name in self.STATE}
 
     def restore(self, state: dict[str, Any]) -> None:

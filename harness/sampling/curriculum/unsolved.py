@@ -47,7 +47,6 @@ class Unsolved(Curriculum):
         self._report = Report("sampled", "filled", "solved")
 
     def calibrate(self, pass_rates: np.ndarray) -> None:
-        """Count the initial policy's pass rates [problems] as one observed group of each problem."""
         self.successes += pass_rates > 0
 
     def draw(self, count: int) -> np.ndarray:

@@ -75,7 +75,6 @@ class DemonstrationSource:
 
 
 def _parse(prompt: str) -> Chain:
-    """The chain that a prompt such as `7+8*3:__` shows."""
     text = prompt.rstrip(PAD).removesuffix(":")
     return Chain(int(text[0]), tuple((text[i], int(text[i + 1])) for i in range(1, len(text), 2)))
 

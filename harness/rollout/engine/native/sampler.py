@@ -154,8 +154,8 @@ class _Pass:
             causal = torch.ones(width, width, dtype=torch.bool, device=pads.device).tril()
             real = torch.arange(width, device=pads.device)[None] >= pads[:, None]
             # A padded query sees itself, so that no row of the softmax is empty; nobody reads it.
-            own = torch.eye(width, dtype=torch.bool, device=pads.device)
-            mask = (causal[None] & real[:, None, :]) | own[None]
+            itself = torch.eye(width, dtype=torch.bool, device=pads.device)
+            mask = (causal[None] & real[:, None, :]) | itself[None]
             mask = mask[:, None]
         x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
         expanded = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)

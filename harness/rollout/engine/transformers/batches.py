@@ -29,8 +29,8 @@ class TransformersEngine(RolloutEngine):
 
     @property
     def positions(self) -> int | None:
-        found: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        return found
+        positions: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return positions
 
     @classmethod
     def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
