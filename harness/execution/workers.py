@@ -81,13 +81,7 @@ class Workers:
         environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads), "PYTHONPATH": python_path()}
         with theirs:
             self._server = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "harness.execution.fork_server",
-                    str(theirs.fileno()),
-                    self._entry,
-                ],
+                [sys.executable, "-m", "harness.execution.fork_server", str(theirs.fileno()), self._entry],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,

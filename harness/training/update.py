@@ -212,11 +212,7 @@ class Updater:
 
     @torch.no_grad()
     def score(
-        self,
-        policy: Policy,
-        data: StepData,
-        rows: torch.Tensor | None = None,
-        with_entropy: bool = False,
+        self, policy: Policy, data: StepData, rows: torch.Tensor | None = None, with_entropy: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and (else 0) entropies in nats under a policy, [N]: of all tokens, or of those of `rows` (else 0)."""
         scores_N, entropy_N = torch.zeros_like(data.old_logprobs_N), torch.zeros_like(data.old_logprobs_N)

@@ -62,9 +62,7 @@ def load(config: Config) -> Benchmark:
         version=VERSION,
         problems=[
             Problem(
-                f"{config.dataset}/{config.seed}/{i}",
-                make(str(rows[i]["question"])),
-                str(rows[i]["answer"]),
+                f"{config.dataset}/{config.seed}/{i}", make(str(rows[i]["question"])), str(rows[i]["answer"])
             )
             for i in range(len(rows))
         ],
