@@ -7,14 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load, tables_of, to_frame
 from analysis.answer import answer_sentences
 from analysis.evidence.caveats import robust_readings, sign_flip_p
-from analysis.figures.curves import accuracy_figure
-from analysis.figures.style import styled
 from harness.statistics.intervals import Collapse
 from harness.store import ResultStore
 
@@ -66,23 +63,6 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> 
     assert Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": 0.05})
     assert not Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": float("nan")})
     assert not Collapse(accuracy=0.2).met([0.8, 0.2], {})
-
-
-def test_curves_show_the_seeds_of_an_arm_in_which_one_collapsed(tmp_path: Path) -> None:
-    store_of(tmp_path, collapses=True)
-    with styled("paper"):
-        figure = accuracy_figure(load(tmp_path, "ladder").experiment)
-    assert figure is not None
-    widths = [
-        float(one.get_linewidths()[0])
-        for one in figure.axes[0].collections
-        if isinstance(one, LineCollection)
-    ]
-    assert widths == [0.5, 0.7]
-    bands = [one for one in figure.axes[0].collections if isinstance(one, FillBetweenPolyCollection)]
-    assert len(bands) == 1
-    legend = figure.legends[0] if figure.legends else figure.axes[0].get_legend()
-    assert "one seed of an arm with a collapsed one" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) -> None:

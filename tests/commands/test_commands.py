@@ -293,17 +293,6 @@ def test_a_store_of_a_newer_version_is_one_line(store, said):
     assert error.count("\n") == 1
 
 
-def test_a_read_only_store_is_one_line(tmp_path, said, monkeypatch):
-    from harness.store import StoreReadOnly
-
-    def refuse(*_: object, **__: object) -> None:
-        raise StoreReadOnly("cannot write results/x (Read-only file system); make it writable")
-
-    monkeypatch.setattr("harness.store.atomic.write_file", refuse)
-    error = said("run", "algorithm=grpo", f"runtime.results={tmp_path / 'r'}", code=2)
-    assert "harness run: cannot write" in error
-
-
 def test_doctor_finds_a_usable_store(store, said):
     text = said("doctor", f"runtime.results={store.root}")
     assert "writable, has file locks" in text

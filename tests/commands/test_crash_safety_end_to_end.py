@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -117,15 +116,3 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
     assert ResultStore(tmp_path).problems() == []
     assert samples(tmp_path) == samples(undisturbed)
     assert tables(tmp_path) == tables(undisturbed)
-
-
-def test_seeds_that_two_machines_ran_are_merged_into_the_sweep_of_both(tmp_path, undisturbed):
-    first, second, both, pack = (tmp_path / name for name in ("first", "second", "both", "pack.tar.xz"))
-    for root, seed in ((first, "0"), (second, "1")):
-        finish(root, *[f"seed={seed}" if item.startswith("seed=") else item for item in SWEEP])
-    (experiment,) = (second / "experiments").iterdir()
-    finish(second, "pack", f"experiment={experiment.name}", f"out={pack}")
-    finish(both, "merge", str(first), str(pack))
-    shutil.rmtree(both / "experiments")
-    assert "all 4 runs were finished already" in finish(both, *SWEEP)
-    assert tables(both) == tables(undisturbed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.verify import MathVerifier
 from harness.verify.compare import symbolic
+from harness.verify.compare.symbolic import Unparsable, parse_formula
 from harness.verify.read.formulas import equal_at_points
 
 
@@ -111,3 +112,9 @@ def test_answers_that_lack_an_operand_are_wrong_and_computer_algebra_agrees() ->
 @pytest.mark.parametrize("text", ["--5", "+-5", "5*-1", "2**3", "(5", "5,*", "*x"])
 def test_other_unread_answers_are_left_to_computer_algebra(text: str) -> None:
     assert equal_at_points("5", text) is None
+
+
+@pytest.mark.parametrize("text", ["x+", r"\frac{1}", "3 4 +* 5", ")("])
+def test_what_latex2sympy_does_not_read_is_unparsable(text: str) -> None:
+    with pytest.raises(Unparsable):
+        parse_formula(text)

@@ -54,7 +54,10 @@ EQUAL = {
         ("x \\in [1,2]", "[1,2]"), ("(1,2)\\cup(3,4)", "(3,4) \\cup (1,2)"),
     ],
     "inequalities": [("x<2", "2>x"), ("x < 1", "-x > -1"), ("x > 3 or x < -3", r"(-\infty,-3)\cup(3,\infty)")],
-    "equations": [("3x+5y=7", "6x+10y=14"), ("x^2+y^2=1", "y^2 + x^2 - 1 = 0"), ("y=2x+3", "2x+3")],
+    "equations": [
+        ("3x+5y=7", "6x+10y=14"), ("x^2+y^2=1", "y^2 + x^2 - 1 = 0"), ("y=2x+3", "2x+3"), ("x+y^2=1", "x=1-y^2"),
+        ("(x-1)^2+(y+2)^2=9", "x^2-2x+y^2+4y=4"),
+    ],
     "matrices": [
         (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix}1 & 2 \\ 3 & 4\end{bmatrix}"),
         (r"\begin{pmatrix}1\\2\end{pmatrix}", "(1,2)"),
@@ -85,6 +88,10 @@ DIFFERENT = {
     "symbols": [("X^2", "x^2"), ("x=5", "y=5"), ("ABC", "ACB"), ("p - q", "q - p"), ("k!", "k!!"), ("|x|", "x")],
     "expressions": [("x^2+2x+1", "(x-1)^2"), (r"\frac{n(n+1)}{2}", r"\frac{n(n-1)}{2}"), ("x+2n+1", "x+1"), ("3+2i", "3-2i")],
     "relations": [("x > 5", "x < 5"), (r"x \ge 5", "x > 5"), ("3x+5y=7", "3x+5y=8"), ("7 = 11a+c", "11a+c"), ("a+3z=0", "0")],
+    "equations": [
+        ("(x-1)^2+(y+2)^2=9", "x^2-2x+y^2+4y=5"), ("x+y^2=1", "x=1+y^2"),
+        (r"y^2=4x", r"y=2\sqrt{x}"), ("(x-1)^2+(y+2)^2=9", "(a,b,c)=(3,-2,1)"),
+    ],
     "words": [("yes", "no"), ("odd", r"\text{oddd}"), (r"\text{Evelyn}", "Carla"), ("C", "D"), ("12", "twelve")],
     "ratios and times": [("3:4", "4:3"), ("10:30", "10:31"), ("12:00", "1:00")],
     "matrices": [(r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&3\\2&4\end{pmatrix}")],
