@@ -32,10 +32,8 @@ class Config(Checked, key="model"):
         path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
         revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`, so that a run has one meaning; of a GGUF file its
             SHA-256.
-        precision: of the forward and backward products, bfloat16 or float32; weights, gradients' sums and
-            optimiser state are float32. With mixed, activations and the product with the vocabulary are float32, too, and the inputs of
-            the other products are rounded to bfloat16 where torch multiplies so (processors with AMX, four times as fast; others compute
-            float32): for one CPU rank.
+        precision: of the products: bfloat16 or float32; or mixed, for one CPU rank: bfloat16 inputs where the processor multiplies so,
+            except in the product with the vocabulary. Weights, gradients and optimiser state are float32.
         lora: adapters.
     """
 

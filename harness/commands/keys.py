@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     console = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
     if not options.key:
         for section in _sections(keys):
-            count = sum(key.name.split(".")[0] == section for key in keys)
+            count = sum(_section(key) == section for key in keys)
             console.print(f"{section}: {count} key{'s' if count > 1 else ''}", highlight=False)
         console.print("harness keys SECTION shows them", highlight=False)
         return 0
@@ -67,23 +68,57 @@ def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
 
 
 def page(keys: Sequence[Key]) -> Iterator[str]:
-    """The reference page: one table a section."""
+    """The reference page: a list a section, and below it a list for each choice; choices with the same keys share one."""
     yield "# Every key"
     yield ""
-    yield "Made by `harness keys --markdown`; a test keeps it current. In brackets: the choice that the key belongs to."
+    yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` writes this page."
+    places: dict[object, str] = {}
     for section in _sections(keys):
-        yield from ("", f"## {section}", "", "| key | type | default | meaning |", "|---|---|---|---|")
-        for key in keys:
-            if key.name.split(".")[0] == section:
-                name = f"`{key.name}`" + (f" ({key.of})" if key.of else "")
-                yield f"| {name} | {key.type} | `{key.default}` | {_cell(key.meaning)} |"
+        yield from ("", f"## {section}", "")
+        inside = [key for key in keys if _section(key) == section]
+        yield from _lines([key for key in inside if not key.of])
+        for lines, same in groupby(_choices(inside, places), key=lambda part: part[1]):
+            yield from ("", f"With {', '.join(f'`{choice}`' for choice, _ in same)}:", "")
+            yield from lines
 
 
-def _cell(text: str) -> str:
-    """Safe in a table; `<` is plain in code and would begin a tag elsewhere."""
-    parts = text.replace("|", "\\|").split("`")
+def _choices(keys: Sequence[Key], places: dict[object, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each choice of a section as an override, and the lines of its keys.
+
+    `places` remembers lists: the list of another section is named instead of repeated.
+    """
+    prefix = ""
+    for choice, group in groupby(keys, key=lambda key: key.of):
+        part = list(group)
+        if not choice:
+            family = part[-1].name
+            prefix = family.removesuffix("kind") if family.endswith(".kind") else f"{family}.<name>."
+            continue
+        content = tuple((key.name.removeprefix(prefix), key.default, key.meaning) for key in part)
+        place = places.setdefault(content, prefix)
+        there = place.split(".")[0] == prefix.split(".")[0]
+        yield (
+            f"{prefix}kind={choice}",
+            tuple(_lines(part)) if there else (f"* the keys that `{place}kind` gives.",),
+        )
+
+
+def _lines(keys: Sequence[Key]) -> Iterator[str]:
+    for (kind, meaning), group in groupby(keys, key=lambda key: (key.type, key.meaning)):
+        shown = (key.name if key.default == "required" else f"{key.name}={key.default}" for key in group)
+        names = ", ".join(f"`{name}`" for name in shown)
+        yield f"* {names} ({kind}): {_plain(meaning)}"
+
+
+def _plain(text: str) -> str:
+    """`<` is plain in code and would begin a tag elsewhere."""
+    parts = text.split("`")
     return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
 
+def _section(key: Key) -> str:
+    return key.name.split(".")[0]
+
+
 def _sections(keys: Sequence[Key]) -> list[str]:
-    return list(dict.fromkeys(key.name.split(".")[0] for key in keys))
+    return list(dict.fromkeys(map(_section, keys)))

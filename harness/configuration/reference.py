@@ -15,6 +15,9 @@ from typing import Any
 from harness.configuration.registry import kinds, member
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*): (.*)$")
+_SHORT = re.compile(
+    r"((?:`\w+`(?:, )?)+): (.*?)(?:; (?=`\w+`[:,])|$)"
+)  # `name`, `name`: meaning; `name`: meaning
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ def _type(hint: Any) -> str:
 
 
 def _meanings(cls: type[Any]) -> dict[str, str]:
-    """Field → what its class's docstring says of it under `Attributes:`; its first paragraph where there is no such list.
+    """Field → what its class's docstring says of it: under `Attributes:`, else in its first paragraph.
+
+    A paragraph "`low`, `high`: bounds; `share`: of tokens." has a meaning for each name; any other one is the meaning of all.
 
     A class without fields of its own has the meanings of the one that it inherits from.
     """
@@ -102,7 +107,8 @@ def _meanings(cls: type[Any]) -> dict[str, str]:
     intro, found, rest = text.partition("Attributes:\n")
     if not found:
         whole = " ".join(intro.partition("\n\n")[0].split())
-        return {item.name: whole for item in dataclasses.fields(cls)}
+        short = {name: part[2] for part in _SHORT.finditer(whole) for name in re.findall(r"\w+", part[1])}
+        return {item.name: short.get(item.name, whole) for item in dataclasses.fields(cls)}
     meanings: dict[str, str] = {}
     names: list[str] = []
     for line in textwrap.dedent(rest).splitlines() if found else []:

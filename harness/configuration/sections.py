@@ -71,7 +71,7 @@ class SamplingConfig(Checked, key="sampling"):
         top_p: nucleus mass; 1 is off.
         top_k: most likely tokens kept; 0 is off.
         stop_strings: text that ends a response, beside the tokenizer's end tokens.
-        lag_steps: rollout steps by which the sampling policy is behind: a step trains on responses of the policy of so many steps before.
+        lag_steps: a step trains on responses of the policy of so many rollout steps before.
     """
 
     max_response_tokens: int = ranged(32, low=1)
@@ -93,7 +93,7 @@ class VerifierSection(Checked, key="verifier"):
     Attributes:
         extraction: boxed, answer_line or any.
         answer_must_end: nothing may follow the answer.
-        form: evaluated (an answer with operations left to do does not count), value (whatever has the value of the gold answer counts).
+        form: evaluated (an answer with operations left to do does not count) or value (the value alone counts).
     """
 
     extraction: str = choice("boxed", of=("boxed", "answer_line", "any"))
@@ -108,7 +108,7 @@ class TrainingConfig(Checked, key="training"):
     Attributes:
         steps: rollout steps (at most); 0 evaluates the policy and trains nothing.
         generated_tokens: stop after the step in which this many tokens were generated, discarded groups included; null: no limit.
-        seconds: stop after this much time in training steps; null: no limit. (Not reproducible from machine to machine.)
+        seconds: stop after this much time in training steps; not reproducible. null: no limit.
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
@@ -125,8 +125,7 @@ class EvaluationConfig(Checked, key="evaluation"):
     Attributes:
         benchmarks: name → benchmark.
         samples_per_problem: n of avg@n, Pass@k and Maj@k, before RL and at the last step.
-        samples_between: n, at most, of the evaluations between these two, which only draw curves; null: the same. A sample's noise
-            belongs to its number, so the fewer samples are the first of the many.
+        samples_between: n at most of the evaluations between these two; null: the same. They are the first of the many samples.
         temperature: sampling temperature.
         top_p: nucleus mass.
         stop_strings: text that ends a response, beside the tokenizer's end tokens.
@@ -308,8 +307,8 @@ class RuntimeConfig(Checked, key="runtime"):
         ranks: processes that train one run together (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
-        deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
-            with engine=vllm its batch invariance (beta, compute capability 8.0 and above); not with backend=verl.
+        deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, an error at an operator that has none.
+            With engine=vllm its batch invariance (compute capability 8.0 and above); not with backend=verl.
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
         launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
@@ -354,11 +353,10 @@ class RewardConfig(Checked, key="algorithm.reward"):
         correct: the reward of a right answer.
         wrong: the reward of a wrong answer, or of none.
         format_credit: added whenever an answer could be extracted.
-        true_positive: chance that a right answer of a training response is taken for right (a verifier that errs; evaluation keeps
-            the exact one).
-        false_positive: chance that a wrong one is. Equal rates are a random reward.
-        function: `FILE.py:NAME` or `package.module:NAME`, a function of one's own that scores training responses instead of the
-            verifier (`harness.reward.function`). Its file's content, not its path, is part of a run's identity.
+        true_positive: chance that a right training response counts as right; evaluation keeps the exact verifier.
+        false_positive: chance that a wrong one does. Equal rates are a random reward.
+        function: `FILE.py:NAME` or `package.module:NAME`, which scores training responses instead of the verifier. The file's content is
+            part of a run's identity.
     """
 
     correct: float = 1.0

@@ -31,46 +31,42 @@ class Experiment:
     """A declaration: the question, the arms and seeds that answer it, and the protocol.
 
     Attributes:
-        name: path-safe name; results go to `results/experiments/<name>`.
+        name: required and path-safe; results go to `results/experiments/<name>`.
         title: for tables and the report.
         question: one sentence.
         design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
             shapley.
-        seeds: training seeds, the unit of replication; or `{start: 5, step: 3, most: 20}` (or `{looks: [5, 10, 20]}`), with `first: 16`
-            from that seed on: seeds until it is decided, of the arms whose comparisons are still open after each look
-            (docs/statistics.md).
-        looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, when all seeds have run.
+        seeds: training seeds; or `{start: 5, step: 3, most: 20}`, `{looks: [5, 10, 20]}`, with `first: 16` from that seed on: seeds until
+            it is decided (docs/statistics.md).
+        looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, at the end.
         base: overrides of the base arm (designs from patches).
         patches: patch names (designs from patches).
-        factors: instead of patches, factors with levels, `{group: [group_4, group_8, group_16], bonus: [none, entropy_bonus]}` (design
-            factorial). A level is a patch, `none` the base; each is compared with the first of its factor.
+        factors: instead of patches, factors with levels, `{group: [group_4, group_8], bonus: [none, entropy_bonus]}`. A level is a patch,
+            `none` the base, the first the reference.
         collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
-        together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
-            the same key, so that every subset is possible.
+        together: one patch for several that write the same key, `{name: [patch, patch]}`, in an arm that has them all.
         orders: random orders for shapley.
-        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own). In a cumulative
-            design parent and patch follow from the order of the arms and from their rungs or patches.
-        grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
-            compared with the one that equals the base configuration (else the first).
+        arms: name, overrides, and optionally label, parent, patch, published, group, seeds of each. In a cumulative design their order
+            gives parent and patch.
+        grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
+            that is the base, else the first.
         search: instead of arms, what `harness sweep` searches (see `harness.search.ask_and_tell.Search`).
-        match: steps (every arm takes training.steps), tokens or seconds (every arm stops at the same budget instead).
+        match: steps (every arm takes training.steps), or one budget for all arms in tokens or seconds.
         match_reference: the arm whose spending is the budget; null: the first.
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
         overrides: applied to every arm.
         benchmark: name of the benchmark that the answer is about.
-        metric: what the question is about, a name or a list of them: avg (avg@n), pass@8, maj@8, length, length_right, length_wrong,
-            length_truncated, truncated, no_answer, entropy, dead_groups, area (under the accuracy curve), generated_tokens, seconds;
-            tokens_to@0.8, seconds_to@0.8, steps_to@0.8 (until an accuracy of 80 % is reached); training/COLUMN (a column of the step
-            metrics, mean over training); NAME by second (avg, pass@8, ... by the second grader).
-            Each has a table and figures of its own; their comparisons are one family (docs/statistics.md).
-        margin: difference that does not matter, in the unit of the metric (for avg points, a difference in per cent): one whose interval
-            lies within it is called equivalent. With several metrics a mapping from metric to margin. null: nothing is called equivalent.
+        metric: a name or a list of names (docs/statistics.md): avg, pass@8, maj@8, length, length_right, length_wrong, length_truncated,
+            truncated, no_answer, entropy, dead_groups, area, generated_tokens, seconds, tokens_to@0.8, steps_to@0.8, seconds_to@0.8,
+            training/COLUMN, NAME by second.
+        margin: difference that does not matter, in the unit of the metric (of avg: points); of several metrics a mapping. null: nothing
+            is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
         reference: file of published numbers, relative to the repository.
         notes: shown under the table.
         claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
-        replicates: the experiment whose decided claim this one looks at again, on seeds and base policies that it did not use
-            (`harness audit replicate=true` sets it).
+        replicates: the experiment that this one looks at again, on other seeds and base policies (`harness audit replicate=true` sets
+            it).
     """
 
     name: str

@@ -126,7 +126,7 @@ def check_recipe(name: str, wanted: dict[str, Any], max_operations: int) -> None
 
 @dataclass
 class Architecture:
-    """Sizes of the Llama-shaped decoder (untied embeddings)."""
+    """Sizes of the Llama-shaped decoder, with untied embeddings."""
 
     hidden: int = 64
     intermediate: int = 176

@@ -20,8 +20,7 @@ class Config(Checked, key="backend"):
 
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.
-        accept: differences that are accepted although verl does a little else than the configuration says: warmup_from_zero,
-            unbounded_refill, selection_per_micro_batch; an arm with one that is not listed is refused with its description.
+        accept: differences of verl that are not refused: warmup_from_zero, unbounded_refill, selection_per_micro_batch.
         overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
     """
 

@@ -27,13 +27,12 @@ class Config(Advantage):
 
     Attributes:
         baseline: group_mean, leave_one_out or none.
-        scale: group_std, others_std (of the group's other rewards, as NeMo-RL has it: undivided where these are all equal), group_mean
-            (of rewards that are never negative), batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten
-            (batch_std, and subtract the batch mean) or none.
+        scale: group_std, others_std (of the group's other rewards), group_mean, batch_std (of the centred rewards), batch_reward_std (of
+            the rewards), batch_whiten (batch_std, batch mean subtracted) or none.
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
-        whiten_over: sequences or tokens: what the batch mean and standard deviation weigh equally. Over tokens a long response
-            counts more, the batch mean need not vanish, and batch_whiten gives dead groups a constant, non-zero advantage.
+        whiten_over: sequences or tokens: what weighs the same in the batch's mean and standard deviation. Over tokens dead groups get a
+            constant advantage.
     """
 
     kind: str = "group"

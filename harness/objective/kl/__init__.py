@@ -21,8 +21,8 @@ class KlPenalty(Checked, ABC, key="algorithm.kl"):
     Attributes:
         coefficient: β ≥ 0 (0: no reference policy is kept).
         placement: loss, or reward (subtracted from it).
-        reset_every_steps: rollout steps after which the reference policy becomes the current one and Adam starts afresh (ProRL,
-            arXiv:2505.24864); null: the reference is the initial policy throughout.
+        reset_every_steps: rollout steps after which the current policy becomes the reference and Adam starts afresh (ProRL,
+            arXiv:2505.24864); null: never.
         kind: the estimator.
         ratio_weighted: in the loss the objective multiplies the estimate by its importance ratio, with gradient.
     """

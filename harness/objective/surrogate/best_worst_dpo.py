@@ -17,7 +17,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`beta`: β > 0; `log_prob`: sum over the response's tokens, or their mean."""
+    """`beta`: β > 0; `log_prob`: sum or mean over the response's tokens."""
 
     kind: str = "best_worst_dpo"
     beta: float = ranged(0.1, low=1e-9)

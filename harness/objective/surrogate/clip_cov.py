@@ -16,7 +16,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`clip_low`, `clip_high`: as in ppo_clip; `fraction`: of the update's tokens; `low` < `high`: bounds of the covariance."""
+    """`clip_low`, `clip_high`: as in ppo_clip; `fraction`: share of the update's tokens; `low`, `high`: bounds of the covariance."""
 
     kind: str = "clip_cov"
     clip_low: float = ranged(1.0, low=0.0, high=1.0)

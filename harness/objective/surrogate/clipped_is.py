@@ -15,7 +15,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`cap_min` ≤ 1 ≤ `cap_max`: absolute bounds of the importance weight."""
+    """`cap_min`: smallest importance weight, ≤ 1; `cap_max`: largest, ≥ 1."""
 
     kind: str = "clipped_is"
     cap_min: float = 0.0

@@ -19,7 +19,7 @@ _LOG_RANGE = (math.log(1e-8), 20.0)
 
 @dataclass
 class Config(Surrogate):
-    """`power_*` (k) and `decay_*` (λ) for advantages of 0 and above, and for negative ones."""
+    """`power_positive`, `decay_positive`: k and λ for advantages ≥ 0; `power_negative`, `decay_negative`: for negative ones."""
 
     kind: str = "gamma_weight"
     power_positive: float = 2.0

@@ -16,7 +16,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`fraction`: of the update's tokens; `coefficient` β: of the penalty, nats to loss."""
+    """`fraction`: share of the update's tokens; `coefficient`: β of the penalty, nats to loss."""
 
     kind: str = "kl_cov"
     fraction: float = ranged(2e-3, low=1e-9, high=1.0)

@@ -16,7 +16,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`clip_low`, `clip_high` ≥ 0; `dual_clip` > 1 is the constant c, or null for none."""
+    """`clip_low`, `clip_high`: ε ≥ 0; `dual_clip`: the constant c > 1, null: none."""
 
     kind: str = "ppo_clip"
     clip_low: float = ranged(0.2, low=0.0, high=1.0)

@@ -15,7 +15,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`temperature_positive`, `temperature_negative`: τ for positive, and for other advantages; larger is narrower."""
+    """`temperature_positive`: τ for positive advantages, larger is narrower; `temperature_negative`: for others."""
 
     kind: str = "soft_gate"
     temperature_positive: float = ranged(1.0, low=1e-9)

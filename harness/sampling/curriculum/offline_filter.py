@@ -19,7 +19,7 @@ from harness.sampling.curriculum.uniform import Uniform
 
 @dataclass
 class Config(Checked, key="algorithm.curriculum"):
-    """`pass_rate`: τ, kept up to and including it; `min_pass_rate`: kept from it on; `samples` a problem to measure it."""
+    """`pass_rate`: largest rate kept; `min_pass_rate`: smallest rate kept; `samples`: responses a problem that measure it."""
 
     kind: str = "offline_filter"
     pass_rate: float = ranged(0.625, low=0.0, high=1.0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Config(Checked, key="algorithm.source"):
-    """`keep`: all demonstrations, or right ones only (redrawn up to `attempts` times, then the last one stands)."""
+    """`keep`: all demonstrations, or right ones; `attempts`: draws at most for a right one, then the last one stands."""
 
     kind: str = "demonstrations"
     keep: str = choice("all", of=("all", "right"))

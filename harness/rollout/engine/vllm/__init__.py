@@ -30,7 +30,7 @@ class Config(Checked, key="engine"):
         enforce_eager: no compilation and no CUDA graphs: slower, starts in seconds; null: on a CPU, where they gain nothing.
         prefix_caching: keep the keys and values of prompts that begin alike (emptied after every weight update).
         sleep_level: what a GPU gets back while the trainer works: 0 nothing, 1 cache and weights (kept in pinned host memory), 2 cache
-            and weights (dropped, since the next update brings them). A CPU engine never sleeps.
+            and weights (dropped).
     """
 
     kind: str = "vllm"
