@@ -1,9 +1,8 @@
 r"""The form of an answer: an answer that is equal to the gold one still counts only when nothing is left to work out.
 
-Counted are operations. One is *open* where all of its operands are numbers and its value is rational: `3+27`, `2^{10}`, `5!`,
-`\sqrt{16}`, `\frac{10}{2}`. A number has none: an integer, a decimal, `\frac{6}{4}`, a mixed number, `3\times 10^5`, with a sign, a
-percent sign or a unit.
-Where the gold answer is a number, the answer has to be one. Elsewhere the answer may use what the gold one uses, and a little more.
+An operation is *open* where all of its operands are numbers and its value is rational: `3+27`, `2^{10}`, `5!`, `\sqrt{16}`,
+`\frac{10}{2}`. A number has none: an integer, a decimal, `\frac{6}{4}`, a mixed number, `3\times 10^5`, with a sign, a percent sign
+or a unit. Where the gold answer is a number, the answer has to be one. Elsewhere the answer may use what the gold one uses.
 """
 
 from __future__ import annotations
@@ -14,16 +13,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from harness.verify.read.formulas import Tree, formula_tree, rational_value
-from harness.verify.read.nodes import Node, parse_node, strip_parentheses
-from harness.verify.read.numbers import DECIMAL_DIGITS, compound, is_unit, split_unit
+from harness.verify.read.nodes import Node, parse_node
+from harness.verify.read.numbers import compound, is_unit, split_unit
 from harness.verify.read.relations import value_side
 
 MORE_OPEN = 2  # open operations beyond the gold answer's, where that has such operations itself
-MORE_OPERATIONS = 4  # operations of any kind beyond those of a gold answer without letters
-_SCIENTIFIC = re.compile(
-    r"([+-]?)\s*([\d.,]+)\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*[{(]?\s*([+-]?\s*\d+)\s*[)}]?"
-)
-_GREAT_POWER = re.compile(r"[+-]?10\s*\^\s*\{?\s*(?:[6-9]|\d{2,})\s*\}?")  # a million as `10^6`
+_SCIENTIFIC = re.compile(r"[+-]?([\d.,]+)\*10\^([+-]?\d+)")
 _FUNCTIONS = {
     "factorial": r"!|\bfactorial\b|\\binom|\\choose|\bbinom", "logarithm": r"\\?\b(?:log|ln|lg)(?![a-z])|\\(?:log|ln|lg)",
     "trigonometry": r"\\?(?:arc)?(?:sin|cos|tan|cot|sec|csc|cis)h?(?![a-z])",
@@ -32,11 +27,10 @@ _FUNCTIONS = {
     "modulus": r"\||\babs\b", "derivative": r"\\frac\s*\{\s*d", "base": r"\d\s*_\s*\{?\d",
 }  # fmt: skip
 _CALLS = {name: re.compile(pattern) for name, pattern in _FUNCTIONS.items()}
-_ADMITS = {"power": {"power", "product", "quotient"}, "factorial": {"factorial", "product", "quotient"}}
-_OPERATORS = re.compile(r"(?<=[\w})!])\s*[-+*/^]|\\(?:cdot|times|frac|sqrt|div|pm)(?![a-z])")
 _IMAGINARY_UNIT, _UNIT_NAME = re.compile(r"(?<![\\a-zA-Z])i(?![a-zA-Z])"), "Z"
 _POWER_OF_NUMBER = re.compile(r"(?<![\w.}^_])\d+\s*\^\s*\{?\d")
 _LETTER = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
+_OPERATION = re.compile(r"(?<=.)[-+*/^!]|\\sqrt")
 _WRITTEN_WORDS = [
     (re.compile(pattern), sign) for pattern, sign in (
         (r"\\(?:times|cdot|ast)(?![a-z])|[×·⋅∙]|(?<=\d)\s*x\s*(?=\d)|\b(?:times|multiplied by)\b", "*"),
@@ -51,9 +45,8 @@ _PLAIN_NUMBER = re.compile(r"[+-]?\d[\d.,]*")
 
 @dataclass
 class Use:
-    """The operations of an answer: its operations, those of them that are open, functions by kind, and whether it has letters."""
+    """What an answer uses: open operations and functions by kind, letters, and whether it is anything but numbers."""
 
-    operations: int = 0
     open: Counter[str] = field(default_factory=Counter)
     functions: set[str] = field(default_factory=set)
     letters: bool = False
@@ -61,7 +54,6 @@ class Use:
 
     def add(self, other: Use) -> None:
         """Count what a part uses."""
-        self.operations += other.operations
         self.open += other.open
         self.functions |= other.functions
         self.letters = self.letters or other.letters
@@ -71,37 +63,27 @@ class Use:
 def unevaluated(gold: Node, answer: Node) -> bool:
     """Return whether an answer that equals the gold one leaves more to work out than that.
 
-    A gold decimal of `DECIMAL_DIGITS` digits is a rounded one, which a closed form may stand for.
-
     Args:
         gold: the gold answer.
         answer: an answer of the same value.
     """
     if answer.kind in ("words", "base", "clock", "choice"):
         return False
-    try:
-        left, right = _value(gold, gold), _value(answer, gold)
-        needed, said = use_of(left), use_of(right)
-    except RecursionError:
-        return True  # its form cannot be read
-    if left.exact is not None and left.exact.unit is not None:
-        del said.open["units"]
-    if "10^" in left.text.replace(" ", ""):
+    gold, answer = _value(gold, gold), _value(answer, gold)
+    needed, use = use_of(gold), use_of(answer)
+    unit = None if gold.exact is None else gold.exact.unit
+    if unit is not None:
+        del use.open["units"]
+    if "10^" in gold.text.replace(" ", ""):
         needed.open["power"] += 1  # scientific notation
-    rounded = left.exact is not None and left.exact.decimals >= DECIMAL_DIGITS
-    degrees = left.exact is not None and left.exact.unit == "degree" and r"\pi" in answer.text
-    scalar = left.kind in ("exact", "quantity", "formula", "ratio")
-    if scalar and needed.plain and not needed.open and not rounded and not degrees:
-        return not said.plain or bool(said.open)
-    allowed = set().union(*(_ADMITS.get(kind, {kind}) for kind in needed.open))
-    more = MORE_OPEN if needed.open or left.kind == "relation" else 0
-    if left.kind != "relation" and said.open.keys() - allowed:
+    scalar = gold.kind in ("exact", "quantity", "formula", "ratio")
+    radians = unit == "degree" and r"\pi" in answer.text
+    if scalar and needed.plain and not needed.open and not radians:
+        return not use.plain or bool(use.open)
+    more = MORE_OPEN if needed.open or gold.kind == "relation" else 0
+    if use.open.total() > needed.open.total() + more:
         return True
-    if said.open.total() > needed.open.total() + more:
-        return True
-    if needed.letters or not scalar:
-        return False
-    return bool(said.functions - needed.functions) or said.operations > needed.operations + MORE_OPERATIONS
+    return scalar and not needed.letters and bool(use.functions - needed.functions)
 
 
 def restated(gold: Node, answer: Node, problem: str) -> bool:
@@ -110,13 +92,13 @@ def restated(gold: Node, answer: Node, problem: str) -> bool:
         return False
     side = _value(answer, gold)
     side = side.items[0] if side.kind == "quantity" else side
-    said = written(side.text)
-    if said == written(gold.text) or not _repeats(said, written(problem)):
+    text = written(side.text)
+    if text == written(gold.text):
         return False
-    if side.exact is None:
-        return use_of(side).operations > 0
-    if gold.exact is None:
+    if re.search(rf"(?<![\d.]){re.escape(text)}(?![\d]|\.\d)", written(problem)) is None:
         return False
+    if side.exact is None or gold.exact is None:
+        return side.exact is None and _OPERATION.search(text) is not None
     scientific = "^" in side.text and "^" not in gold.text
     other_unit = side.exact.unit != gold.exact.unit and is_unit((side.exact.unit or "").partition("^")[0])
     converted = compound(side.text) is not None or (other_unit and side.exact.value != gold.exact.value)
@@ -125,10 +107,11 @@ def restated(gold: Node, answer: Node, problem: str) -> bool:
 
 def open_operations(gold: Node) -> Counter[str]:
     """Return the operations that a gold answer leaves open, by kind; unreduced fractions are among them."""
-    found = Counter(use_of(gold).open)
-    if gold.exact is not None and "/" in (said := written(gold.text)) and not found:
-        found["fraction"] = int(gold.exact.value.denominator != _written_denominator(said))
-    return +found
+    operations = Counter(use_of(gold).open)
+    if gold.exact is not None and not operations:
+        text = written(split_unit(gold.text)[0])
+        operations["fraction"] = int("/" in text and not text.endswith(f"/{gold.exact.value.denominator}"))
+    return +operations
 
 
 @lru_cache(maxsize=4_096)
@@ -143,9 +126,7 @@ def written(text: str) -> str:
 def use_of(node: Node) -> Use:
     """Return what an answer or gold answer uses."""
     if node.kind == "exact":
-        return Use(open=_open_in_number(node))
-    if node.kind in ("words", "choice", "base", "clock") and not node.items:
-        return Use()
+        return Use(Counter(_open_in_number(node)))
     if node.kind == "formula":
         return _use_of_formula(node.text)
     total = Use()
@@ -156,94 +137,71 @@ def use_of(node: Node) -> Use:
 
 def _value(node: Node, gold: Node) -> Node:
     """Return the side of an equation that is a value, where the gold answer is no equation; other nodes as they are."""
-    if node.kind == "relation" and gold.kind != "list":
-        strict = gold.kind == "relation"
-        return value_side(node, strict=strict) or node
-    return node
+    if node.kind != "relation" or gold.kind == "list":
+        return node
+    return value_side(node, strict=gold.kind == "relation") or node
 
 
-def _open_in_number(node: Node) -> Counter[str]:
-    bare = strip_parentheses(split_unit(node.text)[0])
+def _open_in_number(node: Node) -> list[str]:
+    """Return the kind of the operation that a number leaves open, in a list that is empty where it leaves none."""
     assert node.exact is not None
+    text = written(split_unit(node.text)[0])
     if compound(node.text) is not None:
-        return Counter({"units": 1})
+        return ["units"]
     if "dozen" in node.text.lower():
-        return Counter({"product": 1})
-    if match := _SCIENTIFIC.fullmatch(bare):
-        size, power = float(match[2].replace(",", "")), int(match[3].replace(" ", ""))
-        normal = 1 <= size < 10 or (1 <= size < 1000 and power % 3 == 0)
-        return Counter() if normal and (power not in (0, 1) or "." in match[2]) else Counter({"product": 1})
-    if "^" in bare and not _GREAT_POWER.fullmatch(bare):
-        return Counter({"power": 1})
-    divided = "/" in bare or r"\frac" in bare
-    whole = node.exact.value.denominator == 1 and _written_denominator(written(bare)) != 1
-    return Counter({"quotient": 1}) if divided and (whole or "." in bare) else Counter()
-
-
-def _written_denominator(said: str) -> int:
-    digits = re.match(r"\d+", said.rpartition("/")[2].lstrip("+-"))
-    return int(digits[0]) if digits is not None else 0
-
-
-def _repeats(said: str, problem: str) -> bool:
-    """Return whether a problem says something, not as a part of longer numbers."""
-    return re.search(rf"(?<![\d.]){re.escape(said)}(?![\d]|\.\d)", problem) is not None
+        return ["product"]
+    if match := _SCIENTIFIC.fullmatch(text):
+        shifts = match[2] not in ("0", "1") or "." in match[1]
+        return [] if 1 <= float(match[1].replace(",", "")) < 10 and shifts else ["product"]
+    if "^" in text:
+        return ["power"]
+    whole = node.exact.value.denominator == 1 and not text.endswith("/1")
+    return ["quotient"] if "/" in text and (whole or "." in text) else []
 
 
 def _use_of_formula(text: str) -> Use:
     tree = formula_tree(text) or formula_tree(_IMAGINARY_UNIT.sub(_UNIT_NAME, text))
     if tree is None:
         functions = {name for name, pattern in _CALLS.items() if pattern.search(text)}
-        operators = len(_OPERATORS.findall(text))
         letters = any(letter not in "eid" for letter in _LETTER.findall(text))
         of_numbers = not _LETTER.search(text) and r"\pi" not in text  # open whatever their value
         calls = Counter(functions - {"modulus", "base"} if of_numbers else ())
         calls.update("power" for _ in _POWER_OF_NUMBER.findall("" if functions else text))
-        return Use(len(functions) + operators, calls, functions, letters, plain=False)
-    use = Use(letters=_has_letters(tree))
-    _count(tree, use)
-    use.plain = use.operations == 0 and rational_value(tree) is not None
-    return use
+        return Use(calls, functions, letters, plain=False)
+    return Use(Counter(_open_in(tree)), letters=_has_letters(tree), plain=_is_number(tree))
 
 
 def _has_letters(tree: Tree) -> bool:
-    return (tree[0] == "name" and tree[1] != _UNIT_NAME) or any(
-        _has_letters(part) for part in tree[1:] if isinstance(part, tuple)
-    )
+    return (tree[0] == "name" and tree[1] != _UNIT_NAME) or any(map(_has_letters, _parts(tree)))
 
 
-def _count(tree: Tree, use: Use) -> None:
-    """Count the operations of a syntax tree; sums and products of several numbers are open wherever the numbers stand."""
-    kind = tree[0]
-    if kind in ("number", "name", "pi", "e") or _is_number(tree):
-        return
-    if kind == "neg":
-        _count(tree[1], use)
-        return
-    name = {"+": "sum", "-": "sum", "*": "product", "/": "quotient", "^": "power", "root": "root"}[kind]
-    parts = _chain(tree, name)
-    use.operations += max(len(parts) - 1, 1)
-    if name in ("sum", "product"):
-        numbers = sum(rational_value(part) is not None for part in parts)
-        if numbers > 1:
-            use.open[name] += numbers - 1
-        terms = [
-            _without_number(part) for part in parts if rational_value(part) is None and not _has_letters(part)
-        ]
-        if name == "sum" and len(set(terms)) < len(terms):
-            use.open[name] += len(terms) - len(set(terms))
-    elif rational_value(tree) is not None:
-        use.open[name] += 1
-    for part in parts:
-        _count(part, use)
+def _parts(tree: Tree) -> list[Tree]:
+    return [part for part in tree[1:] if isinstance(part, tuple)]
 
 
-def _chain(tree: Tree, name: str) -> list[Tree]:
-    """Return the terms of a sum, the factors of a product, or the operands of another operation."""
-    kinds = {"sum": ("+", "-"), "product": ("*",)}.get(name, ())
-    if tree[0] not in kinds:
-        return [part for part in tree[1:] if isinstance(part, tuple)] if not kinds else [tree]
-    return [*_chain(tree[1], name), *_chain(tree[2], name)]
+def _open_in(tree: Tree) -> list[str]:
+    """Return the kinds of the open operations of a syntax tree; numbers of one sum or product are open wherever they stand."""
+    if _is_number(tree):
+        return []
+    kind = {"+": "sum", "-": "sum", "*": "product", "/": "quotient", "^": "power"}.get(tree[0], tree[0])
+    parts, count = _parts(tree), 0
+    if kind in ("sum", "product"):
+        parts = _chain(tree, kind)
+        surds = [part for part in parts if rational_value(part) is None]
+        count = max(len(parts) - len(surds) - 1, 0)
+        if kind == "sum":
+            terms = [_without_number(part) for part in surds if not _has_letters(part)]
+            count += len(terms) - len(set(terms))
+    elif kind != "neg" and rational_value(tree) is not None:
+        count = 1
+    return [kind] * count + [name for part in parts for name in _open_in(part)]
+
+
+def _chain(tree: Tree, kind: str) -> list[Tree]:
+    """Return the terms of a sum or the factors of a product; another tree alone."""
+    if tree[0] not in {"sum": ("+", "-"), "product": ("*",)}[kind]:
+        return [tree]
+    return [*_chain(tree[1], kind), *_chain(tree[2], kind)]
 
 
 def _without_number(term: Tree) -> tuple[str, ...]:
@@ -258,10 +216,11 @@ def _is_number(tree: Tree) -> bool:
         return _is_number(tree[1])
     if tree[0] != "/":
         return tree[0] == "number"
-    sides = [side[1] if side[0] == "neg" else side for side in tree[1:]]
-    if not all(side[0] == "number" and side[1].denominator == 1 for side in sides) or not sides[1][1]:
+    top, bottom = (side[1] if side[0] == "neg" else side for side in tree[1:])
+    if top[0] != "number" or bottom[0] != "number" or not bottom[1]:
         return False
-    return sides[0][1] % sides[1][1] != 0 or sides[1][1] == 1
+    integers = top[1].denominator == bottom[1].denominator == 1
+    return integers and (top[1] % bottom[1] != 0 or bottom[1] == 1)
 
 
 @lru_cache(maxsize=50_000)

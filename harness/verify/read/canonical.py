@@ -305,19 +305,10 @@ def _brace_arguments(text: str) -> str:
 
 _LONG_WORD = re.compile(r"(?<![\\a-zA-Z])[A-Za-z]{4,}")
 _LONGEST_READ = 400
-_SUBJECT = re.compile(
-    r"^(?:it|this|(?:series|sequence|integral|limit|function|graph|shape|figure|curve|statement|answer|triangle|matrix)"
-    r"(?= (?:is|does|has)\b| \w+s$))\s+(?:is\s+)?"
-)
 _MONTH = re.compile(
     r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b",
     re.IGNORECASE,
 )
-VERDICTS = frozenset(("yes", "no", "true", "false"))
-_OPENING_VERDICT = re.compile(
-    r"(?:\\text\s*\{\s*)?(yes|no|true|false)\b\s*(?:[,.;:]|because|since)(.*)", re.IGNORECASE | re.DOTALL
-)
-_VERDICT = re.compile(r"\b(?:yes|no|true|false)\b", re.IGNORECASE)
 
 
 def squeeze(text: str) -> str:
@@ -331,17 +322,6 @@ def squeeze(text: str) -> str:
 def words_of(text: str) -> str:
     """The words of a formula that is made of letters only, as the symbolic parser would not read them."""
     return " ".join(re.findall(r"[a-z0-9]+", re.sub(r"\\text|[{}]", " ", text).casefold()))
-
-
-def opening_verdict(text: str) -> str | None:
-    """`yes` of `Yes, because ...`; None for a text without such an opening, or with a second such word."""
-    match = _OPENING_VERDICT.fullmatch(text)
-    return None if match is None or _VERDICT.search(match[2]) else match[1].lower()
-
-
-def without_subject(words: str) -> str:
-    """Words without what they are said of: `series diverges` is `diverges`."""
-    return _SUBJECT.sub("", words.casefold())
 
 
 def reads_the_same(gold: str, answer: str) -> bool:

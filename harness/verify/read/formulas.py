@@ -71,17 +71,6 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
     return True
 
 
-def constant(text: str) -> Number | None:
-    """The value of a formula without variables: exact, or to 60 digits; None when this reader cannot tell."""
-    parsed = _parsed(text)
-    if parsed is None or parsed[1]:
-        return None
-    try:
-        return _value(parsed[0], {})
-    except (_Unknown, ArithmeticError):
-        return None
-
-
 def formula_tree(text: str) -> Tree | None:
     """Return the syntax tree of a formula, None when this reader cannot tell.
 
@@ -106,21 +95,6 @@ def as_decimal(value: Number) -> Decimal:
     if isinstance(value, Decimal):
         return value
     return _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
-
-
-def negated(value: Number) -> Number:
-    """Return minus a value, with all of its digits."""
-    return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
-
-
-def same_number(left: Number, right: Number) -> bool:
-    """Return whether two values are equal: exactly when both are rational, else to 35 digits."""
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return left == right
-    a, b = as_decimal(left), as_decimal(right)
-    if a.is_infinite() or b.is_infinite():
-        return a == b
-    return abs(_CONTEXT.subtract(a, b)) <= max(abs(a), abs(b)) * _TOLERANCE
 
 
 def _lacks_operand(text: str) -> bool:
@@ -273,7 +247,8 @@ def _value(tree: Tree, point: Mapping[str, Fraction]) -> Number:
     if kind == "e":
         return _CONTEXT.exp(Decimal(1))
     if kind == "neg":
-        return negated(_value(tree[1], point))
+        value = _value(tree[1], point)
+        return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
     if kind == "root":
         return _root(_value(tree[1], point), tree[2])
     return _operated(kind, _value(tree[1], point), _value(tree[2], point))

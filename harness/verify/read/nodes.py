@@ -24,10 +24,8 @@ _MATRIX = re.compile(
     r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL
 )
 _ENVIRONMENT = re.compile(r"\\begin\s*\{(\w+)\}.*?\\end\s*\{\1\}", re.DOTALL)
-_CASES = re.compile(r"\\begin\s*\{[dr]?cases\}(.*)\\end\s*\{[dr]?cases\}", re.DOTALL)
 _COMMA, _SEMICOLON, _SEPARATOR = (re.compile(rf"(?<!\\){marks}") for marks in (",", ";", "[,;]"))
 _ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?|\\cr\b")
-_IF = re.compile(r"\\text\s*\{\s*,?\s*(?:if|for|when|where)?\s*\}|\b(?:if|for|when)\b")
 _CLOCK = re.compile(
     r"(\d{1,2})\s*:\s*(\d{2})\s*(?:\\text\s*\{\s*)?([ap])\s*\.?\s*m\s*\.?\s*\}?", re.IGNORECASE
 )
@@ -55,12 +53,7 @@ _UNIT_WORD = re.compile(r"[\d}]\s+[A-Za-z]{2,}|\\pi\s+[A-Za-z]{2,}")
 _BUILDER = re.compile(
     r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL
 )
-_FRENCH = re.compile(r"([\[\](])([^\[\]]*[,;][^\[\]]*)([\[\])])")
-_TRANSPOSED = re.compile(
-    r"[(\[]([^()\[\]]*,[^()\[\]]*)[)\]]\s*\^\s*\{?\s*(?:T|\\top|\\intercal|\\mathsf T)\s*\}?"
-)
 _RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
-_SUFFIX = re.compile(r"^(.*[)\]}])\s*\\text\s*\{[^{}]*\}$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class Node:
     """One answer or one part of it.
 
     Attributes:
-        kind: `exact`, `base`, `clock`, `cases`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
+        kind: `exact`, `base`, `clock`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
             length is a tuple), `relation`, `words`, `choice`, `ratio` or `formula`.
         text: its canonical text.
         items: its parts, in order.
@@ -88,23 +81,14 @@ class Node:
 def parse_node(text: str) -> Node:
     """The structure of a canonical text."""
     text = strip_parentheses(text.strip())
-    if text[:1] == "]" or (text[-1:] == "[" and text[:1] in ("[", "(")):
-        text = _FRENCH.sub(_usual_brackets, text)
-    elif text[:1] in ("[", "(") and (transposed := _TRANSPOSED.fullmatch(text)):
-        text = f"({transposed[1]})"
     exact = parse_exact(text)
     if exact is not None:
         return Node("exact", text, exact=exact)
     return (
-        _labelled_choice(text) or _base(text) or _clock(text) or _cases(text) or _matrix(text) or _union(text) or _list(text)
+        _labelled_choice(text) or _base(text) or _clock(text) or _matrix(text) or _union(text) or _list(text)
         or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
         or _quantity(text) or Node("formula", text)
     )  # fmt: skip
-
-
-def _usual_brackets(match: re.Match[str]) -> str:
-    """`]1, 5[` as `(1, 5)`."""
-    return f"{'(' if match[1] != '[' else '['}{match[2]}{')' if match[3] != ']' else ']'}"
 
 
 def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str]]:
@@ -188,20 +172,6 @@ def _clock(text: str) -> Node | None:
     if match is None or int(match[1]) > 12 or int(match[2]) > 59:
         return None
     return Node("clock", text, mark=f"{int(match[1])}:{match[2]} {match[3].lower()}")
-
-
-def _cases(text: str) -> Node | None:
-    """A function given by cases: rows of a value and its condition."""
-    match = _CASES.fullmatch(text)
-    if match is None or r"\begin" in match[1]:
-        return None
-    rows = []
-    for row in _ROW_END.split(match[1]):
-        value, _, condition = row.partition("&")
-        condition = _IF.sub(" ", condition).strip(" ,.")
-        if row.strip():
-            rows.append(Node("row", row, (parse_node(value.strip(" ,.")), parse_node(condition))))
-    return Node("cases", text, tuple(rows)) if rows else None
 
 
 def _matrix(text: str) -> Node | None:
@@ -300,8 +270,6 @@ def _relation(text: str) -> Node | None:
 
 
 def _bracketed(text: str) -> Node | None:
-    if match := _SUFFIX.match(text):
-        return _bracketed(match[1])
     opened = text[:2] if text[:2] == r"\{" else text[:1]
     if opened == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
         inside = text[2:-2]

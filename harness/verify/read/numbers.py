@@ -23,8 +23,6 @@ _OTHER_GROUPS = re.compile(
 )
 _DECIMAL = re.compile(r"([+-]?)(?!\.$)(\d*)\.(\d*)")
 _REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
-_DOTTED = re.compile(r"([+-]?\d*\.\d*?)(\d{1,6}?)\2{2,}\s*\\ldots")
-_COMMA_CENTS = re.compile(r"[+-]?\d+,\d\d")
 _RATIO = re.compile(r"([+-]?\s*[\d.,]+)\s*/\s*([+-]?\s*[\d.,]+)")
 _FRACTION = re.compile(r"([+-]?)\s*\\frac\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}")
 _MIXED = re.compile(
@@ -42,7 +40,6 @@ _SCALE = re.compile(
     r"\s*(?:\\text\s*\{\s*)?\b(dozen|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$",
     re.IGNORECASE,
 )
-_POWER = re.compile(r"([+-]?)(\d+)\s*\^\s*(?:\{\s*(\d{1,4})\s*\}|(\d))")
 
 
 class Exact(NamedTuple):
@@ -76,8 +73,6 @@ def parse_exact(text: str) -> Exact | None:
     bare, percent, unit = split_unit(text)
     if bare == text and not percent and unit is None:
         return None
-    if unit in CURRENCIES and _COMMA_CENTS.fullmatch(bare):
-        bare = bare.replace(",", ".")
     value = _plain(bare)
     return None if value is None else Exact(value[0], percent, unit, value[1])
 
@@ -122,18 +117,11 @@ def _compound(text: str) -> tuple[Fraction, int] | None:
         if mantissa is None or abs(exponent) > MAX_EXPONENT:
             return None
         return mantissa[0] * Fraction(10) ** exponent, -1
-    if match := _DOTTED.fullmatch(text):
-        return _compound(rf"{match[1]}\overline{{{match[2]}}}")
     if match := _REPEATING.fullmatch(text):
         sign, whole, fixed, *cycles = match.groups()
         cycle, before = next(filter(None, cycles)), int((whole or "0") + fixed)
         value = (before + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(fixed)
         return (-value if sign == "-" else value), -1
-    if match := _POWER.fullmatch(text):
-        base, exponent = int(match[2]), int(match[3] or match[4])
-        if exponent * len(match[2]) > MAX_DIGITS:
-            return None
-        return Fraction(-(base**exponent) if match[1] == "-" else base**exponent), -1
     return None
 
 
@@ -184,7 +172,6 @@ for _name, _units in _DIMENSIONS.items():
 _CURRENCY = re.compile(
     r"^([+-]?)\s*(?:\\text\s*\{\s*)?(\\?\$|€|£|¥|₹|Rs\.?|USD|US\\?\$|\\text\s*\{\s*(?:USD|Rs\.?)\s*\}|\\pounds|\\euro)\s*(?=[\d.(\\+-])"
 )
-_CURRENCY_AFTER = re.compile(r"\s*(\\?\$|€|£|¥|₹|¢)$")
 _CURRENCY_UNIT = {
     "$": "dollar", "¢": "cent", "US$": "dollar", "USD": "dollar", "€": "euro", "\\euro": "euro", "£": "pound_money",
     "\\pounds": "pound_money",
@@ -202,14 +189,6 @@ _HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b", re.IG
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
-_PHRASE_UNIT = re.compile(r"(?<=\d)\s+((?:[A-Za-z]{2,}\s+){1,4}[A-Za-z]{2,})\.?$")
-_PER = re.compile(r"(?<=\d)\s*(?:\\text\s*\{\s*)?(?:/|\bper)\s*([A-Za-z]{2,})\s*\}?$")
-_INVERSE = re.compile(
-    r"(?<=\d)\s*(?:\\text\s*\{\s*)?([A-Za-z]{1,3})\s*\}?\s*(?:\\cdot\s*)?(?:\\text\s*\{\s*)?([A-Za-z]{1,3})\s*\}?\s*\^\s*\{?\s*-([123])\s*\}?\s*\}?$"
-)
-_TEMPERATURE = re.compile(
-    r"(?<=\d)\s*(?:\\text\s*\{\s*)?(?:degrees?|deg)\s+(celsius|fahrenheit|c|f)\s*\}?$", re.IGNORECASE
-)
 _PARTS = re.compile(
     r"(\d+(?:\.\d+)?)\s*(?:\\text\s*\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*(?:and\b\s*)?(?=\d|$)"
 )
@@ -223,8 +202,6 @@ def split_unit(text: str) -> tuple[str, bool, str | None]:
     if match := _CURRENCY.match(bare):
         mark = match[2].lstrip("\\") if match[2] != "\\euro" else match[2]
         bare, unit = match[1] + bare[match.end() :], _CURRENCY_UNIT.get(mark, mark)
-        if per := _PER.search(bare):
-            return bare[: per.start()].rstrip(), False, f"{unit}/{per[1].lower()}"
     if match := _PERCENT.search(bare):
         if match.start() > 0:
             return bare[: match.start()].rstrip(), True, unit
@@ -235,13 +212,6 @@ def split_unit(text: str) -> tuple[str, bool, str | None]:
 
 def _split_last(bare: str) -> tuple[str, str | None]:
     """(text without the unit or the currency at its end, that unit)."""
-    if match := _CURRENCY_AFTER.search(bare):
-        mark = match[1].lstrip("\\")
-        return bare[: match.start()].rstrip(), _CURRENCY_UNIT.get(mark, mark)
-    if match := _TEMPERATURE.search(bare):
-        return bare[: match.start()], f"degree{match[1][0].upper()}"
-    if (match := _INVERSE.search(bare)) and (word := canonical_unit(f"{match[1]}/{match[2]}", match[3])):
-        return bare[: match.start()], word
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
@@ -253,8 +223,6 @@ def _split_last(bare: str) -> tuple[str, str | None]:
         # `6xyz` is a product: without a space only a unit of the table is one.
         if word is not None and (match[0][0].isspace() or unit_scale(word) is not None):
             return bare[: match.start()].rstrip(), word
-    if match := _PHRASE_UNIT.search(bare):
-        return bare[: match.start()].rstrip(), match[1].lower()
     return bare, None
 
 
