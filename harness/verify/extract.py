@@ -217,9 +217,6 @@ def _answer_line(body: str) -> Extracted | None:
         member := _JSON_MEMBER.match(line)
     ):
         return Extracted(member[1] or member[2], start + member.end())
-    if line.lstrip().startswith("}"):  # the marker stood in a `\text{}`
-        start += line.index("}") + 1
-        line = line.partition("}")[2].removesuffix(r"\]").removesuffix("$$")
     while not _SPECIAL_TOKEN.sub("", line).strip(" *_:\t\r$\\[(") and start + len(line) < len(body):
         start += len(line) + 1
         line = _line(body, start)

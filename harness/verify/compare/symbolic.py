@@ -7,7 +7,6 @@ high precision, because its own comparison rounds to six decimals and chops smal
 from __future__ import annotations
 
 import logging
-import math
 import random
 import re
 from fractions import Fraction
@@ -28,7 +27,6 @@ from harness.verify.read.canonical import squeeze, words_of
 from harness.verify.read.nodes import parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
-_BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
 _DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
 _DIGITS = 40
 _POINTS = 3
@@ -59,18 +57,12 @@ def grade(gold: str, answer: str, percent: str) -> tuple[str, str]:
     return "right" if equal else "wrong", max(methods)  # `math_verify` comes last
 
 
-def _with_natural_logarithm(gold: str, answer: str) -> str:
-    r"""The answer with its `\log` read as the gold one writes it: natural where that has `\ln` and no `\log` without a base."""
-    return _BARE_LOG.sub(r"\\ln", answer) if r"\ln" in gold and not _BARE_LOG.search(gold) else answer
-
-
 def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
     """Return whether two formulas have one value, and what decided: `algebra` or `math_verify`.
 
     Raises:
         Unparsable: the gold formula cannot be read.
     """
-    answer = _with_natural_logarithm(gold, answer)
     try:
         left = parse_formula(gold)
     except Unparsable:
@@ -268,16 +260,11 @@ _NORMALIZE = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
 )
 _CONVERT = ConversionConfig(lowercase_symbols=False)
-_GAMMA = re.compile(r"\\Gamma\s*\(\s*(\d{1,4})\s*\)|\\Gamma\s*\{\s*(\d{1,4})\s*\}")
 _TRIG_DEGREES = re.compile(
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?\s*-?\d\s*\}?)?\s*)"
     r"(?:\(\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\)|\{\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\}|(\d+(?:\.\d+)?)\s*\^\\circ)"
 )
-_DOUBLE_FACTORIAL = re.compile(r"(\d{1,3})\s*!!")
 _PERCENT = re.compile(r"\s*\\?%")
-_CIS = re.compile(
-    r"\\cis\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\\frac\{[^{}]*\}\{[^{}]*\}|\d+(?:\.\d+)?\s*(?:\^\\circ)?|\\?[a-zA-Z]+))"
-)
 _ARCUS_CALL = re.compile(r"(?<![a-zA-Z\\])ar?(sinh?|cosh?|tanh?)(?=\s*[({])")
 _PLAIN_CALLS = (
     (re.compile(r"(?<![a-zA-Z\\])factorial\s*\(([^()]*)\)"), r"(\1)!"),
@@ -318,12 +305,9 @@ def parse_formula(text: str) -> Any:
     Raises:
         Unparsable: the parser rejects it.
     """
-    prepared = _GAMMA.sub(lambda m: f"({int(m[1] or m[2]) - 1})!", text)
-    prepared = _DOUBLE_FACTORIAL.sub(lambda m: str(math.prod(range(int(m[1]), 0, -2))), prepared)
-    if "!!" in prepared:
-        raise Unparsable(f"{text!r}: a double factorial of a formula")
-    prepared = _CIS.sub(_cosine_and_sine, prepared)
-    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", prepared)
+    if "!!" in text:
+        raise Unparsable(f"{text!r}: a double factorial")
+    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", text)
     if "(" in prepared:
         prepared = _ARCUS_CALL.sub(r"\\arc\1", prepared)
         for pattern, replacement in _PLAIN_CALLS:
@@ -343,11 +327,6 @@ def parse_formula(text: str) -> Any:
         raise
     except Exception as error:
         raise Unparsable(f"{text!r}: {error}") from error
-
-
-def _cosine_and_sine(match: re.Match[str]) -> str:
-    angle = (match[1] or match[2] or match[3]).strip()
-    return rf"(\cos({angle})+i\sin({angle}))"
 
 
 def is_expression(value: Any) -> bool:

@@ -211,11 +211,6 @@ def _list(text: str) -> Node | None:
         return None
     parted = _AND.sub(",", text)
     groups = [group for group in split_at(parted, _SEMICOLON)[0] if group]
-    if len(groups) > 1 and any(len(split_at(group, _COMMA)[0]) > 1 for group in groups):
-        tuples = (
-            Node("interval", group, tuple(_items(split_at(group, _COMMA)[0])), mark="()") for group in groups
-        )
-        return Node("list", text, tuple(tuples))
     parts = [part for group in groups for part in split_at(group, _COMMA)[0] if part]
     if len(parts) < 2 and not _is_choice_of_signs(parted):
         return None
@@ -253,19 +248,13 @@ def _relation(text: str) -> Node | None:
     if (member := _MEMBER.match(text)) and _MEMBER.match(member[2]) is None:
         sides = tuple(parse_node(side.strip()) for side in member.groups())
         return Node("relation", text, sides, mark=r"\in")
-    if "," in text and not _COMMA_OF_LIST.search(text):
-        text = text.replace(",", "")  # of thousands
     texts, operators = split_at(text, _RELATION)
     if not operators:
         return None
     if texts[0] == "" and operators == [r"\approx"]:
         return parse_node(texts[1])
-    if "" in texts[1:] or (texts[0] == "" and len(texts) == 2 and operators[0] != "="):
+    if "" in texts:
         return Node("formula", text)
-    if texts[0] == "":
-        texts, operators = texts[1:], operators[1:]
-        if not operators:
-            return parse_node(texts[0])
     return Node("relation", text, tuple(parse_node(side) for side in texts), mark=" ".join(operators))
 
 
@@ -283,8 +272,6 @@ def _bracketed(text: str) -> Node | None:
     if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
         return None
     parts = split_at(text[1:-1], _SEPARATOR)[0]
-    if opened + text[-1] == "[]" and len(parts) == 1 and parts[0].strip():
-        return parse_node(parts[0].strip())
     if any(not part.strip() for part in parts) or len(parts) < 2:
         return None
     return Node("interval", text, tuple(parse_node(part.strip()) for part in parts), mark=opened + text[-1])

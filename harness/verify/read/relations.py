@@ -20,8 +20,6 @@ _CONDITION = re.compile(
     r"|(?<=[,(])\s*[a-z]\s*\\in\s*\\mathbb\s*\{[ZN]\}.*)"
 )
 
-_CONSTANT = re.compile(r"(.*[^\s+])\s*\+\s*([cC])|([cC])\s*\+\s*(.*)", re.DOTALL)
-
 
 def value_side(relation: Node, strict: bool) -> Node | None:
     """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
@@ -33,11 +31,7 @@ def value_side(relation: Node, strict: bool) -> Node | None:
     operators = relation.mark.split(" ")
     if relation.mark == r"\in":
         inner = relation.items[1]
-        known = (
-            inner.kind in ("interval", "set", "union", "list")
-            or r"\cap" in inner.text
-            or r"\setminus" in inner.text
-        )
+        known = inner.kind in ("interval", "set", "union", "list")
         return inner if known and is_name(relation.items[0].text) else None
     if operators[-1] in (r"\approx", r"\sim", r"\simeq") and all(op == "=" for op in operators[:-1]):
         named = len(operators) == 1 and is_name(relation.items[0].text)
@@ -49,8 +43,6 @@ def value_side(relation: Node, strict: bool) -> Node | None:
         return last
     if len(operators) == 1 and is_name(last.text) and first.kind == "exact":
         return first
-    if len(operators) > 1 and last.kind == "exact" and not re.search("[a-zA-Z]", first.text):
-        return last
     if strict or re.match(r"-\s*[\\a-zA-Z]", first.text) or _MULTIPLE.fullmatch(first.text):
         return None
     return last if last.kind != "words" else None
@@ -152,13 +144,3 @@ def may_be_renamed(gold: str, answer: str) -> bool:
     if "(" in gold or "(" in answer:
         return gold in "yz" or answer in "yz" or gold[0] == answer[0]
     return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)
-
-
-def without_constant(gold: Node, answer: Node) -> tuple[Node, Node] | None:
-    """The two answers without the constant of integration, where one writes it as C and the other as c; else None."""
-    if gold.kind != "formula" or answer.kind != "formula":
-        return None
-    left, right = _CONSTANT.fullmatch(gold.text), _CONSTANT.fullmatch(answer.text)
-    if left is None or right is None or (left[2] or left[3]) == (right[2] or right[3]):
-        return None
-    return parse_node((left[1] or left[4]).strip()), parse_node((right[1] or right[4]).strip())
