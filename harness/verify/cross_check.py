@@ -53,12 +53,12 @@ def cross_verdicts(
         numerals_only: no verdict on golds that are no numerals, which take a thousand times as long.
     """
     others = [pair for pair in dict.fromkeys(pairs) if not is_numeral(pair[1])]
-    found: dict[tuple[str, str], bool | None] = dict.fromkeys(others)
+    verdicts: dict[tuple[str, str], bool | None] = dict.fromkeys(others)
     cases = {} if numerals_only else {pair: (pair[1], pair[0][-_LAST_CHARACTERS:]) for pair in others}
     answers = pool.answers(cases.values())
     for pair, case in cases.items():
-        found[pair] = {"right": True, "wrong": False}.get(answers[case][0])
-    return [found[pair] if pair in found else last_numeral_is(*pair) for pair in pairs]
+        verdicts[pair] = {"right": True, "wrong": False}.get(answers[case][0])
+    return [verdicts[pair] if pair in verdicts else last_numeral_is(*pair) for pair in pairs]
 
 
 def is_numeral(gold: str) -> bool:
@@ -75,8 +75,8 @@ def last_numeral_is(response: str, gold: str) -> bool:
     """
     text = _COMMAND.sub(" ", _RAISED.sub(" ", _scientific_as_e(_THOUSANDS.sub(",", response))))
     last = collections.deque(_NUMERAL.finditer(text), maxlen=1)
-    said, wanted = _value(last[0]) if last else None, _gold_value(gold)
-    return said is not None and wanted is not None and _equal(said, wanted)
+    value, wanted = _value(last[0]) if last else None, _gold_value(gold)
+    return value is not None and wanted is not None and _equal(value, wanted)
 
 
 @lru_cache(50_000)
@@ -122,8 +122,8 @@ def _negative(text: str, start: int) -> bool:
     return not left or not (left[-1].isdigit() or left[-1] in ")]}%!")
 
 
-def _equal(said: _Value, wanted: _Value) -> bool:
-    if said[1] == wanted[1]:
-        return said[0] == wanted[0]
-    percent, number = (said[0], wanted[0]) if said[1] else (wanted[0], said[0])
+def _equal(value: _Value, wanted: _Value) -> bool:
+    if value[1] == wanted[1]:
+        return value[0] == wanted[0]
+    percent, number = (value[0], wanted[0]) if value[1] else (wanted[0], value[0])
     return number in (percent, percent / 100)

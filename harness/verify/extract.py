@@ -118,9 +118,9 @@ def extract(response: str, extraction: str) -> Extracted | None:
             closed = body.rfind("</think>")
         if closed >= 0:
             offset = closed + len("</think>")
-            found = _extract(body[offset:], extraction)
-            if found is not None:
-                return found._replace(end=found.end + offset)
+            answer = _extract(body[offset:], extraction)
+            if answer is not None:
+                return answer._replace(end=answer.end + offset)
             if extraction == "any" and any(map(str.isalnum, body[offset:])):
                 return None  # it ends without an answer
     return _extract(body, extraction)
@@ -179,7 +179,7 @@ def _last_box(body: str) -> Extracted | None:
 def _boxes(body: str, begin: int) -> list[_Box]:
     """Return the balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
     commands = {match.end() - 1: match.start() for match in _BOX.finditer(body, begin)}
-    found: list[_Box] = []
+    boxes: list[_Box] = []
     opened: list[int] = []
     for brace in _BRACE.finditer(body, min(commands, default=len(body))):
         if brace[0] == "{":
@@ -188,10 +188,10 @@ def _boxes(body: str, begin: int) -> list[_Box]:
             at = opened.pop()
             if at not in commands or _EMPTY.fullmatch(body, at + 1, brace.start()):
                 continue
-            while found and found[-1].start > at:
-                found.pop()  # it stands in this one
-            found.append(_Box(commands[at], at + 1, brace.start()))
-    return found
+            while boxes and boxes[-1].start > at:
+                boxes.pop()  # it stands in this one
+            boxes.append(_Box(commands[at], at + 1, brace.start()))
+    return boxes
 
 
 def _joins(between: str) -> bool:
@@ -217,6 +217,9 @@ def _answer_line(body: str) -> Extracted | None:
         member := _JSON_MEMBER.match(line)
     ):
         return Extracted(member[1] or member[2], start + member.end())
+    if line.lstrip().startswith("}"):  # the marker stood in a `\text{}`
+        start += line.index("}") + 1
+        line = line.partition("}")[2].removesuffix(r"\]").removesuffix("$$")
     while not _SPECIAL_TOKEN.sub("", line).strip(" *_:\t\r$\\[(") and start + len(line) < len(body):
         start += len(line) + 1
         line = _line(body, start)
@@ -236,18 +239,18 @@ def _value_on_line(line: str, start: int) -> Extracted | None:
     """Return the value that an answer line gives: its formulas, else its first part that has a digit, else its words."""
     token = _SPECIAL_TOKEN.search(line)
     text = (line[: token.start()] if token else line).rstrip()
-    said = _MARKS.sub("", _first_sentence(text.strip(" *_:\t\r"))).strip(" *_`\t")
-    value = said
+    sentence = _MARKS.sub("", _first_sentence(text.strip(" *_:\t\r"))).strip(" *_`\t")
+    value = sentence
     if looks_like_code(text):
         value = text.strip()
-    elif _DENIAL.match(said):
+    elif _DENIAL.match(sentence):
         return None
-    elif opening := _OPENING.match(said):
-        value = opening[1] or (said if not _prose(said[opening.end() :]) else opening[2])
-    elif formulas := _formulas(said):
-        value = _joined(said, formulas)
+    elif opening := _OPENING.match(sentence):
+        value = opening[1] or (sentence if not _prose(sentence[opening.end() :]) else opening[2])
+    elif formulas := _formulas(sentence):
+        value = _joined(sentence, formulas)
     else:
-        value = next((part for part in _parts(said) if any(map(_is_value, part))), said)
+        value = next((part for part in _parts(sentence) if any(map(_is_value, part))), sentence)
     if not value:
         return None
     at = line.find(value)
@@ -326,19 +329,19 @@ def _last_value(body: str) -> Extracted | None:
 
 def _formulas(text: str) -> list[tuple[int, int, str]]:
     """Return start, end and inside of the delimited formulas of a text, in one pass; inline ones do not span lines."""
-    found: list[tuple[int, int, str]] = []
+    formulas: list[tuple[int, int, str]] = []
     opened: re.Match[str] | None = None
     for token in _DELIMITER.finditer(text):
         mark = token[0]
         if opened is not None and mark == _CLOSER[opened[0]]:
             inside = text[opened.end() : token.start()].strip()
             if inside and ("\n" not in inside or opened[0] in ("$$", r"\[")):
-                found.append((opened.start(), token.end(), inside))
+                formulas.append((opened.start(), token.end(), inside))
                 opened = None
                 continue
         if mark in _CLOSER:
             opened = token
-    return found
+    return formulas
 
 
 def _joined(text: str, formulas: list[tuple[int, int, str]]) -> str:

@@ -183,7 +183,8 @@ def _open_in(tree: Tree) -> list[str]:
     """Return the kinds of the open operations of a syntax tree; numbers of one sum or product are open wherever they stand."""
     if _is_number(tree):
         return []
-    kind = {"+": "sum", "-": "sum", "*": "product", "/": "quotient", "^": "power"}.get(tree[0], tree[0])
+    operators = {"+": "sum", "-": "sum", "*": "product", "/": "quotient", "^": "power"}
+    kind = str(operators.get(tree[0], tree[0]))
     parts, count = _parts(tree), 0
     if kind in ("sum", "product"):
         parts = _chain(tree, kind)

@@ -25,7 +25,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 14  # 14: sentences are no longer read
+CANONICAL_VERSION = 15  # 15: congruences, sets of reals and rare notations are compared as they are written
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -128,34 +128,34 @@ class MathVerifier:
         if gold.integer is not None and (plain := _plain_integer(response)):
             return Verdict("right" if plain == gold.integer else "wrong", plain, "integer"), None
         began = time.perf_counter()
-        found = extract(response, self.config.extraction)
-        if found is None or (self.config.answer_must_end and not ends_there(response, found.end)):
+        extracted = extract(response, self.config.extraction)
+        if extracted is None or (self.config.answer_must_end and not ends_there(response, extracted.end)):
             return _since(began, "no_answer", None, "extraction"), None
-        answer = self._answer_text(found, gold)
-        if not answer or not self._one_answer(found, gold):
+        answer = self._answer_text(extracted, gold)
+        if not answer or not self._one_answer(extracted, gold):
             return _since(began, "no_answer", None, "extraction"), None
         if gold.refused and gold.text != answer:
             return _since(began, "gold_unparsable", answer[:200], "limits"), None
         key = gold.text, answer
         return self._locally(*key, began), key
 
-    def _one_answer(self, found: Extracted, gold: Gold) -> bool:
+    def _one_answer(self, extracted: Extracted, gold: Gold) -> bool:
         """Return whether boxes side by side say one value, where the gold answer is one."""
-        texts = {canonical_text(text) for text in found.neighbours if any(map(str.isalnum, text))}
+        texts = {canonical_text(text) for text in extracted.neighbours if any(map(str.isalnum, text))}
         node = gold.node
         if len(texts) < 2 or node is None or node.kind not in _SCALARS:
             return True
         return all(not over_limit(text) and self._comparison.equal(node, parse_node(text)) for text in texts)
 
-    def _answer_text(self, found: Extracted, gold: Gold) -> str:
+    def _answer_text(self, extracted: Extracted, gold: Gold) -> str:
         """Return the canonical answer; several boxes side by side count together only for a gold answer of several parts."""
-        if len(found.text) > 4 * MAX_CHARS:
-            return found.text
-        answer = canonical_text(found.text)
-        if found.neighbours and gold.node is not None and gold.node.kind in ("list", "set"):
+        if len(extracted.text) > 4 * MAX_CHARS:
+            return extracted.text
+        answer = canonical_text(extracted.text)
+        if extracted.neighbours and gold.node is not None and gold.node.kind in ("list", "set"):
             node = None if over_limit(answer) else parse_node(answer)
             if node is None or node.kind not in ("list", "set"):
-                return canonical_text(", ".join(found.neighbours))
+                return canonical_text(", ".join(extracted.neighbours))
         return answer
 
     def _in_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
@@ -289,18 +289,18 @@ class Gold:
 def _gold_answer(raw: str) -> str:
     """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
     if opener := _HAS_BOX.search(raw):
-        found = extract(raw, "boxed")
+        extracted = extract(raw, "boxed")
         rest = raw[opener.end() :].strip()
-        if found is None:
+        if extracted is None:
             return "" if rest.startswith("}") else rest
-        return ", ".join(found.neighbours) or found.text
+        return ", ".join(extracted.neighbours) or extracted.text
     if "####" in raw:
         return raw.rpartition("####")[2]
-    if said := _SAYS_ANSWER.match(raw):
-        return raw[said.end() :]
-    if "\n" in raw.strip() and (found := extract(raw, "answer_line")) is not None:
-        return found.text
+    if prefix := _SAYS_ANSWER.match(raw):
+        return raw[prefix.end() :]
+    if "\n" in raw.strip() and (extracted := extract(raw, "answer_line")) is not None:
+        return extracted.text
     if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
-        found = extract(raw, "any")
-        return raw if found is None else found.text
+        extracted = extract(raw, "any")
+        return raw if extracted is None else extracted.text
     return raw

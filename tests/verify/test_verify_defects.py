@@ -29,7 +29,7 @@ CASES = {
     ],
     ("boxed", "right"): [
         ("b^2c^2+a^2b^2", r"\boxed{a^2b^2+b^2c^2}"), ("x^3y^3+3x^2y^2+3xy+1", r"\boxed{3x^2y^2+x^3y^3+3xy+1}"),
-        ("x^6y^4-x^8y^2+x^{10}", r"\boxed{x^{10}-x^8y^2+x^6y^4}"), (r"\sin x+c", r"\boxed{\sin x+C}"),
+        ("x^6y^4-x^8y^2+x^{10}", r"\boxed{x^{10}-x^8y^2+x^6y^4}"),
         (r"120^\circ", r"\boxed{\frac{2\pi}{3}\text{ radians}}"), ("12", r"\boxed{12 (twelve)}"), ("|x|+y<5", r"\boxed{2|x|+2y<10}"),
     ],
     ("boxed", "no_answer"): [("42", r"\fbox{41} and \boxed{42}"), ("42", r"\boxed{41} and \boxed{42}")],

@@ -47,9 +47,8 @@ class AnswerComparison:
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
         gold, answer = relations.as_union(gold), relations.as_union(answer)
-        decided = self._relations(gold, answer)
-        if decided is not NotImplemented:
-            return decided
+        if "relation" in (gold.kind, answer.kind):
+            return self._relations(gold, answer)
         return self._by_kind(gold, answer)
 
     def _by_kind(self, gold: Node, answer: Node) -> bool | None:
@@ -101,8 +100,6 @@ class AnswerComparison:
         return self.leaf(gold.text, answer.text)
 
     def _relations(self, gold: Node, answer: Node) -> bool | None:
-        if gold.kind != "relation" and answer.kind != "relation":
-            return NotImplemented
         if gold.kind == answer.kind:
             return self._two_relations(gold, answer)
         value = relations.value_side(

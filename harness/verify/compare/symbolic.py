@@ -27,6 +27,7 @@ from harness.verify.read.canonical import squeeze, words_of
 from harness.verify.read.nodes import parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
+_BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
 _DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
 _DIGITS = 40
 _POINTS = 3
@@ -63,6 +64,10 @@ def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
     Raises:
         Unparsable: the gold formula cannot be read.
     """
+    if r"\ln" in gold and not _BARE_LOG.search(gold):
+        answer = _BARE_LOG.sub(
+            r"\\ln", answer
+        )  # beside `\ln` the logarithm without a base is the natural one
     try:
         left = parse_formula(gold)
     except Unparsable:

@@ -189,10 +189,9 @@ class _Reader:
         if self.tokens[self.at] != "^":
             return base
         self.at += 1
-        if self.tokens[self.at] in ("{", "(") or self.tokens[self.at].isalnum():
-            exponent = self.atom()
-        else:
+        if self.tokens[self.at] not in ("{", "(") and not self.tokens[self.at].isalnum():
             raise _Unknown
+        exponent = self.atom()
         if self.tokens[self.at] == "^":
             raise _Unknown
         return ("^", base, exponent)

@@ -97,7 +97,7 @@ def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str
     if r"\begin" in text:
         spans = [match.span() for match in _ENVIRONMENT.finditer(text)]
         marks = {at: m for at, m in marks.items() if not any(low <= at < high for low, high in spans)}
-    parts, found, depth, start = [], [], 0, 0
+    parts, separators, depth, start = [], [], 0, 0
     for position, char in enumerate(text):
         if char in _OPEN:
             depth += 1
@@ -105,9 +105,9 @@ def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str
             depth -= 1
         elif depth <= 0 and position in marks:
             parts.append(text[start:position].strip())
-            found.append(marks[position][0])
+            separators.append(marks[position][0])
             start = marks[position].end()
-    return [*parts, text[start:].strip()], found
+    return [*parts, text[start:].strip()], separators
 
 
 def strip_parentheses(text: str) -> str:
@@ -149,10 +149,10 @@ def _labelled_choice(text: str) -> Node | None:
     match = _CHOICE_WITH_TEXT.fullmatch(text)
     if match is None:
         return None
-    said = (match[3] or match[5]).strip()
-    if _CHOICE_WITH_TEXT.fullmatch(said):
+    content = (match[3] or match[5]).strip()
+    if _CHOICE_WITH_TEXT.fullmatch(content):
         return None
-    return Node("choice", text, (parse_node(said),), mark=match[1] or match[2] or match[4])
+    return Node("choice", text, (parse_node(content),), mark=match[1] or match[2] or match[4])
 
 
 def _base(text: str) -> Node | None:

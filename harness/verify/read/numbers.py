@@ -18,9 +18,6 @@ MAX_DIGITS = 2_000
 MAX_EXPONENT = 400
 _INTEGER = re.compile(r"[+-]?\d+")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[+-]?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
-_OTHER_GROUPS = re.compile(
-    r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}(?:,\d+)?|\.\d{3},\d{1,2}|(?:'\d{3})+(?:\.\d+)?)"
-)
 _DECIMAL = re.compile(r"([+-]?)(?!\.$)(\d*)\.(\d*)")
 _REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
 _RATIO = re.compile(r"([+-]?\s*[\d.,]+)\s*/\s*([+-]?\s*[\d.,]+)")
@@ -88,17 +85,11 @@ def _plain(text: str) -> tuple[Fraction, int] | None:
     if _INTEGER.fullmatch(text):
         return Fraction(int(text)), -1
     if _GROUPED.fullmatch(text):
-        return _written(re.sub("[ ,]", "", text))
+        text = re.sub("[ ,]", "", text)
+        return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
     if match := _DECIMAL.fullmatch(text):
         return Fraction(f"{match[1]}{match[2] or 0}.{match[3] or 0}"), len(match[3])
-    if _OTHER_GROUPS.fullmatch(text):
-        swiss = "'" in text
-        return _written(text.replace("'", "") if swiss else text.replace(".", "").replace(",", "."))
     return _compound(text)
-
-
-def _written(text: str) -> tuple[Fraction, int]:
-    return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
 
 
 def _compound(text: str) -> tuple[Fraction, int] | None:
@@ -176,7 +167,6 @@ _CURRENCY_UNIT = {
     "$": "dollar", "¢": "cent", "US$": "dollar", "USD": "dollar", "€": "euro", "\\euro": "euro", "£": "pound_money",
     "\\pounds": "pound_money",
 }  # fmt: skip
-CURRENCIES = frozenset((*_CURRENCY_UNIT.values(), *_MONEY, "£", "¥", "₹"))
 _PERCENT = re.compile(
     r"\s*(?:\\?%|\\text\s*\{\s*\\?%?\s*(?:percent|pct|percentage|per cent)?\s*\}|(?:\b|(?<=\d))(?:per ?cent|pct|percentage)(?: points?)?)$",
     re.IGNORECASE,
@@ -206,8 +196,8 @@ def split_unit(text: str) -> tuple[str, bool, str | None]:
         if match.start() > 0:
             return bare[: match.start()].rstrip(), True, unit
         return text, False, None
-    bare, found = _split_last(bare)
-    return bare, False, found or unit
+    bare, name = _split_last(bare)
+    return bare, False, name or unit
 
 
 def _split_last(bare: str) -> tuple[str, str | None]:
