@@ -35,9 +35,7 @@ _SCIENTIFIC = re.compile(
     r"[{(]?\s*(?P<power>[+−-]?[0-9]{1,2})(?![0-9])\s*[)}]?"
 )
 _BEFORE = 12  # characters in which the sign of a numeral is looked for
-_Value = tuple[
-    Fraction, bool
-]  # of a numeral: the number that is written, and whether a percent sign is behind it
+_Value = tuple[Fraction, bool]  # the number that a numeral writes, and whether a percent sign is behind it
 
 
 def cross_verdicts(

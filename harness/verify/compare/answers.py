@@ -298,7 +298,6 @@ def _rank(node: Node) -> tuple[bool, Fraction | int, str]:
 
 _LEAST_DIGITS = 4
 _DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d+)(?![\d,])")
-_INDIAN_GROUPS = re.compile(r"[+-]?\d{1,2}(?:,\d{2})+,\d{3}(?!\d)")
 _LIKE_TIME = re.compile(r"\s*0*(?:1?\d|2[0-4])\s*(?::\s*\d{2}\s*)+")
 
 
@@ -342,16 +341,9 @@ def rounds_to(exact: Fraction, decimal: Exact) -> bool:
 
 
 def written_with_commas(several: str, number: Exact, percent: str) -> bool:
-    """Return whether what reads as a list is one number: `1,22` against 1.22, `12,34,567` against 1234567."""
-    if _INDIAN_GROUPS.match(several):
-        read = parse_exact(several.replace(",", ""))
-    elif _DECIMAL_COMMA.match(several):
-        read = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
-        if read is not None and read.value.denominator == 1:
-            return False
-    else:
-        return False
-    return read is not None and exact_equal(number, read, percent)
+    """Return whether what reads as a list is one number: `1,22` against 1.22."""
+    read = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
+    return read is not None and read.value.denominator > 1 and exact_equal(number, read, percent)
 
 
 def same_time(gold: Node, answer: Node) -> bool:

@@ -222,9 +222,8 @@ def _unwrap(text: str) -> str:
                 inside = text[len(left) : -len(right)]
                 if left not in inside and right not in inside:
                     text = inside.strip(_EDGE)
-                    if "$" in left and _braced(
-                        text
-                    ):  # there plain braces only group: `${1,3}$` is the list 1, 3
+                    # Between dollars plain braces only group: `${1,3}$` is the list 1, 3.
+                    if "$" in left and _braced(text):
                         text = text[1:-1].strip()
         text = _unwrap_command(text)
         text = text.rstrip(" \t\n,;:")
@@ -313,11 +312,6 @@ def squeeze(text: str) -> str:
         text = _TEXT.sub(r" \1 ", text)
     text = re.sub(r"(?<=\d)\s+(?=\d)", "_", re.sub(r"\s+", " ", text.strip()))
     return re.sub(r"\s+(?![a-zA-Z])|(?<![a-zA-Z])\s+", "", text)
-
-
-def words_of(text: str) -> str:
-    """The words of a formula that is made of letters only, as the symbolic parser would not read them."""
-    return " ".join(re.findall(r"[a-z0-9]+", re.sub(r"\\text|[{}]", " ", text).casefold()))
 
 
 def reads_the_same(gold: str, answer: str) -> bool:

@@ -189,15 +189,15 @@ def _matrix(text: str) -> Node | None:
 
 
 def _union(text: str) -> Node | None:
-    if r"\cup" not in text and "∪" not in text:
+    if (
+        r"\cup" not in text
+        or any(char in text for char in "=<>|")
+        or re.search(r"\\(?:cap|setminus|in)(?![a-zA-Z])", text)
+    ):
         return None
-    if any(char in text for char in "=<>|") or re.search(r"\\(?:cap|setminus|in)(?![a-zA-Z])", text):
-        return None
-    texts = re.split(r"\\cup(?![a-zA-Z])", text)
-    parts = tuple(parse_node(part.strip()) for part in texts) if len(texts) > 1 else ()
-    if not parts or not all(part.kind in ("interval", "set") for part in parts):
-        return None
-    return Node("union", text, parts)
+    parts = tuple(parse_node(part.strip()) for part in re.split(r"\\cup(?![a-zA-Z])", text) if part != text)
+    whole = bool(parts) and all(part.kind in ("interval", "set") for part in parts)
+    return Node("union", text, parts) if whole else None
 
 
 def _list(text: str) -> Node | None:
@@ -251,8 +251,6 @@ def _relation(text: str) -> Node | None:
     texts, operators = split_at(text, _RELATION)
     if not operators:
         return None
-    if texts[0] == "" and operators == [r"\approx"]:
-        return parse_node(texts[1])
     if "" in texts:
         return Node("formula", text)
     return Node("relation", text, tuple(parse_node(side) for side in texts), mark=" ".join(operators))

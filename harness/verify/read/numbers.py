@@ -125,7 +125,6 @@ def _quotient(top: str, bottom: str, sign: int) -> tuple[Fraction, int] | None:
 
 _LENGTH = {
     "mm": "1/1000", "millimeter": "1/1000", "cm": "1/100", "centimeter": "1/100", "dm": "1/10", "decimeter": "1/10",
-    "millimetre": "1/1000", "centimetre": "1/100", "decimetre": "1/10", "metre": "1", "kilometre": "1000",
     "m": "1", "meter": "1", "km": "1000", "kilometer": "1000", "inch": "127/5000", "in": "127/5000",
     "ft": "381/1250", "foot": "381/1250", "feet": "381/1250", "yd": "1143/1250", "yard": "1143/1250",
     "mi": "201168/125", "mile": "201168/125",
@@ -134,7 +133,7 @@ _MASS = {"mg": "1/1000", "g": "1", "gram": "1", "kg": "1000", "kilogram": "1000"
          "lb": "45359237/100000", "pound": "45359237/100000", "oz": "45359237/1600000", "ounce": "45359237/1600000"}  # fmt: skip
 _TIME = {"ms": "1/1000", "s": "1", "sec": "1", "second": "1", "min": "60", "minute": "60", "h": "3600", "hr": "3600",
          "hour": "3600", "day": "86400", "week": "604800", "month": "M1", "year": "M12", "yr": "M12"}  # fmt: skip
-_VOLUME = {"ml": "1/1000", "milliliter": "1/1000", "millilitre": "1/1000", "l": "1", "liter": "1", "litre": "1", "gal": "G",
+_VOLUME = {"ml": "1/1000", "milliliter": "1/1000", "l": "1", "liter": "1", "gal": "G",
            "gallon": "G"}  # fmt: skip
 _MONEY = {
     "dollar": "D1",
@@ -239,7 +238,14 @@ def compound(text: str) -> tuple[Fraction, str] | None:
 
 def canonical_unit(words: str, power: str | None) -> str | None:
     """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
-    name = words.strip().lower().rstrip(".").replace("\\", "")
+    name = (
+        words.strip()
+        .lower()
+        .rstrip(".")
+        .replace("\\", "")
+        .replace("metre", "meter")
+        .replace("litre", "liter")
+    )
     exponent = int(power) if power else 1
     if name in ("a.m", "p.m"):
         name = name.replace(".", "")

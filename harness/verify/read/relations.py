@@ -11,7 +11,6 @@ _NAME = re.compile(
     r"(?:_\s*\{?\d+\}?|\\(?:angle|triangle|overline|vec|mathbb|text|theta|alpha|beta|lambda|mu|phi|varphi|omega|frac|operatorname|min|max|deg|arg)"
     r"|[a-zA-Z](?![a-zA-Z]{5})|[_'|(){}:,\s]|\^\{?\\circ\}?|\^\{?(?:-1|\*|\\prime)\}?|(?<=[(,_])-?\d+(?=[),]))++"
 )
-
 _MULTIPLE = re.compile(
     r"[+-]?\d+(?:\.\d+)?\s*(?:[a-zA-Z](?:\s*_\s*\{?\w+\}?)?|\([a-z](?:\s*,\s*[a-z])+\))|[a-zA-Z]\s*\^\s*\{?\w+\}?"
 )
@@ -111,14 +110,15 @@ def ascending(relation: Node) -> Node:
 
 def as_union(node: Node) -> Node:
     """`x > 3 or x < -3` as a union of intervals; other nodes as they are."""
-    if node.kind != "list" or not all(item.kind == "relation" for item in node.items):
+    relations = node.kind == "list" and all(item.kind == "relation" for item in node.items)
+    if (
+        not relations
+        or re.search(r"\band\b", node.text)
+        or len({range_name(item) for item in node.items}) != 1
+    ):
         return node
-    if re.search(r"\band\b", node.text):
-        return node
-    intervals = [as_interval(item) for item in node.items]
-    if None in intervals or len({range_name(item) for item in node.items}) != 1:
-        return node
-    return Node("union", node.text, tuple(interval for interval in intervals if interval is not None))
+    intervals = tuple(filter(None, map(as_interval, node.items)))
+    return Node("union", node.text, intervals) if len(intervals) == len(node.items) else node
 
 
 def one_condition(gold: Node, answer: Node) -> tuple[Node, Node] | None:
