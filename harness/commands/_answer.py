@@ -13,6 +13,7 @@ from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
+    from analysis.evidence.results import Results
     from harness.execution.supervisor import Decisions
     from harness.experiment.plan import Plan
 import contextlib
@@ -53,24 +54,31 @@ def write_answer(store: ResultStore, experiment: str, *, only: str = "all") -> N
     show_report(report_of(store, experiment, only=only))
 
 
-def show_report(found: Report) -> None:
+def show_report(report: Report) -> None:
     """Print tables and sentences, and where the files lie."""
-    if found.text:
-        print(found.text)
-    if found.part == "figure":
-        print(f"written: {', '.join(found.written)}")
-    elif found.folder is not None:
+    if report.text:
+        print(report.text)
+    if report.part == "figure":
+        print(f"written: {', '.join(report.written)}")
+    elif report.folder is not None:
         everything = " (the sentences: tables/answer.md; figures/; methods/; the page: report.html)"
-        print(f"written: {found.folder}{everything if found.part == 'all' else f' ({found.part})'}")
+        print(f"written: {report.folder}{everything if report.part == 'all' else f' ({report.part})'}")
 
 
-def _formats(said: str) -> list[str]:
+def _formats(names: str) -> list[str]:
     from analysis.figures.style import FORMATS
 
-    chosen = [name for name in said.split(",") if name]
+    chosen = [name for name in names.split(",") if name]
     if unknown := [name for name in chosen if name not in FORMATS]:
         raise ConfigError(f"formats: no {', '.join(unknown)}; choose from {','.join(FORMATS)}")
     return chosen
+
+
+def _results(store: ResultStore, experiment: str, *, curves: bool, further: bool = False) -> Results:
+    from analysis.evidence.load import load_experiment
+    from analysis.evidence.results import results_of
+
+    return results_of(load_experiment(store.root, experiment, curves=curves, further=further))
 
 
 def report_of(
@@ -87,12 +95,10 @@ def report_of(
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing)."""
     from analysis.answer import answer_sentences, metric_records, terminal_text
-    from analysis.evidence.load import load_experiment
-    from analysis.evidence.results import results_of
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.
-    results = results_of(load_experiment(store.root, experiment, curves=only != "table", further=True))
+    results = _results(store, experiment, curves=only != "table", further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
@@ -132,16 +138,12 @@ def transfer_of(
     **unused: str,
 ) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
-    from analysis.evidence.load import load_experiment
-    from analysis.evidence.results import results_of
     from analysis.figures.effects import transfer_figure
     from analysis.figures.style import save, styled
 
     if unused:
         raise ConfigError(f"against= draws one figure; {', '.join(unused)} cannot be said with it")
-    here, there = (
-        results_of(load_experiment(store.root, name, curves=False)) for name in (experiment, other)
-    )
+    here, there = (_results(store, name, curves=False) for name in (experiment, other))
     folder = Path(out) if out else experiment_dir(store.root, experiment)
     with styled(style):
         figure = transfer_figure(here, there)
@@ -156,11 +158,8 @@ def transfer_of(
 def table_so_far(store: ResultStore, experiment: str) -> str:
     """Make the tables of an experiment whose runs go on, marked as provisional, with the headlines alone."""
     from analysis.answer import terminal_text
-    from analysis.evidence.load import load_experiment
-    from analysis.evidence.results import results_of
 
-    results = results_of(load_experiment(store.root, experiment, curves=False, further=True))
-    return terminal_text(results, provisional=True)
+    return terminal_text(_results(store, experiment, curves=False, further=True), provisional=True)
 
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
@@ -178,8 +177,7 @@ _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the sam
 def answer_key(store: ResultStore, experiment: str) -> str:
     """Hash what an answer is made of: the stored question, and which of its runs are finished."""
     plan = store.plan(experiment)
-    question = {key: value for key, value in plan.items() if key not in _OF_THE_MOMENT}
-    return content_hash(question, sorted(answered_runs(store, experiment)))
+    return content_hash(_question(plan), sorted(answered_runs(store, experiment)))
 
 
 def sign_answer(store: ResultStore, experiment: str, key: str) -> None:
@@ -203,10 +201,12 @@ def _signature(key: str) -> bytes:
 def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:
     """Say whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
     with contextlib.suppress(StoreError):
-        stored = {key: value for key, value in store.plan(experiment).items() if key not in _OF_THE_MOMENT}
-        asked_plan = json.loads(json.dumps(plan))
-        return stored == {key: value for key, value in asked_plan.items() if key not in _OF_THE_MOMENT}
+        return _question(store.plan(experiment)) == _question(json.loads(json.dumps(plan)))
     return False
+
+
+def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in plan.items() if key not in _OF_THE_MOMENT}
 
 
 def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:

@@ -21,10 +21,10 @@ import yaml
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import kinds, member, nearest
+from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.experiment.history import format_seconds
-from harness.store import Holder, ResultStore
+from harness.store import ResultStore
 from harness.store.pack import opened
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
@@ -75,6 +75,19 @@ def key_values(
     return values
 
 
+def split(items: Sequence[str], key: str) -> tuple[list[str], list[str]]:
+    """The values that `key=` gives, and the other items."""
+    rest = [item for item in items if not item.startswith(f"{key}=")]
+    return [item.partition("=")[2] for item in items if item.startswith(f"{key}=")], rest
+
+
+def listed_names(value: Any) -> list[str]:
+    """The names of a YAML list, or those between commas; none of null."""
+    if value is None:
+        return []
+    return [str(item) for item in (value if isinstance(value, list) else str(value).split(","))]
+
+
 # ---- runs ----
 
 HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
@@ -94,8 +107,7 @@ class Selection:
 
 def select(overrides: Sequence[str]) -> Selection:
     """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for anything else."""
-    names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
-    rest = [item for item in overrides if not item.startswith("experiment=")]
+    names, rest = split(overrides, "experiment")
     for item in rest:
         if not of_machine(item):
             raise ConfigError(
@@ -113,33 +125,26 @@ def select(overrides: Sequence[str]) -> Selection:
 def require_idle(selection: Selection) -> None:
     """Raises `ConfigError` where one of the runs is worked on."""
     for run_id in selection.run_ids:
-        holder = selection.store.run(run_id).claimed_by()
-        if holder is not None:
-            raise ConfigError(f"run {run_id} runs ({_where(holder)}); end it first, with Ctrl-C or kill")
-
-
-def _where(holder: Holder) -> str:
-    return "its supervisor is starting" if holder.pid is None else f"process {holder.pid} on {holder.host}"
+        if holder := selection.store.run(run_id).claimed_by():
+            place = f"process {holder.pid} on {holder.host}"
+            place = "its supervisor is starting" if holder.pid is None else place
+            raise ConfigError(f"run {run_id} runs ({place}); end it first, with Ctrl-C or kill")
 
 
 @contextmanager
 def unpacked(overrides: Sequence[str]) -> Iterator[list[str]]:
     """Unpack `pack=FILE`, and yield the overrides of its experiment and results root. Raises `StoreError` or `ConfigError`."""
-    packs = [item.partition("=")[2] for item in overrides if item.startswith("pack=")]
+    packs, rest = split(overrides, "pack")
     if not packs:
-        yield list(overrides)
+        yield rest
         return
-    rest = [item for item in overrides if not item.startswith("pack=")]
     if len(packs) > 1 or any(item.startswith(("experiment=", "runtime.results=")) for item in rest):
         raise ConfigError(
             "a pack holds one experiment and is a results root of its own: give pack=FILE without experiment= and runtime.results="
         )
     with opened(packs[0]) as root:
-        yield [
-            *(f"experiment={name}" for name in ResultStore(root).plans()),
-            *rest,
-            f"runtime.results={root}",
-        ]
+        names = ResultStore(root).plans()
+        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={root}"]
 
 
 def require_stored(store: ResultStore, name: str) -> None:
@@ -158,7 +163,7 @@ def require_stored(store: ResultStore, name: str) -> None:
 
 def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
     """The name that `experiment=` gives. Raises `ConfigError` for none or several, with the names in the store."""
-    names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
+    names, _ = split(overrides, "experiment")
     if len(names) == 1:
         return names[0]
     store = ResultStore(compose_run([item for item in overrides if of_machine(item)]).runtime.results)
@@ -174,14 +179,14 @@ def find_run(store: ResultStore, prefix: str) -> str:
     """The one run whose id begins with `prefix`. Raises `ConfigError` where none or several do."""
     if "=" in prefix:
         raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
-    found = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    ids = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
+    if not ids:
         raise ConfigError(
             f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them"
         )
-    raise ConfigError(f"{len(found)} runs begin with {prefix!r}: {', '.join(found[:5])}; give more digits")
+    if len(ids) > 1:
+        raise ConfigError(f"{len(ids)} runs begin with {prefix!r}: {', '.join(ids[:5])}; give more digits")
+    return ids[0]
 
 
 class Exit(IntEnum):
@@ -253,19 +258,12 @@ class AnsweringVerb(Protocol):
     Answer: type[VerbAnswer]
 
     def answer(self, options: argparse.Namespace) -> VerbAnswer: ...
-    def show(self, found: VerbAnswer, options: argparse.Namespace) -> None: ...
+    def show(self, result: VerbAnswer, options: argparse.Namespace) -> None: ...
 
 
 def answering(module: object) -> AnsweringVerb | None:
     """The module as a verb with an answer; None of one that only acts."""
     return cast(AnsweringVerb, module) if hasattr(module, "Answer") else None
-
-
-def answering_verbs() -> Iterator[tuple[str, AnsweringVerb]]:
-    """Every verb with an answer, by name."""
-    for name in sorted(kinds(FAMILY)):
-        if (verb := answering(member(FAMILY, name))) is not None:
-            yield name, verb
 
 
 def to_json(answer: VerbAnswer) -> str:
@@ -281,5 +279,5 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list) else value
+        return {key: _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list) else value

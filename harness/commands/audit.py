@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from analysis.values import Interval
 from harness.commands import run as run_verb
-from harness.commands._arguments import Exit, VerbAnswer, flag
+from harness.commands._arguments import Exit, VerbAnswer, flag, split
 from harness.configuration.compose import compose_run, folders_of, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
@@ -98,16 +98,15 @@ def answer(options: argparse.Namespace) -> Answer:
     return judge(root, [] if "claim=all" in options.overrides else names, code)
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(result: Answer, options: argparse.Namespace) -> None:
     """Print the table of the claims, and where the page of all lies."""
-    sys.stderr.writelines(f"{line}\n" for line in found.unread)
-    print(found.text, end="")
-    where = (
-        f"written: {found.folder}"
-        if found.folder
+    sys.stderr.writelines(f"{line}\n" for line in result.unread)
+    print(result.text, end="")
+    print(
+        f"written: {result.folder}"
+        if result.folder
         else "page and figure of all: harness audit claim=all --judge"
     )
-    print(where)
 
 
 def _run(names: Sequence[str], rest: Sequence[str], root: Path, *, replicate: bool) -> int:
@@ -207,7 +206,7 @@ def _row(claim: JudgedClaim) -> ClaimRow:
 
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
     """Split into names of claims, and the other overrides."""
-    chosen = [item.partition("=")[2] for item in overrides if item.startswith("claim=")]
+    chosen, rest = split(overrides, "claim")
     users = (path.stem for folder in folders_of(overrides) for path in folder.glob("claim/*.yaml"))
     known = sorted([*options("claim"), *users])
     if len(chosen) != 1:
@@ -216,12 +215,12 @@ def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
     for name in names:
         if name not in known:
             raise ConfigError(f"there is no claim {name!r}{nearest(name, known)}")
-    return names, [item for item in overrides if not item.startswith("claim=")]
+    return names, rest
 
 
 def _replicate(rest: list[str]) -> tuple[bool, list[str]]:
     """Split off `replicate=`: whether second looks are taken, and the other overrides."""
-    values = [item.partition("=")[2] for item in rest if item.startswith("replicate=")]
+    values, rest = split(rest, "replicate")
     if wrong := [value for value in values if value not in ("true", "false")]:
         raise ConfigError(f"replicate={wrong[0]!r}; choose true or false")
-    return values[-1:] == ["true"], [item for item in rest if not item.startswith("replicate=")]
+    return values[-1:] == ["true"], rest

@@ -1,7 +1,7 @@
 r"""avg@n, Pass@k and Maj@k of models, of runs, or of recorded generations.
 
 harness evaluate model=Qwen/Qwen2.5-Math-1.5B benchmark=aime24,math500 [evaluation=dapo] [template=r1] [data.path=DIR]
-harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's own protocol
+harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's given protocol
 harness evaluate samples=FILE out=DIR [verifier=any] [ks=[1,4,16]] [golds=FILE.jsonl]   also other tools' (docs/evaluation.md)
 harness evaluate regrade=RESULT verifier=any          grade stored samples again and print what changed
 harness evaluate check benchmark=aime24 task=gsm8k_train [out=DIR]    golds, duplicates, overlap; out= keeps the data as JSONL
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from harness.commands._arguments import Counter, Exit, key_values
+from harness.commands._arguments import Counter, Exit, key_values, listed_names
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -117,23 +117,23 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.model.linear import resolve_kernel
     from harness.store.atomic import write_file
 
-    own, request = _request(items, "evaluate model=")
+    given, request = _request(items, "evaluate model=")
     composed = compose_run(request.machine)
     runtime, weights = composed.runtime, reads_weights(composed.engine)
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
     kernel = resolve_kernel(runtime.linear_kernel)
-    models = [resolve(name, store, kernel, weights) for name in _names(own["model"])]
+    models = [resolve(name, store, kernel, weights) for name in listed_names(given["model"])]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
-    result = compare.evaluate_models(models, config, store, kernel, ks_of(own.get("ks")), Counter)
-    out = Path(str(own["out"])) if "out" in own else store.root / "evaluations" / result["id"]
+    result = compare.evaluate_models(models, config, store, kernel, ks_of(given.get("ks")), Counter)
+    out = Path(str(given["out"])) if "out" in given else store.root / "evaluations" / result["id"]
     cells = result["cells"]
     write_file(out / "table.csv", tables.cell_frame(cells).to_csv(index=False).encode())
     write_file(out / "table.md", tables.markdown(cells).encode())
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     Console(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
-    return draw(out / "evaluation.json") if own.get("figures", True) else 0
+    return draw(out / "evaluation.json") if given.get("figures", True) else 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -141,15 +141,15 @@ def check(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import benchmarks_of, task_config
     from harness.problems.hygiene import report
 
-    own, request = _request(items, "evaluate check")
+    given, request = _request(items, "evaluate check")
     task = task_config(request)
     sets = {} if task is not None and not request.names_a_protocol else benchmarks_of(request)
     findings = report(sets, task)
     for finding in findings:
         print(finding)
     print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
-    if "out" in own:
-        export([*sets.values(), *([task] if task else [])], Path(str(own["out"])))
+    if "out" in given:
+        export([*sets.values(), *([task] if task else [])], Path(str(given["out"])))
     return Exit.FOUND if findings else Exit.DONE
 
 
@@ -179,19 +179,13 @@ def draw(result: Path) -> int:
 
 
 def _request(items: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
-    """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
+    """Return the verb's given arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
-    data = Path(str(own["data.path"])) if "data.path" in own else None
+    given = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
+    data = Path(str(given["data.path"])) if "data.path" in given else None
     overrides = [item for item in items if item.partition("=")[0] not in _OWN]
-    return own, Request(_names(own.get("benchmark")), data, own.get("template"), overrides)
-
-
-def _names(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [str(item) for item in (value if isinstance(value, list) else str(value).split(","))]
+    return given, Request(listed_names(given.get("benchmark")), data, given.get("template"), overrides)
 
 
 def ks_of(value: Any) -> list[int] | None:

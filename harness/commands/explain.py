@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands._arguments import key_values
+from harness.commands._arguments import key_values, listed_names
 from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)
-    output, chosen, own = (values.pop(key, None) for key in ("output", "systems", "config_dir"))
-    folders = [] if own is None else [f"config_dir={own}"]
+    output, chosen, folder = (values.pop(key, None) for key in ("output", "systems", "config_dir"))
+    folders = [] if folder is None else [f"config_dir={folder}"]
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
@@ -93,7 +93,7 @@ def tables(explained: Mapping[str, Sequence[ExplainedRollout]], width: int) -> l
     lines = [line for column in (heads, *cells.values()) for text in column for line in text.split("\n")]
     widest, names = max(map(len, lines)), max(map(len, [*explained, "system"]))
     fit = max(1, (width - names - _EDGES - 1) // (widest + _EDGES))
-    found = []
+    drawings = []
     for start in range(0, len(heads), fit):
         part = slice(start, start + fit)
         drawn = Table(caption="share of the gradient, advantage, coefficient of a token", show_lines=True)
@@ -102,18 +102,16 @@ def tables(explained: Mapping[str, Sequence[ExplainedRollout]], width: int) -> l
             drawn.add_column(head, justify="right", no_wrap=True)
         for name in explained:
             drawn.add_row(name, *cells[name][part])
-        found.append(drawn)
-    return found
+        drawings.append(drawn)
+    return drawings
 
 
 def _names(value: Any, folders: Sequence[str]) -> list[str] | None:
-    if value is None:
-        return None
-    names = [str(name) for name in (value if isinstance(value, list) else str(value).split(","))]
+    names = listed_names(value)
     for name in names:
         if name not in config_options("algorithm", folders):
             raise ConfigError(f"systems: {no_option('algorithm', name)}")
-    return names
+    return names or None
 
 
 def _numbers(value: Any, nested: bool) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import yaml
 
+from harness.commands._arguments import split
 from harness.configuration.compose import compose_run, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import RunConfig
@@ -45,17 +46,16 @@ def run(options: argparse.Namespace) -> int:
 
 def split_dialect(items: Sequence[str]) -> tuple[str, list[str]]:
     """Return the name that `dialect=` chooses, and the other arguments. Raises `ConfigError` where it does not choose one."""
-    names = [item.partition("=")[2] for item in items if item.startswith("dialect=")]
+    names, rest = split(items, "dialect")
     if len(names) != 1:
         raise ConfigError(f"name one dialect, for example dialect=trl ({', '.join(DIALECTS)})")
     require("dialect", names[0], list(DIALECTS))
-    return names[0], [item for item in items if not item.startswith("dialect=")]
+    return names[0], rest
 
 
 def _configuration(items: Sequence[str]) -> RunConfig:
     """Return the configuration that overrides describe, or the arm that `experiment=` and `arm=` name. Raises `ConfigError`."""
-    arms = [item.partition("=")[2] for item in items if item.startswith("arm=")]
-    rest = [item for item in items if not item.startswith("arm=")]
+    arms, rest = split(items, "arm")
     if not any(item.startswith("experiment=") for item in rest):
         if arms:
             raise ConfigError(f"arm={arms[0]} needs experiment=NAME")

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -25,8 +26,15 @@ from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.identity import difference
 from harness.configuration.schema import dump, yaml_text
 from harness.execution.supervisor import worker_count
-from harness.experiment.checks import absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import History, counted, format_seconds, found_elsewhere, past_engagement
+from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
+from harness.experiment.history import (
+    Cost,
+    History,
+    counted,
+    format_seconds,
+    found_elsewhere,
+    past_engagement,
+)
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
@@ -42,27 +50,6 @@ ARGUMENTS = {
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
 Changes = dict[str, tuple[Any, Any]]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A check's objection to an arm, or to a level of crossed factors: name, reason and fix."""
-
-    check: str
-    arm: str
-    reason: str
-    fix: str
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Cost of one run, as finished runs like it took; `price` is None without `runtime.assumed.price_per_gpu_hour`."""
-
-    seconds: float
-    generated_tokens: float
-    gpu_hours: float
-    price: float | None
-    source: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +80,7 @@ class ArmRow:
     seeds: list[int]
     refused: list[str]
     lacking: list[str]
-    expected: Expected | None
+    expected: Cost | None
     engaged: str
     configuration: dict[str, Any] | None
 
@@ -130,7 +117,7 @@ class Answer(VerbAnswer):
     arms: list[ArmRow]
     totals: Totals
     notes: list[str]
-    findings: list[Finding]
+    findings: list[Objection]
 
     @property
     def exit_code(self) -> int:
@@ -164,7 +151,7 @@ def answer(options: argparse.Namespace) -> Answer:
         *look_lines(plan),
         *memory_lines([arm.config for arm in plan.arms], min(worker_count(runtime, 0), totals.to_run)),
         *power_lines(plan, store),
-        *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
+        *power_of_metrics(plan, partial(_spreads, plan, store, statuses)),
         *filter(None, [found_elsewhere(store, statuses, runtime)]),
         *edited(plan, store),
         *filter(None, [left_out(plan, answered_runs(store, plan.name))]),
@@ -189,7 +176,7 @@ def answer(options: argparse.Namespace) -> Answer:
         arms,
         totals,
         notes,
-        [Finding(one.check, one.arm, one.reason, one.fix) for one in objections],
+        objections,
     )
 
 
@@ -200,7 +187,6 @@ def _arm_row(
     config = arm.config
     seeds = list(arm.runs or arm.seeds)
     cost = history.expect(config, arm.arm_id) if arm.runs else None
-    price = config.runtime.assumed.price_per_gpu_hour
     against_base = difference(plan.base.config, config)
     against_base.pop("seed", None)
     return ArmRow(
@@ -214,15 +200,7 @@ def _arm_row(
         seeds,
         refusals(config),
         absent(config),
-        None
-        if cost is None
-        else Expected(
-            cost.seconds,
-            cost.generated_tokens,
-            cost.gpu_hours,
-            None if price is None else cost.gpu_hours * price,
-            cost.source,
-        ),
+        cost,
         engaged,
         dump(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
@@ -232,7 +210,7 @@ def totals_of(arms: Sequence[ArmRow]) -> Totals:
     """Count what is left to do, each run once, and add up what it is expected to take."""
     statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
     finished = sum(status == "finished" for status in statuses.values())
-    left: dict[str, Expected | None] = {}
+    left: dict[str, Cost | None] = {}
     for arm in arms:
         for run in arm.runs.values():
             if not arm.refused and run.status != "finished":
@@ -270,10 +248,8 @@ def configurations(found: Answer) -> Iterator[str]:
     """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
     for arm in found.arms:
         assert arm.configuration is not None
-        said = f"seed {arm.configuration['seed']}" + f" of {', '.join(map(str, arm.seeds))}" * (
-            len(arm.seeds) > 1
-        )
-        comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, {said}"]
+        several = f" of {', '.join(map(str, arm.seeds))}" if len(arm.seeds) > 1 else ""
+        comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, seed {arm.configuration['seed']}{several}"]
         if not arm.runs and found.waits_for:
             comments.append(
                 f"its budget is what {found.waits_for} spends, known when that has run; here it is as without match="
@@ -305,12 +281,12 @@ def metric_lines(plan: Plan) -> list[str]:
     """Tell what is asked about, with unit, direction and margin; nothing for accuracy alone."""
     if plan.about_score:
         return []
-    told = []
-    for one in plan.metrics:
-        size = plan.margins.get(one.name)
-        words = [one.unit, *filter(None, [one.direction]), *([f"margin {size:g}"] if size else [])]
-        told.append(f"{one.title} ({', '.join(words)})")
-    return [f"asks about: {'; '.join(told)}"]
+    parts = []
+    for metric in plan.metrics:
+        size = plan.margins.get(metric.name)
+        words = [metric.unit, metric.direction, f"margin {size:g}" if size else ""]
+        parts.append(f"{metric.title} ({', '.join(filter(None, words))})")
+    return [f"asks about: {'; '.join(parts)}"]
 
 
 def look_lines(plan: Plan) -> list[str]:
@@ -331,10 +307,10 @@ def look_lines(plan: Plan) -> list[str]:
     ]
 
 
-def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
+def _spreads(plan: Plan, store: ResultStore, statuses: Mapping[str, str]) -> dict[str, dict[str, float]]:
     from analysis.stopping import spreads
 
-    return spreads(plan, store)
+    return spreads(plan, store) if "finished" in statuses.values() else {}
 
 
 def _table(arms: Sequence[ArmRow]) -> Table:
@@ -356,7 +332,7 @@ def _table(arms: Sequence[ArmRow]) -> Table:
     return table
 
 
-def _takes(cost: Expected | None) -> str:
+def _takes(cost: Cost | None) -> str:
     """`12 min, 3.4M tokens`."""
     return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import errno
 
-from harness.commands._arguments import select, unpacked
+from harness.commands._arguments import select, split, unpacked
 from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535
@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _view(overrides: list[str]) -> int:
-    ports = [item.partition("=")[2] for item in overrides if item.startswith("port=")]
-    selection = select([item for item in overrides if not item.startswith("port=")])
+    ports, rest = split(overrides, "port")
+    selection = select(rest)
     if len(ports) > 1 or len(selection.experiments) > 1:
         raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
     text = ports[0] if ports else str(_PORT)

@@ -70,6 +70,7 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "trends": ([], False),
         "contrast_to": ("first", False),
     },
+    "harness.configuration.sections.SamplingConfig": {"streaming": (False, False)},
     "harness.configuration.sections.Assumptions": {
         "response_tokens": (None, False),
         "groups_per_trained_group": (3.0, False),

@@ -90,11 +90,6 @@ class RunConfig:
 
 def load(values: dict[str, Any]) -> RunConfig:
     """Build a `RunConfig` from a plain nested mapping. Raises `ConfigError` that names the key."""
-    sampling = values.get("sampling")
-    if isinstance(sampling, dict) and sampling.get("streaming") is False:
-        # Runs with the same id were stored while this key still existed.
-        rest = {key: value for key, value in sampling.items() if key != "streaming"}
-        values = {**values, "sampling": rest}
     own_members(map(Path, (values.get("runtime") or {}).get("config_dir") or ()))
     return load_dataclass(RunConfig, values, "")
 

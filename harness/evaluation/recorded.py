@@ -270,17 +270,23 @@ class Regraded:
 def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded:
     """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples."""
     frame = stored_samples(result, store)
+    renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
+    return Regraded(graded_frame(renamed, verifier))
+
+
+def graded_frame(
+    frame: pd.DataFrame, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
+) -> pd.DataFrame:
+    """Return stored samples with verdict, answer and correct by this verifier."""
     lost = frame["finish_reason"] == LOST
     responses = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
-    asked = frame["problem"].tolist() if "problem" in frame else [None] * len(frame)
-    verdicts = verdicts_of(responses, frame["gold"].tolist(), asked, verifier)
-    renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
-    return Regraded(
-        renamed.assign(
-            verdict=[verdict.verdict for verdict in verdicts],
-            answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object),
-            correct=[verdict.correct for verdict in verdicts],
-        )
+    problems = frame["problem"] if "problem" in frame else [None] * len(frame)
+    asked = [text if isinstance(text, str) else None for text in problems]
+    verdicts = verdicts_of(responses, frame["gold"].tolist(), asked, verifier, progress)
+    return frame.assign(
+        verdict=[verdict.verdict for verdict in verdicts],
+        answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object, index=frame.index),
+        correct=[verdict.correct for verdict in verdicts],
     )
 
 

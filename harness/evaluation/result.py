@@ -160,24 +160,24 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
 
 def graders_of(frame: pd.DataFrame) -> dict[str, float] | None:
     """Return the shares that both graders, only the verifier and only the second hold right; None where the second has no verdict."""
-    found = grader_shares(
-        frame["correct"].to_numpy(dtype=bool), second_codes(frame["second_correct"].tolist())
-    )
-    return None if np.isnan(found["both"]) else found
+    second = second_codes(frame["second_correct"].tolist())
+    shares = grader_shares(frame["correct"].to_numpy(dtype=bool), second)
+    return None if np.isnan(shares["both"]) else shares
 
 
-def graders_text(found: Mapping[str, float]) -> str:
+def graders_text(shares: Mapping[str, float]) -> str:
     """Write the shares of two graders in a line."""
-    both, first, second = (f"{100 * found[part]:.2f} %" for part in PARTS)
+    both, first, second = (f"{100 * shares[part]:.2f} %" for part in PARTS)
     return f"second grader: {both} right by both, {first} by the verifier only, {second} by the second only"
 
 
 def _interval(score_P: np.ndarray) -> list[float] | None:
-    found = problems_interval(score_P)
-    return None if found is None else list(found)
+    interval = problems_interval(score_P)
+    return None if interval is None else list(interval)
 
 
 _SHOWN_KS = 4
+_ROW_KEYS = ("model", "benchmark", "cap", "n_problems", "samples_per_problem", "avg")
 
 
 def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -190,10 +190,7 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
     difference = cell.get("difference", {})
     d_low, d_high = difference.get("interval") or (None, None)
     return {
-        **{
-            key: cell[key]
-            for key in ("model", "benchmark", "cap", "n_problems", "samples_per_problem", "avg")
-        },
+        **{key: cell[key] for key in _ROW_KEYS},
         "avg_low": low,
         "avg_high": high,
         "difference": difference.get("avg"),
@@ -213,12 +210,7 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
 def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return head and rows in percent, with a few k from 1 to n."""
     ks = sorted({int(k) for cell in cells for k in cell["pass_at"]})
-    picked = (
-        ks
-        if len(ks) <= _SHOWN_KS
-        else sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)})
-    )
-    picked = [k for k in picked if k > 1]
+    picked = sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)} - {1})
     head = ["model", "benchmark", "cap", "avg@n, %", "Δ to first", *(f"Pass@{k}" for k in picked)]
     head += [*(f"Maj@{k}" for k in picked), "truncated", "no answer", "tokens"]
     rows = []
@@ -248,18 +240,17 @@ def terminal(cells: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _average(cell: Mapping[str, Any]) -> str:
-    interval = cell["intervals"]["avg"]
-    around = f" [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]" if interval else ""
+    around = _around(cell["intervals"]["avg"], ".1f")
     return f"{100 * cell['avg']:.2f}{around} (n={cell['samples_per_problem']})"
 
 
 def _difference(cell: Mapping[str, Any]) -> str:
-    found = cell.get("difference")
-    if not found:
-        return ""
-    interval = found["interval"]
-    around = f" [{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]" if interval else ""
-    return f"{100 * found['avg']:+.2f}{around}"
+    difference = cell.get("difference")
+    return f"{100 * difference['avg']:+.2f}{_around(difference['interval'], '+.1f')}" if difference else ""
+
+
+def _around(interval: Sequence[float] | None, form: str) -> str:
+    return f" [{100 * interval[0]:{form}}, {100 * interval[1]:{form}}]" if interval else ""
 
 
 def _percent(value: float | None) -> str:

@@ -21,11 +21,10 @@ from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
-from harness.evaluation.formats._sample import LOST
 from harness.evaluation.metrics.summary import Equivalence, nothing_to_learn
 from harness.evaluation.named_models import Model, base_model
 from harness.evaluation.paired import Side
-from harness.evaluation.recorded import read_recorded, stored_samples, verdicts_of
+from harness.evaluation.recorded import graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
@@ -297,19 +296,9 @@ def graded(side: Side, verifier: MathVerifier, progress: Callable[[int, int], No
     """Grade all samples again; what was recorded of them before stays under `label`."""
     runs = []
     for frame in side.runs:
-        lost = frame["finish_reason"] == LOST
-        texts = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
-        asked = [text if isinstance(text, str) else None for text in frame["problem"]]
-        verdicts = verdicts_of(texts, frame["gold"].tolist(), asked, verifier, progress)
         known = "correct" in frame and frame["label"].isna().all()
-        runs.append(
-            frame.assign(
-                label=frame["correct"] if known else frame["label"],
-                verdict=[one.verdict for one in verdicts],
-                answer=pd.Series([one.answer for one in verdicts], dtype=object, index=frame.index),
-                correct=[one.correct for one in verdicts],
-            )
-        )
+        labelled = frame.assign(label=frame["correct"] if known else frame["label"])
+        runs.append(graded_frame(labelled, verifier, progress))
     return replace(side, runs=runs)
 
 

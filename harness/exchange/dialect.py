@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -27,6 +27,7 @@ from harness.configuration.schema import RunConfig
 NO_CLIP = 1e9  # a bound that no ratio reaches
 COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
 _ABSENT = object()
+_NO_WORDS = ("null", "true", "false", "nan", "inf")
 # Sections of ours whose `kind` is chosen as a group of the configuration.
 _GROUPS = {
     f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")
@@ -146,13 +147,7 @@ def hydra_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(hydra_value, value))}]"
     text = str(value)
-    if re.fullmatch(r"[A-Za-z_/][\w./-]*", text) and text.lower() not in (
-        "null",
-        "true",
-        "false",
-        "nan",
-        "inf",
-    ):
+    if re.fullmatch(r"[A-Za-z_/][\w./-]*", text) and text.lower() not in _NO_WORDS:
         return text
     text = re.sub(r"(\\*)'", r"\1\1\\'", text)
     return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
@@ -348,6 +343,25 @@ def value_of(config: RunConfig, key: str) -> Any:
 # ---- what both trainers have ----
 
 
+def export_config(
+    trainer: str,
+    config: RunConfig,
+    parts: Sequence[Callable[[RunConfig, Translation], None]],
+    without_clip: Mapping[str, Any],
+) -> Translation:
+    """Return a configuration by the rows of a trainer's table, by the trainer's own parts, and with what rewards it needs.
+
+    `without_clip`: values of ours as they count for the rows where the policy gradient has no clip.
+    """
+    surrogate = config.algorithm.surrogate
+    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
+    out = export_rows(load_table(trainer), config, without_clip if unclipped else None)
+    for part in parts:
+        part(config, out)
+    note_rewards(config, out)
+    return out
+
+
 def note_rewards(config: RunConfig, out: Translation) -> None:
     """Note which values the reward function has to give: in a trainer they are no settings."""
     reward = config.algorithm.reward
@@ -383,14 +397,19 @@ def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: T
         out.set("model.lora.targets", ",".join(targets) or "all-linear")
 
 
+def reward_weights(advantage: Any) -> list[float]:
+    """Return the decoupled estimator's weights in the order of `COMPONENTS`."""
+    return [getattr(advantage, f"{name}_weight") for name in COMPONENTS]
+
+
 def per_reward(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     """Yield our keys of the decoupled estimator's weights; a reward that is not there weighs nothing."""
     for name in COMPONENTS:
         yield f"algorithm.advantage.{name}_weight", weights.get(name, 0.0)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+def _same(left: Any, right: Any) -> bool:
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def _is_number(value: Any) -> bool:

@@ -116,11 +116,8 @@ def import_logs(store: ResultStore, request: Import) -> Imported:
         raise ForeignLogError(f"the logs have no score in common: {columns}; choose one with score=")
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
-        plan = (
-            store.plan(request.experiment)
-            if request.experiment in store.plans()
-            else {"foreign": True, "arms": []}
-        )
+        known = request.experiment in store.plans()
+        plan = store.plan(request.experiment) if known else {"foreign": True, "arms": []}
         if not plan.get("foreign"):
             raise ForeignLogError(
                 f"experiment {request.experiment!r} is planned by `harness run`, which would drop the import; take another name"
@@ -145,13 +142,12 @@ def _lines(path: Path) -> list[dict[str, str]]:
         )
     places: dict[tuple[str, str], int] = {}
     for number, row in enumerate(rows, start=2):
-        empty = [name for name in _COLUMNS if not row[name]]
-        if empty or None in row:
-            raise ConfigError(
-                f"{path}, line {number}: {f'{empty[0]} is empty' if empty else 'more values than columns'}"
-            )
-        if not row["seed"].isdigit():
-            raise ConfigError(f"{path}, line {number}: seed {row['seed']!r} is no integer from 0 on")
+        faults = [f"{name} is empty" for name in _COLUMNS if not row[name]]
+        faults += ["more values than columns"] if None in row else []
+        if not faults and not row["seed"].isdigit():
+            faults = [f"seed {row['seed']!r} is no integer from 0 on"]
+        if faults:
+            raise ConfigError(f"{path}, line {number}: {faults[0]}")
         place = row["arm"], str(int(row["seed"]))
         if place in places:
             raise ConfigError(
@@ -170,17 +166,8 @@ def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
     score = _score(request, path, rows, names, shared_scores(entries, names))
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     run_id = content_hash("foreign run", IMPORT_VERSION, request.dialect or "table", content)
-    return ForeignRun(
-        line["arm"],
-        line.get("label") or line["arm"],
-        int(line["seed"]),
-        path,
-        run,
-        rows,
-        score,
-        content,
-        run_id,
-    )
+    label = line.get("label") or line["arm"]
+    return ForeignRun(line["arm"], label, int(line["seed"]), path, run, rows, score, content, run_id)
 
 
 def _score(
@@ -198,11 +185,8 @@ def _score(
         candidates = [*plain, *(name for each in shared.values() for name in each)]
         if len(candidates) == 1 and plain:
             return f"{EVALUATION}/{plain[0]}"
-        hint = (
-            "choose one with score="
-            if candidates
-            else "take a training metric, such as score=reward_mean unit=reward"
-        )
+        hint = "take a training metric, such as score=reward_mean unit=reward"
+        hint = "choose one with score=" if candidates else hint
         raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"
     if column in shared and request.score not in columns:

@@ -13,19 +13,8 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialect import (
-    COMPONENTS,
-    NO_CLIP,
-    Settings,
-    Translation,
-    buffer_tokens,
-    export_rows,
-    load_table,
-    note_rewards,
-    per_reward,
-    set_model,
-    translate_rows,
-)
+from harness.exchange import dialect
+from harness.exchange.dialect import COMPONENTS, NO_CLIP, Settings, Translation
 
 _CLIPPED = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
 
@@ -35,23 +24,9 @@ _CLIPPED = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's cli
 
 def export(config: RunConfig) -> Translation:
     """Return the configuration in the names and units of `GRPOConfig`, for one device."""
-    surrogate = config.algorithm.surrogate
-    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
-    pretend = (
-        {"algorithm.surrogate.kind": "ppo_clip", "algorithm.surrogate.dual_clip": None} if unclipped else None
-    )
-    out = export_rows(load_table("trl"), config, pretend)
-    for part in (
-        _export_batches,
-        _export_schedule,
-        _export_rewards,
-        _export_loss,
-        _export_kl,
-        _export_correction,
-    ):
-        part(config, out)
-    note_rewards(config, out)
-    return out
+    parts = (_export_batches, _export_schedule, _export_rewards, _export_loss, _export_kl, _export_correction)
+    without_clip = {"algorithm.surrogate.kind": "ppo_clip", "algorithm.surrogate.dual_clip": None}
+    return dialect.export_config("trl", config, parts, without_clip)
 
 
 def _export_batches(config: RunConfig, out: Translation) -> None:
@@ -87,9 +62,7 @@ def _export_schedule(config: RunConfig, out: Translation) -> None:
 def _export_rewards(config: RunConfig, out: Translation) -> None:
     algorithm, overlong = config.algorithm, config.algorithm.overlong
     if algorithm.advantage.kind == "decoupled":
-        out.settings["reward_weights"] = [
-            getattr(algorithm.advantage, f"{name}_weight") for name in COMPONENTS
-        ]
+        out.settings["reward_weights"] = dialect.reward_weights(algorithm.advantage)
         out.notes.append(f"reward_weights are for reward functions in the order {', '.join(COMPONENTS)}")
     out.settings["mask_truncated_completions"] = overlong.masks
     if overlong.masks and overlong.statistics == "exclude":
@@ -103,7 +76,7 @@ def _export_rewards(config: RunConfig, out: Translation) -> None:
             "the reward function has to give truncated completions the wrong reward",
         )
     if overlong.punishes:
-        cap, buffer = config.sampling.max_response_tokens, buffer_tokens(config, out)
+        cap, buffer = config.sampling.max_response_tokens, dialect.buffer_tokens(config, out)
         out.notes.append(
             f"add the reward function get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})"
         )
@@ -193,7 +166,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
-    out, source = translate_rows(load_table("trl"), values), Settings(values)
+    out, source = dialect.translate_rows(dialect.load_table("trl"), values), Settings(values)
     out.settings = {
         "algorithm": "grpo",
         "algorithm.engine_correction.old_log_probs": "recomputed",
@@ -319,7 +292,7 @@ def _decoupled(names: list[str], weights: list[float] | None, out: Translation) 
             "reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each"
         )
         return
-    out.settings |= dict(per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
+    out.settings |= dict(dialect.per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
     named = f", which are {', '.join(names)} there" if names else ""
     out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{named}")
 
@@ -380,7 +353,7 @@ def _model(source: Settings, out: Translation) -> None:
             "lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear"
         )
     if path:
-        set_model(path, rank, source.number("lora_alpha", 32.0), targets, out)
+        dialect.set_model(path, rank, source.number("lora_alpha", 32.0), targets, out)
         out.set("engine", "vllm" if source.flag("use_vllm") else "transformers")
         if revision := source.text("model_revision"):
             out.set("model.revision", revision)

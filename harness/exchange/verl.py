@@ -12,19 +12,8 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialect import (
-    COMPONENTS,
-    NO_CLIP,
-    Settings,
-    Translation,
-    buffer_tokens,
-    export_rows,
-    load_table,
-    note_rewards,
-    per_reward,
-    set_model,
-    translate_rows,
-)
+from harness.exchange import dialect
+from harness.exchange.dialect import COMPONENTS, NO_CLIP, Settings, Translation
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 OPTIMIZER = f"{ACTOR}.optim"
@@ -53,25 +42,11 @@ _ESTIMATORS |= {"k3": "k3", "k3+": "k3_k2", "kl+": "k2", "k1+": "k2", "mse+": "k
 
 def export(config: RunConfig) -> Translation:
     """Return the algorithm's part of a configuration in verl's keys and units."""
-    surrogate = config.algorithm.surrogate
-    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
-    out = export_rows(
-        load_table("verl"), config, {"algorithm.surrogate.kind": "ppo_clip"} if unclipped else None
-    )
     parts = (
-        _export_batches,
-        _export_schedule,
-        _export_advantage,
-        _export_loss,
-        _export_kl,
-        _export_overlong,
-        _export_dead_groups,
+        _export_batches, _export_schedule, _export_advantage, _export_loss, _export_kl, _export_overlong, _export_dead_groups,
         _export_correction,
-    )
-    for part in parts:
-        part(config, out)
-    note_rewards(config, out)
-    return out
+    )  # fmt: skip
+    return dialect.export_config("verl", config, parts, {"algorithm.surrogate.kind": "ppo_clip"})
 
 
 def _export_batches(config: RunConfig, out: Translation) -> None:
@@ -103,8 +78,7 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
     if config.algorithm.responses_per_prompt == 1 and advantage.kind == "group":
         out.cannot("algorithm.responses_per_prompt", 1, "verl subtracts no baseline from a group of one")
     if advantage.kind == "decoupled":
-        weights = [getattr(advantage, f"{name}_weight") for name in COMPONENTS]
-        out.settings |= {_GDPO_KEYS: list(COMPONENTS), _GDPO_WEIGHTS: weights}
+        out.settings |= {_GDPO_KEYS: list(COMPONENTS), _GDPO_WEIGHTS: dialect.reward_weights(advantage)}
         out.notes += [
             "verl's gdpo whitens the sum over tokens, here it is divided over sequences",
             f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
@@ -173,7 +147,7 @@ def _export_overlong(config: RunConfig, out: Translation) -> None:
         out.settings |= {
             "reward.reward_manager.name": "dapo",
             f"{_OVERLONG}.enable": True,
-            f"{_OVERLONG}.len": buffer_tokens(config, out),
+            f"{_OVERLONG}.len": dialect.buffer_tokens(config, out),
             f"{_OVERLONG}.penalty_factor": overlong.penalty,
             f"{_OVERLONG}.log": False,
             "reward.reward_kwargs.max_resp_len": config.sampling.max_response_tokens,
@@ -228,7 +202,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     """Return verl's resolved configuration as overrides of ours. Raises `ConfigError`, also for `devices`: verl counts over all of them."""
     if devices is not None:
         raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
-    out, source = translate_rows(load_table("verl"), values), Settings(values)
+    out, source = dialect.translate_rows(dialect.load_table("verl"), values), Settings(values)
     out.settings = {"algorithm": "grpo", **out.settings}
     for part in (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model):
         part(source, out)
@@ -298,7 +272,7 @@ def _advantage(source: Settings, out: Translation) -> None:
             raise ConfigError(
                 f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
             )
-        out.settings |= dict(per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
+        out.settings |= dict(dialect.per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
     elif name == "gae" and (value := source.number("algorithm.lam")) is not None:
         out.set("algorithm.advantage.lambda_value", value)
 
@@ -424,7 +398,7 @@ def _model(source: Settings, out: Translation) -> None:
         source.number(f"{model}.lora_alpha", 16),
     )
     if path:
-        set_model(path, max(0, rank), alpha, targets, out)
+        dialect.set_model(path, max(0, rank), alpha, targets, out)
         out.set("engine", "vllm")
     elif rank > 0:
         out.cannot(f"{model}.lora_rank", rank, f"an adapter needs the model; give {model}.path")

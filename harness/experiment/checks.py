@@ -23,16 +23,16 @@ from harness.model.hub import is_hub_id, unnamed
 from harness.model.shapes import shape_of
 from harness.store import ResultStore
 
-Said = tuple[str, str, str]
+Remark = tuple[str, str, str]
 """Name of the check, reason and fix."""
 
 
 @dataclass(frozen=True)
 class Objection:
-    """One warning: which arm, why, and what to do about it."""
+    """A check's objection to an arm, or to a level of crossed factors, and what to do about it."""
 
-    arm: str
     check: str
+    arm: str
     reason: str
     fix: str
 
@@ -57,18 +57,18 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
     by_name = {planned.name: planned for planned in plan.arms}
-    objections, unsaid = list(_same_arm_twice(plan)), dict[str, str]()
+    objections, implied = list(_same_arm_twice(plan)), dict[str, str]()
     for planned in plan.arms:  # of a list; designs from patches mean it
         other = plan.reference_of(planned)
         if plan.design == "arms" and planned.parent is None and other is not None:
-            unsaid[planned.name] = other.name
+            implied[planned.name] = other.name
             reason = f"it names none, so it is compared with {other.name}, the first arm without one"
             fix = f"say `parent: {other.name}`, or the arm that it is a change of"
-            objections.append(Objection(planned.name, "no parent", reason, fix))
+            objections.append(Objection("no parent", planned.name, reason, fix))
     for planned in plan.arms:
-        said = [one for check in _ARM_CHECKS for one in check(planned.config)]
-        said += _conflicting_patches(planned)
-        parent = by_name.get(planned.parent or unsaid.get(planned.name, ""))
+        remarks = [remark for check in _ARM_CHECKS for remark in check(planned.config)]
+        remarks += _conflicting_patches(planned)
+        parent = by_name.get(planned.parent or implied.get(planned.name, ""))
         if parent is not None:
             pairs = _PAIR_CHECKS
             if plan.match != "steps":
@@ -76,9 +76,9 @@ def check_plan(plan: Plan) -> list[Objection]:
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, composed=same_budget)
-            said += [one for pair in pairs for one in pair(planned, parent)]
-        objections += [Objection(planned.name, *one) for one in said]
-    return objections + [Objection(level, *said) for level, said in unequal_cells(plan)]
+            remarks += [remark for pair in pairs for remark in pair(planned, parent)]
+        objections += [Objection(check, planned.name, reason, fix) for check, reason, fix in remarks]
+    return objections + list(unequal_cells(plan))
 
 
 def _ratio_is_one(config: RunConfig) -> bool:
@@ -91,7 +91,7 @@ def _ratio_is_one(config: RunConfig) -> bool:
     return one_update and algorithm.source.kind != "initial_policy" and not carried and not lagging
 
 
-def _inert_clip(config: RunConfig) -> Iterator[Said]:
+def _inert_clip(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
     clips = algorithm.surrogate.off_ratio() or algorithm.importance_ratio == "sequence"
     if clips and _ratio_is_one(config):
@@ -107,7 +107,7 @@ def _ratio_keys(surrogate: Any) -> set[str]:
     return {f"algorithm.surrogate.{name}" for name in surrogate.ratio_keys}
 
 
-def _reward_refill(config: RunConfig) -> Iterator[Said]:
+def _reward_refill(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
     dead = algorithm.dead_groups
     if dead.policy != "keep" and dead.metric == "reward" and algorithm.overlong.punishes:
@@ -118,7 +118,7 @@ def _reward_refill(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Said]:
+def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
@@ -131,7 +131,7 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _binding_gradient_clip(config: RunConfig) -> Iterator[Said]:
+def _binding_gradient_clip(config: RunConfig) -> Iterator[Remark]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
         aggregation.kind
@@ -146,7 +146,7 @@ def _binding_gradient_clip(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _answers_at_no_cap_of_training(config: RunConfig) -> Iterator[Said]:
+def _answers_at_no_cap_of_training(config: RunConfig) -> Iterator[Remark]:
     cap, caps = config.sampling.max_response_tokens, config.evaluation.caps
     if cap not in caps:
         yield (
@@ -156,7 +156,7 @@ def _answers_at_no_cap_of_training(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _no_contrast(config: RunConfig) -> Iterator[Said]:
+def _no_contrast(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
     kind, baseline = algorithm.advantage.kind, getattr(algorithm.advantage, "baseline", "group_mean")
     if algorithm.responses_per_prompt > 1:
@@ -173,7 +173,7 @@ def _no_contrast(config: RunConfig) -> Iterator[Said]:
         yield "groups of one", reason, "set algorithm.dead_groups.policy=keep"
 
 
-def _conflicting_patches(planned: PlannedArm) -> Iterator[Said]:
+def _conflicting_patches(planned: PlannedArm) -> Iterator[Remark]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
     names = patches_of(planned.overrides)
     base = [item for item in planned.overrides if not item.startswith(("patch=", "+patch="))]
@@ -196,7 +196,7 @@ def _written(base: list[str], patch: str) -> Changes:
         return {}
 
 
-def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
+def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """A rung must be its parent plus exactly what its patch declares."""
     patch, overrides, before = planned.patch, tuple(planned.overrides), tuple(parent.overrides)
     if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
@@ -212,7 +212,7 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Sa
         )
 
 
-def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
+def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     changes = difference(parent.config, planned.config)
     idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
     if changes and idle == changes.keys():
@@ -263,14 +263,14 @@ def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
         # With seeds of its own it is an A/A comparison, and meant.
         if first is not planned and not first.runs.keys().isdisjoint(planned.runs):
             yield Objection(
-                planned.name,
                 "the same arm twice",
+                planned.name,
                 f"its configuration is exactly that of {first.name}, so the two cannot differ",
                 "drop one, or check its overrides",
             )
 
 
-def _rate_of_another_model(config: RunConfig) -> Iterator[Said]:
+def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
         yield (
@@ -288,7 +288,7 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
+def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """Importance weights between two computations of the same numbers."""
     changes = difference(parent.config, planned.config)
     only = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
@@ -308,11 +308,11 @@ def _same_computation(config: RunConfig) -> bool:
     same = same and getattr(config.model, "precision", "float32") == "float32"
     unfiltered = sampling.top_p == 1 and sampling.top_k == 0
     carried = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus != "discard"
-    own = algorithm.source.kind == "policy" and sampling.lag_steps == 0
-    return same and unfiltered and own and not carried
+    current = algorithm.source.kind == "policy" and sampling.lag_steps == 0
+    return same and unfiltered and current and not carried
 
 
-def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Said]:
+def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:
     """What a configuration of another trainer becomes, which says nothing of a device."""
     model, shape = config.model, shape_of(config.model)
     if model.kind != "pretrained" or config.backend.kind != "builtin" or config.runtime.device != "auto":
@@ -333,7 +333,7 @@ def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Said]:
 _UNEQUAL = "at equal steps it has another amount of compute"
 
 
-def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
+def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """Another amount of generated tokens or responses an update at equal steps."""
     if reasons := _cost_reasons(planned.config, parent.config):
         yield (
@@ -343,7 +343,7 @@ def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
         )
 
 
-def unequal_cells(plan: Plan) -> Iterator[tuple[str, Said]]:
+def unequal_cells(plan: Plan) -> Iterator[Objection]:
     """The same where cells are averaged and none has a parent (factorial, Shapley): a reason once, with the level whose cells have it."""
     if plan.design not in ("factorial", "shapley") or plan.match != "steps":
         return
@@ -353,16 +353,19 @@ def unequal_cells(plan: Plan) -> Iterator[tuple[str, Said]]:
         for reason in _cost_reasons(planned.config, base.config):
             cells.setdefault(reason, []).append(planned)
     for reason, having in cells.items():
-        where = f"in {len(having)} of {len(plan.arms)} cells, against {base.name}"
-        fix = "read the generated-tokens column and axis, or give all cells the same number (match=tokens)"
-        yield _level_of(having, plan.arms), ("unequal cost", f"{where}: {reason}; {_UNEQUAL}", fix)
+        yield Objection(
+            "unequal cost",
+            _level_of(having, plan.arms),
+            f"in {len(having)} of {len(plan.arms)} cells, against {base.name}: {reason}; {_UNEQUAL}",
+            "read the generated-tokens column and axis, or give all cells the same number (match=tokens)",
+        )
 
 
 def _level_of(having: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
     """The level that all of these cells have and no other one; where there is none, the names of the cells."""
-    shared = set.intersection(*(set(one.patches) for one in having))
-    shared -= {level for one in cells if one not in having for level in one.patches}
-    return " and ".join(sorted(shared)) or ", ".join(one.name for one in having)
+    shared = set.intersection(*(set(cell.patches) for cell in having))
+    shared -= {level for cell in cells if cell not in having for level in cell.patches}
+    return " and ".join(sorted(shared)) or ", ".join(cell.name for cell in having)
 
 
 def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
@@ -387,7 +390,7 @@ def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
     return reasons
 
 
-def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
+def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
     ours, theirs = planned.config, parent.config
     warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
@@ -413,7 +416,7 @@ def _policy_updates(config: RunConfig) -> int:
     return steps * algorithm.updates_per_step * algorithm.epochs_per_step
 
 
-_ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
+_ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Remark]], ...] = (
     _inert_clip,
     _reward_refill,
     _kl_alone_in_dead_groups,
@@ -423,7 +426,7 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
     _rate_of_another_model,
     _large_model_on_the_cpu,
 )
-_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Said]], ...] = (
+_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] = (
     _more_than_its_patch,
     undeclared_cost,
     unequal_updates,
@@ -448,15 +451,15 @@ def _absent_here(config: RunConfig) -> list[str]:
     launcher = config.runtime.launcher
     if getattr(launcher, "cluster", launcher.kind) != "local" or config.backend.kind != "builtin":
         return []
-    said = []
+    lacking = []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
-        said.append(
+        lacking.append(
             f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}"
         )
     if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
-        said.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
-    return said
+        lacking.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
+    return lacking
 
 
 def refuse(plan: Plan) -> Plan:

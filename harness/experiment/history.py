@@ -25,17 +25,13 @@ _Spent = tuple[int, float, float, float]  # steps, seconds, generated tokens, GP
 
 @dataclass(frozen=True)
 class Cost:
-    """Expected cost of one run; `source` says what it is taken from. `gpus` is 0 on a CPU."""
+    """Expected cost of one run, as finished runs like it took; `price` is None without `runtime.assumed.price_per_gpu_hour`."""
 
     seconds: float
     generated_tokens: float
-    gpus: float
+    gpu_hours: float
+    price: float | None
     source: str
-
-    @property
-    def gpu_hours(self) -> float:
-        """GPU-hours of the run."""
-        return self.seconds * self.gpus / 3600
 
 
 class History:
@@ -85,7 +81,8 @@ def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:
     if config.training.seconds is not None:
         scale = min(scale, config.training.seconds / seconds)
     share = max(gpus for *_, gpus in past) / config.runtime.runs_per_gpu
-    return Cost(seconds * scale, tokens * scale, share, source)
+    hours, price = seconds * scale * share / 3600, config.runtime.assumed.price_per_gpu_hour
+    return Cost(seconds * scale, tokens * scale, hours, None if price is None else hours * price, source)
 
 
 def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:

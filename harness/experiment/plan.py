@@ -41,6 +41,19 @@ _GONE: dict[str, Any] = {
 }  # keys of older plans
 
 
+# Keys of a record, in its order.
+_RECORDED = (
+    "name", "title", "question", "design", "benchmark", "metric", "margin", "paired", "seeds", "looks", "base_policies",
+    "primary_cap", "caps", "checkpoint_rule", "patches", "together", "match", "match_reference", "match_budget", "overrides",
+    "reference", "notes", "arms", "command",
+)  # fmt: skip
+_RECORDED_OF_CLAIM = ("claim", "declaration", "protocol", "starts")
+_RECORDED_OF_ARM = (
+    "name", "label", "parent", "patch", "patches", "arm_id", "runs", "published", "changes", "group", "overrides", "refused",
+    "engagement",
+)  # fmt: skip
+
+
 class PlanError(StoreError, ValueError):
     """The plan lacks something that is asked of it; the message names it."""
 
@@ -145,22 +158,8 @@ class PlannedArm(Arm):
 
     def record(self) -> dict[str, Any]:
         """The arm as plain values."""
-        return {
-            "name": self.name,
-            "label": self.label,
-            "parent": self.parent,
-            "patch": self.patch,
-            "patches": list(self.patches),
-            "arm_id": self.arm_id,
-            "runs": {str(seed): run for seed, run in self.runs.items()},
-            "published": None if self.published is None else dataclasses.asdict(self.published),
-            "changes": {key: list(pair) for key, pair in self.changes.items()},
-            "group": self.group,
-            "overrides": list(self.overrides),
-            "refused": list(self.refused),
-            "engagement": [measure.record() for measure in self.engagement],
-            **({"foreign": self.foreign} if self.foreign else {}),
-        }
+        foreign = ("foreign",) if self.foreign else ()
+        return {key: _plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,49 +263,21 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as stored in `results/experiments/<name>/plan.json`."""
-        names = [one.name for one in self.metrics]
+        names = [metric.name for metric in self.metrics]
         margin = self.margins.get(names[0]) if len(names) == 1 else dict(self.margins) or None
-        claim = {
-            "claim": self.claim,
-            "declaration": self.declaration,
-            "protocol": self.protocol,
-            "starts": {str(seed): name for seed, name in self.starts.items()},
-        }
-        collapse = dataclasses.asdict(self.collapse)
+        judged = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
         occasional = {
-            "factors": {name: list(levels) for name, levels in self.factors.items()},
-            "orders": [list(order) for order in self.orders],
-            "collapse": collapse if self.collapse != Collapse() else {},
+            "factors": self.factors,
+            "orders": self.orders,
+            "collapse": self.collapse if self.collapse != Collapse() else None,
             "replicates": self.second_look_of,
         }
-        return {
-            "name": self.name,
-            "title": self.title,
-            "question": self.question,
-            "design": self.design,
-            "benchmark": self.benchmark,
-            "metric": names[0] if len(names) == 1 else names,
-            "margin": margin,
-            "paired": self.paired,
-            "seeds": list(self.seeds),
-            "looks": list(self.looks),
-            "base_policies": self.base_policies,
-            "primary_cap": self.primary_cap,
-            "caps": list(self.caps),
-            "checkpoint_rule": self.checkpoint_rule,
-            "patches": list(self.patches),
-            "together": {name: list(parts) for name, parts in self.together.items()},
-            "match": self.match,
-            "match_reference": self.match_reference,
-            "match_budget": self.match_budget,
-            "overrides": list(self.overrides),
-            "reference": self.reference,
-            "notes": list(self.notes),
-            "arms": [arm.record() for arm in self.arms],
-            "command": self.command,
-            **{key: value for key, value in occasional.items() if value},
-            **(claim if self.claim is not None else {}),
-        }
+        record = {key: judged[key] if key in judged else getattr(self, key) for key in _RECORDED}
+        record |= {key: value for key, value in occasional.items() if value}
+        if self.claim is not None:
+            record |= {key: getattr(self, key) for key in _RECORDED_OF_CLAIM}
+        plain: dict[str, Any] = _plain(record)
+        return plain
 
     # ---- runs ----
 
@@ -414,6 +385,17 @@ class Plan:
             arms=tuple(replace(arm, published=None) for arm in self.arms),
             notes=(*self.notes, *notes),
         )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if hasattr(value, "record"):
+        return value.record()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _known(kind: type[Published | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
