@@ -5,68 +5,48 @@ May import: configuration, engagement, evaluation, experiment, statistics, store
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analysis.api import (
-        NoValueError,
-        contrast,
-        difference,
-        evaluation_frame,
-        figure_of,
-        known_metrics,
-        load,
-        save_figure,
-        seed_frame,
-        step_frame,
-        tables_of,
-    )
-    from analysis.evidence.results import Results, on_benchmark
-    from analysis.report import write_answer
-    from analysis.tables.latex import to_latex
-    from analysis.tables.table import to_frame, to_markdown
-    from harness.evaluation.metrics.names import UnknownMetric
-    from harness.experiment.plan import PlanError
-    from harness.statistics.intervals import Estimate, Verdict
-    from harness.store import StoreError
+    from analysis.api import NoValueError as NoValueError
+    from analysis.api import contrast as contrast
+    from analysis.api import difference as difference
+    from analysis.api import evaluation_frame as evaluation_frame
+    from analysis.api import figure_of as figure_of
+    from analysis.api import known_metrics as known_metrics
+    from analysis.api import load as load
+    from analysis.api import save_figure as save_figure
+    from analysis.api import seed_frame as seed_frame
+    from analysis.api import step_frame as step_frame
+    from analysis.api import tables_of as tables_of
+    from analysis.evidence.results import Results as Results
+    from analysis.evidence.results import on_benchmark as on_benchmark
+    from analysis.report import write_answer as write_answer
+    from analysis.tables.latex import to_latex as to_latex
+    from analysis.tables.table import to_frame as to_frame
+    from analysis.tables.table import to_markdown as to_markdown
+    from harness.evaluation.metrics.names import UnknownMetric as UnknownMetric
+    from harness.experiment.plan import PlanError as PlanError
+    from harness.statistics.intervals import Estimate as Estimate
+    from harness.statistics.intervals import Verdict as Verdict
+    from harness.store import StoreError as StoreError
 
-_PLACES = {
-    "Estimate": "harness.statistics.intervals",
-    "PlanError": "harness.experiment.plan",
-    "Results": "analysis.evidence.results",
-    "StoreError": "harness.store",
-    "UnknownMetric": "harness.evaluation.metrics.names",
-    "Verdict": "harness.statistics.intervals",
-    "on_benchmark": "analysis.evidence.results",
-    "to_frame": "analysis.tables.table",
-    "to_latex": "analysis.tables.latex",
-    "to_markdown": "analysis.tables.table",
-    "write_answer": "analysis.report",
+# The front is imported when it is first used: a table needs no figures.
+_NAMES = {
+    "analysis.api": "NoValueError contrast difference evaluation_frame figure_of known_metrics load save_figure seed_frame "
+    "step_frame tables_of",
+    "analysis.evidence.results": "Results on_benchmark",
+    "analysis.report": "write_answer",
+    "analysis.tables.latex": "to_latex",
+    "analysis.tables.table": "to_frame to_markdown",
+    "harness.evaluation.metrics.names": "UnknownMetric",
+    "harness.experiment.plan": "PlanError",
+    "harness.statistics.intervals": "Estimate Verdict",
+    "harness.store": "StoreError",
 }
-__all__ = [
-    "Estimate",
-    "NoValueError",
-    "PlanError",
-    "Results",
-    "StoreError",
-    "UnknownMetric",
-    "Verdict",
-    "contrast",
-    "difference",
-    "evaluation_frame",
-    "figure_of",
-    "known_metrics",
-    "load",
-    "on_benchmark",
-    "save_figure",
-    "seed_frame",
-    "step_frame",
-    "tables_of",
-    "to_frame",
-    "to_latex",
-    "to_markdown",
-    "write_answer",
-]
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_PLACES)
 
 
 def __dir__() -> list[str]:
@@ -74,9 +54,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the front when it is first used: a table needs no figures."""
-    if name not in __all__:
+    if name not in _PLACES:
         raise AttributeError(f"module 'analysis' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_PLACES.get(name, "analysis.api")), name)
+    return getattr(importlib.import_module(_PLACES[name]), name)

@@ -16,13 +16,9 @@ from analysis.evidence.samples import column_of
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
-    accuracy_multiples,
-    entropy_accuracy_figure,
     graders_figure,
     k_figure,
     metric_figure,
-    overview_figure,
-    profile_figure,
     training_figure,
 )
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
@@ -51,7 +47,7 @@ def write_answer(
 ) -> list[Path]:
     """Write tables, figures, methods and page of an experiment and return their paths.
 
-    Everything but ``tables/cost.*``, ``figures/cost/``, ``methods/`` and ``report.html`` is a pure function of the deterministic content of
+    Everything but ``tables/cost.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content of
     the store, byte for byte. Failed and missing runs are counted and named in the notes.
 
     Args:
@@ -159,13 +155,7 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
         yield f"metric{end}", partial(metric_figure, view)
         yield f"grid{end}", partial(grid_figure, view)
     yield "accuracy", partial(accuracy_figure, experiment)
-    yield "accuracy-by-arm", partial(accuracy_multiples, experiment)
     yield "k-curves", partial(k_figure, results)
-    yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment)
     yield "graders", partial(graders_figure, experiment)
-    yield "profile", partial(profile_figure, results)
     for name in FIGURES:
-        yield f"training/{name}", partial(training_figure, experiment, name, "step")
-    for axis in ("updates", "tokens", "seconds"):  # the step has a figure for every quantity above
-        folder = "cost" if axis == "seconds" else "training"
-        yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis)
+        yield f"training/{name}", partial(training_figure, experiment, name)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.results import Results
@@ -20,9 +18,7 @@ from analysis.evidence.samples import evaluated
 from analysis.figures.drawing import (
     AXES,
     COUNTS,
-    FEW,
     Panel,
-    Series,
     accuracy_series,
     arm_appearances,
     cap_label,
@@ -37,8 +33,6 @@ from analysis.figures.drawing import (
     score_label,
 )
 from analysis.figures.style import (
-    BAND_ALPHA,
-    SEED_ALPHA,
     WHISKER_ALPHA,
     appearances,
     legend_below,
@@ -46,14 +40,12 @@ from analysis.figures.style import (
     save,
     styled,
 )
-from harness.experiment.plan import PlannedArm
-from harness.statistics.intervals import performance_profile
 
 
 def accuracy_figure(experiment: StoredExperiment) -> Figure | None:
     """Draw evaluation accuracy against generated tokens and against rollout steps, side by side.
 
-    Of many arms the means only; ``accuracy_multiples`` has their intervals.
+    Of many arms the means only.
     """
     if not len(experiment.cells):
         return None
@@ -86,23 +78,6 @@ def metric_figure(results: Results) -> Figure | None:
     return figure
 
 
-def entropy_accuracy_figure(experiment: StoredExperiment) -> Figure | None:
-    """Draw training entropy at matched training accuracy: faster learners have lower entropy at any step."""
-    entropy, accuracy = Panel("entropy_nats", ""), Panel("accuracy_mean", "", scale=100.0)
-    if not logged(experiment, entropy):
-        return None
-    figure, axes = new_figure()
-    end = {"markersize": 2 * float(rcParams["lines.markersize"]), "markeredgecolor": "white", "zorder": 4}
-    for name, appearance in arm_appearances(experiment).items():
-        x = panel_series(experiment, name, accuracy, "step").mean
-        y = panel_series(experiment, name, entropy, "step").mean
-        axes.plot(x, y, **appearance.pen() | {"marker": None})
-        axes.plot(x[-1:], y[-1:], **appearance.pen() | end)
-    axes.set(xlabel="training accuracy, % (marker: end of training)", ylabel="entropy, nats per token")
-    name_lines(figure, experiment)
-    return figure
-
-
 def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
     """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale."""
     figure, axes = new_figure(wide=True, ncols=2, sharey=True)
@@ -128,77 +103,6 @@ def k_figure(results: Results) -> Figure | None:
             if after:
                 draw_series(axes_, after[kind], look[arm.name], label=arm.label, spread=few)
     name_lines(figure, experiment, ends=axes[1], spread=few, first=[Line2D([], [], **dashed)])
-    return figure
-
-
-def profile_figure(results: Results) -> Figure | None:
-    """Draw the share of problems solved more often than tau against tau, 95 % t band over seeds."""
-    thresholds = np.linspace(0.0, 0.99, 34)
-    figure, axes = new_figure()
-    few, appearance = few_arms(results.experiment), arm_appearances(results.experiment)
-    for arm in results.experiment.plan.arms:
-        profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
-        if profiles:
-            series = Series.of(thresholds, np.array(profiles))
-            draw_series(axes, series, appearance[arm.name], label=arm.label, spread=few)
-    if not axes.lines:
-        return None
-    axes.set(xlabel="τ (avg@n of a problem)", ylabel="problems above τ, %")
-    name_lines(figure, results.experiment, spread=few)
-    return figure
-
-
-_WIDE = 9  # arms, above which panels stand five in a row
-
-
-def accuracy_multiples(experiment: StoredExperiment) -> Figure | None:
-    """Draw the evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
-
-    Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at
-    the last step.
-    """
-    arms = experiment.plan.arms
-    if few_arms(experiment) or not len(experiment.cells):
-        return None
-    series = {arm.name: accuracy_series(experiment, arm.name, "step") for arm in arms}
-    columns = 5 if len(arms) > _WIDE else 3
-    rows = -(-len(arms) // columns)
-    figure, axes = new_figure(
-        wide=True,
-        height=0.25 + 0.65 * rows,
-        nrows=rows,
-        ncols=columns,
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
-    appearance = arm_appearances(experiment)
-    for panel, arm in zip(axes.flat, arms, strict=False):
-        for other in series.values():
-            panel.plot(other.x, other.mean, color="#BBBBBB", linewidth=0.5, zorder=1)
-        own = series[arm.name]
-        draw_series(panel, own, appearance[arm.name])
-        panel.set_title(arm.label, loc="left")
-        if len(own) and np.isfinite(own.mean[-1]):
-            panel.text(0.97, 0.05, f"{own.mean[-1]:.0f}", transform=panel.transAxes, ha="right", va="bottom")
-    for panel in list(axes.flat)[len(arms) :]:
-        panel.set_axis_off()
-    for column in range(columns):
-        last = max(row for row in range(rows) if row * columns + column < len(arms))
-        axes[last][column].tick_params(labelbottom=True)
-        axes[last][column].set_xlabel("rollout steps")
-    for row in range(rows):
-        axes[row][0].set_ylabel("accuracy, %")
-    legend_below(
-        figure,
-        [
-            Line2D([], [], color="#000000"),
-            Patch(alpha=BAND_ALPHA, linewidth=0, color="#000000"),
-            Line2D([], [], alpha=SEED_ALPHA, linewidth=0.8, color="#000000"),
-            Line2D([], [], linewidth=0.5, color="#BBBBBB"),
-        ],
-        ["mean over seeds", "its 95 % t interval", "one seed", "means of the other arms"],
-    )
     return figure
 
 
@@ -237,64 +141,45 @@ GRADERS = (
 
 def graders_figure(experiment: StoredExperiment) -> Figure | None:
     """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
-    return panels_figure(experiment, experiment.plan.arms, GRADERS, "step")
+    return panels_figure(experiment, GRADERS)
 
 
-def training_figure(experiment: StoredExperiment, name: str, axis: str) -> Figure | None:
-    """Draw one figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
-    return panels_figure(experiment, experiment.plan.arms, FIGURES[name], axis)
+def training_figure(experiment: StoredExperiment, name: str) -> Figure | None:
+    """Draw one figure of ``FIGURES`` over steps; None where no run has logged it."""
+    return panels_figure(experiment, FIGURES[name])
 
 
-def overview_figure(experiment: StoredExperiment, axis: str) -> Figure | None:
-    """Draw all panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
-    panels = [panel for group in FIGURES.values() for panel in group]
-    return panels_figure(experiment, experiment.plan.arms, panels, axis)
+def panels_figure(experiment: StoredExperiment, panels: Sequence[Panel]) -> Figure | None:
+    """Draw over steps the panels that some run has logged, at most two in a row.
 
-
-def panels_figure(
-    experiment: StoredExperiment,
-    arms: Sequence[PlannedArm],
-    wanted: Sequence[Panel],
-    axis: str,
-) -> Figure | None:
-    """Draw the panels that some run has logged, at most three in a row; the x axis is named below the last of each column.
-
-    Of more than ``FEW`` arms means only: bands and seeds would hide each other.
+    Of more than four arms means only: bands and seeds would hide each other.
     """
-    panels = [panel for panel in wanted if logged(experiment, panel)]
-    if not panels or not arms:
+    panels = [panel for panel in panels if logged(experiment, panel)]
+    if not panels:
         return None
-    columns = 2 if len(panels) == 4 else min(len(panels), 3)
-    rows, few = -(-len(panels) // columns), len(arms) <= FEW
+    columns, few = min(len(panels), 2), few_arms(experiment)
+    rows = -(-len(panels) // columns)
+    height = 1.0 if rows == 1 else 0.75 * rows
     figure, axes = new_figure(
-        wide=columns > 1,
-        height=1.0 if rows == 1 else 0.75 * rows,
-        nrows=rows,
-        ncols=columns,
-        squeeze=False,
-        sharex=True,
+        wide=columns > 1, height=height, nrows=rows, ncols=columns, squeeze=False, sharex=True
     )
-    for index, axes_ in enumerate(axes.flat):
-        if index >= len(panels):
-            axes_.set_axis_off()
-            continue
-        _draw_panel(axes_, experiment, arms, panels[index], axis, spread=few)
-        if index + columns >= len(panels):
-            axes_.tick_params(labelbottom=True)
-            axes_.set_xlabel("generated tokens" if axis == "tokens" and columns > 1 else AXES[axis])
-    last = axes[0][-1] if rows == 1 else None
-    name_lines(figure, experiment, [arm.name for arm in arms], ends=last, spread=few)
+    for axes_, panel in zip(axes.flat, panels, strict=False):
+        _draw_panel(axes_, experiment, panel, spread=few)
+    for axes_ in axes.flat[len(panels) :]:
+        axes_.set_axis_off()
+    for axes_ in axes.flat[len(panels) - columns : len(panels)]:
+        axes_.tick_params(labelbottom=True)
+        axes_.set_xlabel(AXES["step"])
+    name_lines(figure, experiment, ends=axes[0][-1] if rows == 1 else None, spread=few)
     return figure
 
 
-def _draw_panel(
-    axes: Any, experiment: StoredExperiment, arms: Sequence[PlannedArm], panel: Panel, axis: str, spread: bool
-) -> None:
+def _draw_panel(axes: Any, experiment: StoredExperiment, panel: Panel, spread: bool) -> None:
     """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
     appearance = arm_appearances(experiment)
     drawn: list[Any] = [np.empty(0)]
-    for arm in arms:
-        series = panel_series(experiment, arm.name, panel, axis)
+    for arm in experiment.plan.arms:
+        series = panel_series(experiment, arm.name, panel, "step")
         draw_series(axes, series, appearance[arm.name], label=arm.label, spread=spread)
         drawn.append((series.seed_y if spread or series.collapsed else series.mean).ravel())
     axes.set_ylabel(panel.label or score_label(experiment.plan))

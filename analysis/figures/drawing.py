@@ -125,18 +125,16 @@ def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
 def name_lines(
     figure: Figure,
     experiment: StoredExperiment,
-    names: Sequence[str] | None = None,
     *,
     ends: Any = None,
     spread: bool = False,
     first: Sequence[Line2D] = (),
 ) -> None:
-    """Name the arms (``names``, by default all): at the ends of their lines in the axes ``ends`` where they are many, else below.
+    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below.
 
     ``spread``: with what bands and thin lines are; ``first``: labelled lines before the arms.
     """
-    drawn = arm_appearances(experiment)
-    arms = [arm for arm in experiment.plan.arms if names is None or arm.name in names]
+    drawn, arms = arm_appearances(experiment), experiment.plan.arms
     if ends is not None and FEW < len(arms) <= NAMED:
         label_ends(ends)
         return

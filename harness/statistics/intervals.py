@@ -146,13 +146,6 @@ def _p_value(half_width: Callable[[float], float], size: float) -> float:
     return high
 
 
-def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
-    """Share of scores strictly above each threshold (Agarwal et al. 2021)."""
-    flat = np.sort(np.asarray(scores, dtype=np.float64).ravel())
-    below = np.searchsorted(flat, np.asarray(thresholds, dtype=np.float64), side="right")
-    return 1.0 - below / len(flat)
-
-
 def _finite(scores: ArrayLike) -> Floats:
     values = np.asarray(scores, dtype=np.float64).ravel()
     return values[np.isfinite(values)]

@@ -20,7 +20,6 @@ from analysis.evidence.designs import key_label, value_label
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
-    accuracy_multiples,
     k_curves_figure,
     k_figure,
     training_figure,
@@ -113,7 +112,7 @@ def test_an_arm_has_one_colour_everywhere(results):
     many = [str(i) for i in range(30)]
     assert len(set(appearances(many).values())) == 30
     with styled("paper"):
-        figure = training_figure(results.experiment, "entropy", "step")
+        figure = training_figure(results.experiment, "entropy")
     assert figure is not None
     drawn = [line.get_color() for line in figure.axes[0].lines]
     assert drawn == list(PALETTE[:4])
@@ -126,7 +125,7 @@ def test_an_arm_has_one_colour_everywhere(results):
 
 def test_legend_never_covers_the_axes(results):
     with styled("paper"):
-        length = training_figure(results.experiment, "length", "step")
+        length = training_figure(results.experiment, "length")
         for figure in (k_figure(results), length):
             assert figure is not None
             figure.draw_without_rendering()
@@ -137,7 +136,7 @@ def test_legend_never_covers_the_axes(results):
 def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
     def write(folder):
         with styled("paper"):
-            figure = training_figure(results.experiment, "entropy", "step")
+            figure = training_figure(results.experiment, "entropy")
             assert figure is not None
             return save(figure, tmp_path / folder, "entropy")
 
@@ -217,30 +216,25 @@ def test_bands_are_drawn_of_four_arms_and_lines_of_more_are_named_at_their_ends(
     def drawn(arms):
         experiment = replanned(results, arms=tuple(arms)).experiment
         with styled("paper"):
-            return accuracy_figure(experiment), accuracy_multiples(experiment)
+            return accuracy_figure(experiment)
 
     def bands(figure):
         return sum(isinstance(c, PolyCollection) for c in figure.axes[0].collections)
 
-    figure, multiples = drawn(known)
-    assert multiples is None
+    figure = drawn(known)
     assert bands(figure) == 4
     (legend,) = figure.legends
     labels = [text.get_text() for text in legend.get_texts()]
     assert labels == [*(arm.label for arm in known), "95 % t interval over seeds", "one seed"]
     markers = [one.marker for one in appearances([arm.name for arm in known]).values()]
     assert [line.get_marker() for line in legend.get_lines()][:4] == markers
-    figure, multiples = drawn([*known, fifth])
+    figure = drawn([*known, fifth])
     assert (bands(figure), figure.legends) == (0, [])
     texts = sorted(figure.axes[1].texts, key=lambda text: -text.get_position()[1])
     ends = {arm.label: results.mean(arm).value for arm in known}
     assert [text.get_text().replace("\n", " ") for text in texts] == sorted(
         (arm.label for arm in known), key=lambda name: -ends[name]
     )
-    assert [axes.get_title(loc="left") for axes in multiples.axes[:5]] == [
-        *(arm.label for arm in known),
-        fifth.label,
-    ]
 
 
 def test_labels_at_line_ends_keep_their_distance_and_stay_about_their_lines():

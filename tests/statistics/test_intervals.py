@@ -90,10 +90,6 @@ def test_two_way_adds_problem_noise_and_reduces_to_t_without_it():
     assert (only_seeds.low, only_seeds.p_value) == pytest.approx((exact.low, exact.p_value), rel=1e-6)
 
 
-def test_performance_profile_counts_scores_above():
-    assert st.performance_profile([0.0, 0.5, 1.0, 1.0], [0.0, 0.5, 1.0]).tolist() == [0.75, 0.5, 0.0]
-
-
 def test_the_interval_is_students_t_over_problems() -> None:
     # mean 0.5, standard deviation √(0.02/3), t(0.975, 3 degrees) = 3.1824
     low, high = st.problems_interval([0.4, 0.4, 0.6, 0.6]) or (math.nan, math.nan)
