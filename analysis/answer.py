@@ -38,10 +38,10 @@ def metric_records(results: Results) -> list[MetricRecord]:
 def answer_sentences(results: Results) -> list[str]:
     """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect.
 
-    At last what the second grader does not confirm, if that has grown (`analysis.tables.experiment`) and whether nothing could be learned.
+    At last the warnings: collapsed seeds, what the second grader does not confirm, and whether nothing could be learned.
     """
-    of_metrics, warnings = answer_parts(results)
-    return [*(sentence for one in of_metrics for sentence in one), *warnings]
+    parts, warnings = answer_parts(results)
+    return [*(sentence for part in parts for sentence in part), *warnings]
 
 
 def answer_parts(results: Results) -> tuple[list[list[str]], list[str]]:
@@ -66,8 +66,7 @@ def _in_one_metric(results: Results) -> MetricRecord:
     effects = [
         EffectRecord(kind, name, Interval.of(effect, metric.scale))
         for kind in kinds_of(plan)
-        for found in [effects_of(results, kind).found]
-        for name, effect in zip(found.names, found.effects, strict=True)
+        for name, effect in effects_of(results, kind).pairs
     ]
     arms = []
     for arm in plan.arms:
@@ -96,8 +95,8 @@ def _by_seed(results: Results, arm: PlannedArm) -> dict[int, float | None]:
 
 def _warnings(results: Results) -> list[str]:
     warnings = [*collapse_warnings(results), *grader_warnings(results)]
-    said = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
-    return [*([f"- Warning: before RL {said}."] if said else []), *warnings]
+    problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
+    return [*([f"- Warning: before RL {problem}."] if problem else []), *warnings]
 
 
 def headlines(results: Results) -> list[str]:
@@ -112,12 +111,10 @@ def _about_one(results: Results) -> list[str]:
     sentences, engaged = [_headline(results, known), *_effects(results)], engagements(results.experiment)
     for arm in plan.arms:
         delta, reference = deltas.get(arm.name), plan.arm(arm.parent) if arm.parent else plan.base
-        if arm.name in known:
-            found = known[arm.name]
-            end = sentence_end(engaged[arm.name], found.resolved)
-            sentences.append(
-                f"- {_name(arm)} against {_name(reference)}: {describe(found, results.metric)}{end}."
-            )
+        if delta is not None and arm.name in known:
+            end = sentence_end(engaged[arm.name], delta.resolved)
+            text = f"{describe(delta, results.metric)}{end}"
+            sentences.append(f"- {_name(arm)} against {_name(reference)}: {text}.")
         elif delta is not None:
             missing = delta.absent or _missing(results, arm, reference)
             sentences.append(f"- {_name(arm)}: no comparison, {missing}.")
@@ -126,14 +123,14 @@ def _about_one(results: Results) -> list[str]:
 
 def _effects(results: Results) -> list[str]:
     """Say each main effect and each interaction of a factorial, or why there is none."""
-    said = []
-    for kind, name in _EFFECTS.items():
+    sentences = []
+    for kind, (title, noun) in _EFFECTS.items():
         if kind in kinds_of(results.experiment.plan):
             effects = effects_of(results, kind)
-            pairs = zip(effects.found.names, effects.found.effects, strict=True)
-            said += [f"- {name[0]} {what}: {describe(one, results.metric)}." for what, one in pairs]
-            said += [f"- No {name[1]}s: {effects.missing}."] * bool(effects.missing)
-    return said
+            pairs = effects.pairs
+            sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in pairs]
+            sentences += [f"- No {noun}s: {effects.missing}."] if effects.missing else []
+    return sentences
 
 
 def describe(delta: Estimate, metric: Metric) -> str:
@@ -151,17 +148,15 @@ def describe(delta: Estimate, metric: Metric) -> str:
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
     plan, metric = results.experiment.plan, results.metric
     title = metric_name(results)
-    if (
-        "@" not in title and "_" not in title
-    ):  # a single word with a sign in it, such as `avg@32`, stays as it is
+    if "@" not in title and "_" not in title:  # `avg@32` stays as it is
         title = title[:1].upper() + title[1:]
     name = "" if plan.about_score else f"{title}: "
     if not known:
         return _nothing(results, name)
     text = _counted(known.values(), metric, "difference", f" to the {REFERENCE[plan.design]}")
     for kind in reversed([kind for kind in _EFFECTS if kind in kinds_of(plan)]):
-        if found := effects_of(results, kind).found.effects:
-            text = f"{_counted(found, metric, _EFFECTS[kind][1])}. {text}"
+        if effects := effects_of(results, kind).effects:
+            text = f"{_counted(effects, metric, _EFFECTS[kind][1])}. {text}"
     if plan.design == "cumulative" and len(plan.arms) > 1 and not (plan.looks or plan.declared_on):
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
@@ -173,10 +168,10 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
     return f"{name}{text}."
 
 
-def _counted(found: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
+def _counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
     """``3 interactions: 1 higher, 2 not resolved``."""
-    ordered = sorted(found, key=lambda one: list(Verdict).index(one.verdict))
-    counts = Counter(one.words(metric.scale, metric.unit) for one in ordered)
+    ordered = sorted(estimates, key=lambda estimate: list(Verdict).index(estimate.verdict))
+    counts = Counter(estimate.words(metric.scale, metric.unit) for estimate in ordered)
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(ordered)} {name}{'s' if len(ordered) > 1 else ''}{more}: {words}"
 
@@ -194,7 +189,7 @@ def _nothing(results: Results, name: str) -> str:
 
 def _missing(results: Results, arm: PlannedArm, reference: PlannedArm) -> str:
     """Say why two arms have no seeds to compare."""
-    finished = all(results.scores(one, "avg") for one in (arm, reference))
+    finished = results.scores(arm, "avg") and results.scores(reference, "avg")
     if finished and results.metric != results.experiment.plan.score:
         return f"a finished run has no {metric_name(results)}"
     return "a finished run is missing"

@@ -6,7 +6,11 @@ import itertools
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
+
+import yaml
 
 from analysis.evidence.results import Results
 from harness.evaluation.metrics.names import HIGHER
@@ -26,14 +30,6 @@ from harness.statistics.attribution import (
 MAIN, INTERACTIONS, ORDER, SHAPLEY = "main-effects", "interactions", "order", "shapley"
 
 
-@dataclass(frozen=True)
-class Effects:
-    """Effects that a design computes of its arms; ``missing`` says why nothing could be."""
-
-    found: Attribution
-    missing: str = ""
-
-
 def kinds_of(plan: Plan) -> list[str]:
     """List what the design computes. The order of patches and their Shapley values are those of patches that are on or off."""
     if plan.design not in ("factorial", "shapley"):
@@ -44,7 +40,7 @@ def kinds_of(plan: Plan) -> list[str]:
     )
 
 
-def effects_of(results: Results, kind: str) -> Effects:
+def effects_of(results: Results, kind: str) -> Attribution:
     """Compute one kind of effect in the metric of the results, per seed first."""
     plan, scores = results.experiment.plan, cell_scores(results)
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
@@ -58,9 +54,9 @@ def effects_of(results: Results, kind: str) -> Effects:
         SHAPLEY: lambda: shapley(patches, scores, plan.orders or None, judging),
     }
     try:
-        return Effects(Attribution((), ()), missing) if missing else Effects(makers[kind]())
+        return Attribution(missing=missing) if missing else makers[kind]()
     except IncompleteDesign as error:
-        return Effects(Attribution((), ()), str(error))
+        return Attribution(missing=str(error))
 
 
 def cell_scores(results: Results) -> Scores:
@@ -159,60 +155,23 @@ def _ordered(values: list[Any]) -> list[Any]:
     return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
 
 
-_LABELS = {
-    "algorithm": "algorithm",
-    "algorithm.advantage.baseline": "advantage baseline",
-    "algorithm.advantage.ddof": "degrees of freedom",
-    "algorithm.advantage.scale": "advantage scale",
-    "algorithm.aggregation": "loss aggregation",
-    "algorithm.aggregation.kind": "loss aggregation",
-    "algorithm.dead_groups.policy": "groups of equal rewards",
-    "algorithm.entropy_coefficient": "entropy coefficient",
-    "algorithm.epochs_per_step": "epochs per rollout step",
-    "algorithm.importance_ratio": "importance ratio",
-    "algorithm.kl.coefficient": "KL coefficient",
-    "algorithm.kl.kind": "KL estimator",
-    "algorithm.kl.placement": "place of the KL term",
-    "algorithm.overlong.policy": "overlong responses",
-    "algorithm.prompts_per_step": "prompts per rollout step",
-    "algorithm.responses_per_prompt": "responses per prompt",
-    "algorithm.surrogate.clip_high": "upper clip bound",
-    "algorithm.surrogate.clip_low": "lower clip bound",
-    "algorithm.updates_per_step": "updates per rollout step",
-    "optimizer.learning_rate": "learning rate",
-    "optimizer.max_gradient_norm": "gradient norm limit",
-    "optimizer.warmup_steps": "warm-up, rollout steps",
-    "optimizer.weight_decay": "weight decay",
-    "sampling.lag_steps": "policy lag, rollout steps",
-    "sampling.max_response_tokens": "response cap, tokens",
-    "sampling.temperature": "sampling temperature",
-    "sampling.top_p": "nucleus mass (top-p)",
-    "training.generated_tokens": "generated tokens",
-    "training.steps": "rollout steps",
-}
-
-
-_VALUES = {
-    ("algorithm.overlong.policy", "score"): "scored as they are",
-    ("algorithm.overlong.policy", "wrong"): "scored as wrong",
-    ("algorithm.overlong.policy", "mask"): "left out of the loss",
-    ("algorithm.overlong.policy", "soft"): "punished by length",
-    ("algorithm.overlong.policy", "mask_and_soft"): "left out of the loss, and long ones punished by length",
-    ("algorithm.dead_groups.policy", "keep"): "kept",
-    ("algorithm.dead_groups.policy", "drop"): "left out",
-    ("algorithm.dead_groups.policy", "refill"): "replaced by further groups",
-}
+@cache
+def _labels() -> dict[str, dict[str, Any]]:
+    """Names of settings and of their values, as `labels.yaml` has them."""
+    text = resources.files("analysis.evidence").joinpath("labels.yaml").read_text(encoding="utf-8")
+    labels: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return labels
 
 
 def key_label(key: str) -> str:
     """Name a setting: ``upper clip bound``; one without an entry by the end of its key."""
     key = key.replace("/", ".")
-    return _LABELS.get(key, key.rpartition(".")[2].replace("_", " "))
+    return _labels()["settings"].get(key, key.rpartition(".")[2].replace("_", " "))
 
 
 def setting_label(key: str, value: Any) -> str:
     """Write a value of a setting in a sentence: ``left out of the loss``, ``0.28``."""
-    return _VALUES.get((key, str(value))) or str(value).replace("_", " ")
+    return _labels()["values"].get(key, {}).get(str(value)) or str(value).replace("_", " ")
 
 
 def value_label(value: Any) -> str:

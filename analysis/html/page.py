@@ -80,9 +80,9 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
     main, *rest = rest
     sections = [
         Section("answer", "Answer", warning + _answer(results, table_html(main, fold_notes=True))),
-        Section("chart", "Curves", _CHART),
+        Section("chart", "Curves", _asset("chart.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
-        Section("samples", "Samples", _SAMPLES + parting, folded=True),
+        Section("samples", "Samples", _asset("samples.html") + parting, folded=True),
         Section("configuration", "What each arm changes", _configuration(results), folded=True),
         Section("checks", "Checks", _checks(results, store), folded=True),
         Section("cost", "Cost", table_html(cost), folded=True),
@@ -109,7 +109,7 @@ def document(
     """
     style, root = _asset("page.css"), ""
     if live is not None:
-        sections = [Section("progress", "Progress", _PROGRESS), *sections]
+        sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
         data, scripts = {"progress-data": live.progress, **data}, (*scripts, "live.js")
         style, root = style + _asset("live.css"), f' data-version="{escape(live.version)}"'
     served = served or live is not None
@@ -154,37 +154,10 @@ def _section(one: Section) -> str:
 
 _SHORT = {"configuration": "Arms", "tables": "Tables"}
 
-_PROGRESS = """<p id="progress-line" class="headline"></p><progress id="progress-bar" max="1" aria-label="Share of all steps"></progress>
-<div id="progress-open"></div><details id="progress-rest"><summary></summary><div></div></details>
-<p id="progress-news" role="status" aria-live="polite"></p>
-<noscript><p>What each run does needs JavaScript; reload for newer results.</p></noscript>"""
-
-_CHART = """<div class="controls">
-<label>Quantity <select id="chart-quantity"></select></label>
-<label>Against <select id="chart-axis"></select></label>
-<label><input type="checkbox" id="chart-bands"> Intervals</label>
-<button type="button" id="chart-in">Zoom in</button>
-<button type="button" id="chart-out">Zoom out</button>
-<button type="button" id="chart-reset">Reset zoom</button></div>
-<fieldset id="chart-arms"><legend>Arms</legend></fieldset>
-<svg id="chart-plot" viewBox="0 0 760 400" tabindex="0" role="application"
- aria-label="Line chart. Left and right arrow read values, plus and minus zoom, Escape resets."></svg>
-<div id="chart-tip" role="status" aria-live="polite"></div>
-<p class="hint">Lines: means over seeds. Bands (Intervals): 95 % Student's t interval over seeds, of each point alone. Dots: evaluated
-points, or the last one of many. Drag to zoom; arrow keys read values.</p>
-<details><summary>Values as a table</summary><div id="chart-table" class="scroll"></div></details>
-<noscript><p>The curves need JavaScript; the same figures stand as PDF, SVG and PNG beside this
-page.</p></noscript>"""
-
-_SAMPLES = """<div class="controls">
-<label>Show <select id="sample-filter"></select></label>
-<button type="button" id="sample-previous">Previous problem</button>
-<button type="button" id="sample-next">Next problem</button></div>
-<p id="sample-position" role="status" aria-live="polite"></p><div id="sample-problem"></div><div id="sample-view" class="samples"></div>"""
-
 
 def _asset(name: str) -> str:
-    return resources.files("analysis.html").joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("analysis.html").joinpath(name).read_text(encoding="utf-8")
+    return text.removesuffix("\n") if name.endswith(".html") else text
 
 
 def _json(value: Any) -> str:

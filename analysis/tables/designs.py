@@ -55,32 +55,29 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     """Make the tables of main effects, interactions and order of a factorial, Shapley values; a note where arms are missing."""
     plan, tables = results.experiment.plan, []
     for key in kinds_of(plan):
-        effects = effects_of(results, key)
-        found, header = effects.found, _NAMES[key]
+        effects, header = effects_of(results, key), _NAMES[key]
         if effects.missing:
             notes, short = [f"Not computed: {effects.missing}."], []
         else:
             notes, meaning = ["Per seed first, then over seeds."], [_MEANING[key]] if key in _MEANING else []
-            counts = sorted({effect.seeds for effect in found.effects})
+            counts = sorted({effect.seeds for effect in effects.effects})
             if counts and counts != [len(plan.seeds)]:
                 text = " to ".join(dict.fromkeys([str(counts[0]), str(counts[-1])]))
                 notes.append(
                     f"An effect rests on the seeds that all of its arms have: {text} of {len(plan.seeds)}."
                 )
-            notes += word_notes(results, [found.effects], "Student's t")
+            notes += word_notes(results, [effects.effects], "Student's t")
             notes += meaning
             factors = _factor_notes(plan)
-            short = [*meaning, *short_notes(results, found.effects), *factors]
-            notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
+            short = [*meaning, *short_notes(results, effects.effects), *factors]
+            notes += [f"Averaged over {effects.orders} orders of the patches."] if effects.orders else []
             notes += factors
-        name = f"{header} on {metric}, {results.metric.unit}"
+        about = f"{header} on {metric}, {results.metric.unit}"
         columns = [
             Column("patch", "patch"),
-            difference_column(results.metric, "effect", name, found.effects),
+            difference_column(results.metric, "effect", about, effects.effects),
         ]
-        rows: list[Mapping[str, Cell]] = [
-            {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
-        ]
+        rows: list[Mapping[str, Cell]] = [{"patch": name, "effect": effect} for name, effect in effects.pairs]
         title = header if key == ORDER else f"{header}s"
         tables.append(of_metric(experiment_table(results, key, title, columns, rows, notes, short), results))
     return tables
@@ -108,9 +105,8 @@ def grid_table(results: Results, metric: str) -> Table | None:
         for row in grid.rows
     ]
     notes = [f"{metric_header(results)}, mean over seeds with its 95 % interval."]
-    found = near_best(results)
-    if found is not None:
-        best, near = found
+    if nearest := near_best(results):
+        best, near = nearest
         rest = "; ".join(arm.label for arm in plan.arms if arm.name in near) or "none"
         notes.append(
             f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all pairs of cells): {rest}."
@@ -123,17 +119,17 @@ def looks_table(results: Results) -> Table | None:
     plan = results.experiment.plan
     if not plan.looks:
         return None
-    found = followed(results)
+    comparisons = followed(results)
     rows: list[Mapping[str, Cell]] = [
         {
-            "arm": one.arm.label,
-            "reference": one.reference.label,
-            **{f"look_{estimate.seeds}": estimate for estimate in one.looks},
-            "state": state_text(one),
+            "arm": comparison.arm.label,
+            "reference": comparison.reference.label,
+            **{f"look_{estimate.seeds}": estimate for estimate in comparison.looks},
+            "state": state_text(comparison),
         }
-        for one in found
+        for comparison in comparisons
     ]
-    reached = max([plan.looks[0], *(one.newest.seeds for one in found)])
+    reached = max([plan.looks[0], *(comparison.newest.seeds for comparison in comparisons)])
     looks = [seeds for seeds in plan.looks if seeds <= reached]
     columns = [
         Column("arm", "arm"),
@@ -158,14 +154,18 @@ def look_states(results: Results) -> dict[str, str]:
     """Map each arm to what has become of its comparison; nothing where all seeds are looked at once."""
     if not results.experiment.plan.looks:
         return {}
-    return {one.arm.name: state_text(one) for one in followed(results)}
+    return {comparison.arm.name: state_text(comparison) for comparison in followed(results)}
 
 
-def state_text(one: FollowedComparison) -> str:
+def state_text(comparison: FollowedComparison) -> str:
     """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
-    if one.newest.absent:
-        return one.newest.absent
-    if one.next_look is not None:
-        return f"open, next look at {one.next_look} seeds"
-    decided = one.state == "decided"
-    return f"at {one.newest.seeds} seeds" if decided else f"{one.state}, {one.newest.seeds} seeds"
+    if comparison.newest.absent:
+        return comparison.newest.absent
+    if comparison.next_look is not None:
+        return f"open, next look at {comparison.next_look} seeds"
+    decided = comparison.state == "decided"
+    return (
+        f"at {comparison.newest.seeds} seeds"
+        if decided
+        else f"{comparison.state}, {comparison.newest.seeds} seeds"
+    )

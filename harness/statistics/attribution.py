@@ -49,11 +49,20 @@ class IncompleteDesign(ValueError):
 
 @dataclass(frozen=True)
 class Attribution:
-    """Effect per patch (or per pair) in the order of the plan; the intervals hold together over the whole list."""
+    """Effect per patch (or per pair) in the order of the plan; the intervals hold together over the whole list.
 
-    names: tuple[str, ...]
-    effects: tuple[Estimate, ...]
+    ``missing`` says why there is none.
+    """
+
+    names: tuple[str, ...] = ()
+    effects: tuple[Estimate, ...] = ()
     orders: int = 0
+    missing: str = ""
+
+    @property
+    def pairs(self) -> list[tuple[str, Estimate]]:
+        """Each name with its effect."""
+        return list(zip(self.names, self.effects, strict=True))
 
 
 @dataclass(frozen=True)
