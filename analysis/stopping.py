@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,18 +35,18 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
         `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `wanted`: arm to number of seeds.
     """
     views = results_of(load_plan(store, plan, curves=False)).each_metric()
-    found = [followed(view) for view in views]
+    by_metric = [followed(view) for view in views]
     return {
         "comparisons": [
             {
                 "arm": in_metrics[0].arm.name,
                 "reference": in_metrics[0].reference.name,
                 "state": _state(in_metrics),
-                "text": "; ".join(_in_words(one, plan) for one in in_metrics),
+                "text": "; ".join(_in_words(comparison, plan) for comparison in in_metrics),
             }
-            for in_metrics in zip(*found, strict=True)
+            for in_metrics in zip(*by_metric, strict=True)
         ],
-        "wanted": wanted_seeds(plan, [one for of_metric in found for one in of_metric]),
+        "wanted": wanted_seeds(plan, [*itertools.chain(*by_metric)]),
     }
 
 
@@ -56,9 +57,9 @@ def expected(plan: Plan) -> dict[str, float]:
     """
     index = {arm.name: place for place, arm in enumerate(plan.arms)}
     pairs = [(index[arm.name], index[reference.name]) for arm, reference in comparisons(plan)]
-    pairs = pairs * len(plan.metrics)
+    family = pairs * len(plan.metrics)
     return {
-        f"{effect:g}": expected_runs(len(plan.arms), pairs, plan.looks, effect, paired=plan.paired)
+        f"{effect:g}": expected_runs(len(plan.arms), family, plan.looks, effect, paired=plan.paired)
         for effect in EFFECTS
     }
 
@@ -69,7 +70,7 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     A replicate is a seed, or the mean over the seeds of a base policy. Only comparisons with two finished ones count; a metric
     without any is left out.
     """
-    found: dict[str, dict[str, float]] = {}
+    spread: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
         if plan.paired:
             pairs = [(view.values(arm), view.values(reference)) for arm, reference in comparisons(plan)]
@@ -78,19 +79,20 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
             groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
         sd, comparisons_with_spread = pooled_spread(groups)
         if comparisons_with_spread:
-            found[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}
-    return found
+            spread[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}
+    return spread
 
 
 def _state(in_metrics: Sequence[FollowedComparison]) -> str:
     """Say the state of a comparison: that of its metric which is furthest from being decided."""
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
-    return min((one.state for one in in_metrics), key=order.index)
+    return min((comparison.state for comparison in in_metrics), key=order.index)
 
 
-def _in_words(one: FollowedComparison, plan: Plan) -> str:
+def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
-    told = [describe(one.newest, one.metric)] if one.looks else []
+    text = describe(comparison.newest, comparison.metric) if comparison.looks else ""
     if not plan.about_score:
-        told = [f"{one.metric.title}: {text}" for text in told or ["no look yet"]]
-    return "; ".join([*told, *([f"next look at {one.next_look} seeds"] if one.next_look else [])])
+        text = f"{comparison.metric.title}: {text or 'no look yet'}"
+    later = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
+    return "; ".join(filter(None, [text, later]))

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from analysis.claims.judged import JudgedClaim, Look
-from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
-from harness.statistics.intervals import FAMILY_LEVEL, Estimate, Finding
-from harness.store.atomic import write_file
-
-if TYPE_CHECKING:
-    import pandas as pd
-import textwrap
-
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.figures.style import legend_below, new_figure
+from analysis.claims.judged import JudgedClaim, Look
+from analysis.figures.style import legend_below, new_figure, save, styled
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
+from harness.statistics.intervals import FAMILY_LEVEL, Estimate, Finding
+from harness.store.atomic import write_file
 
 ERROR = 1 - FAMILY_LEVEL
 NOTES = (
@@ -128,8 +124,6 @@ def effect_text(look: Look, pooled: Estimate | None = None) -> str:
 
 def effects_frame(claims: Sequence[JudgedClaim]) -> pd.DataFrame:
     """One row a look as numbers, values as shown (``unit``); what is not known is empty. Lists have spaces between their items."""
-    import pandas as pd
-
     numbers = ("value", "low", "high", "level", "standard_error", "degrees")
     return pd.DataFrame(
         {
@@ -173,9 +167,6 @@ def counts(claims: Sequence[JudgedClaim]) -> str:
 
 def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
     """Write the page of all claims below `out`, with its table, figure and numbers."""
-    from analysis.claims.table import claims_figure  # matplotlib
-    from analysis.figures.style import save, styled
-
     write_file(out / "README.md", _page(claims).encode())
     write_file(out / "claims.md", _list(claims).encode())
     write_file(out / "claims.csv", to_csv(claims_table(claims)).encode())

@@ -136,9 +136,9 @@ class Results:
         """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
         never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
         contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
-        found = judge(contrasts, margin=self.margin, columns=columns or self.columns)
-        found |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
-        return {name: found[name] for name in pairs}
+        estimates = judge(contrasts, margin=self.margin, columns=columns or self.columns)
+        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
+        return {name: estimates[name] for name in pairs}
 
     def contrast(
         self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None
@@ -146,8 +146,8 @@ class Results:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
         plan = self.experiment.plan
         a, b = (
-            {seed: value for seed, value in self.values(one).items() if seeds is None or seed in seeds}
-            for one in (arm, reference)
+            {seed: value for seed, value in self.values(side).items() if seeds is None or seed in seeds}
+            for side in (arm, reference)
         )
         if not plan.paired:
             return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
@@ -164,8 +164,8 @@ class Results:
         if not a or not b:
             return mean_interval([])
         a, b = (replicate_means(scores, self.experiment.plan.base_policies) for scores in (a, b))
-        found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
-        return replace(found, margin=self.margin)
+        estimate = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
+        return replace(estimate, margin=self.margin)
 
     def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
@@ -232,15 +232,15 @@ def last_evaluations(rule: str) -> int:
     Raises:
         PlanError: another rule.
     """
-    found = re.fullmatch(r"last|mean_last_(k|[1-9]\d*)", rule)
-    if found is None:
+    match = re.fullmatch(r"last|mean_last_(k|[1-9]\d*)", rule)
+    if match is None:
         raise PlanError(f"checkpoint_rule={rule} is gone; known: last, and mean_last_<k> of imported curves")
-    return {None: 1, "k": 3}.get(found[1]) or int(found[1])
+    return {None: 1, "k": 3}.get(match[1]) or int(match[1])
 
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     """The results with a column for each metric that no evaluation has by itself."""
-    missing = [one for one in metrics if computed(one) and column_of(one) not in results.per_seed]
+    missing = [metric for metric in metrics if computed(metric) and column_of(metric) not in results.per_seed]
     if not missing:
         return results
     experiment = results.experiment
@@ -383,25 +383,23 @@ def followed(results: Results) -> list[FollowedComparison]:
     if not pairs:
         return []
     family = len(pairs) * results.columns
-    levels = design_levels(plan.looks, family)
-    return [_follow(results, *pair, levels, family) for pair in pairs]
+    return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in pairs]
 
 
 def comparisons(plan: Plan) -> list[tuple[PlannedArm, PlannedArm]]:
     """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
-    found = [(arm, plan.reference_of(arm)) for arm in plan.arms]
-    return [(arm, reference) for arm, reference in found if reference is not None]
+    return [(arm, reference) for arm in plan.arms if (reference := plan.reference_of(arm)) is not None]
 
 
-def wanted_seeds(plan: Plan, found: Sequence[FollowedComparison]) -> dict[str, int]:
+def wanted_seeds(plan: Plan, in_all_metrics: Sequence[FollowedComparison]) -> dict[str, int]:
     """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
-    ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
+    A pair of arms goes on until its last metric is decided.
     """
     wanted = {arm.name: plan.looks[0] for arm in plan.arms}
-    for one in found:
-        seeds = one.next_look or one.newest.seeds
-        for arm in (one.arm, one.reference):
+    for comparison in in_all_metrics:
+        seeds = comparison.next_look or comparison.newest.seeds
+        for arm in (comparison.arm, comparison.reference):
             wanted[arm.name] = max(wanted[arm.name], seeds)
     return wanted
 
@@ -410,24 +408,23 @@ def _follow(
     results: Results, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
 ) -> FollowedComparison:
     plan = results.experiment.plan
-    scored = [results.scores(one, "avg") for one in (arm, reference)]
-    seen: list[Estimate] = []
+    finished = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
+    comparison = FollowedComparison(arm, reference, results.metric, (), None)
     for seeds, level in zip(plan.looks, levels, strict=True):
         first = plan.seeds[:seeds]
-        if len(first) < seeds or any(seed not in scores for scores in scored for seed in first):
-            return FollowedComparison(arm, reference, results.metric, tuple(seen), seeds)
-        if reason := _incomparable(
-            results, (arm, reference), first
-        ):  # no later look can do without these seeds
-            seen.append(Estimate(math.nan, seeds=seeds, family=family, absent=reason))
-            break
-        difference = results.contrast(arm, reference, first)
-        found = judge_one(difference, margin=results.margin, level=1 - level)
+        if len(first) < seeds or not finished.issuperset(first):
+            return replace(comparison, next_look=seeds)
+        if reason := _incomparable(results, (arm, reference), first):  # so it is at every later look
+            look = Estimate(math.nan, seeds=seeds, family=family, absent=reason)
+            return replace(comparison, looks=(*comparison.looks, look))
+        look = judge_one(results.contrast(arm, reference, first), margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
-        seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
-        if settled(found, plan.expects):
-            return FollowedComparison(arm, reference, results.metric, tuple(seen), None, settled=True)
-    return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
+        shown = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
+        closed = settled(look, plan.expects)
+        comparison = replace(comparison, looks=(*comparison.looks, shown), settled=closed)
+        if closed:
+            break
+    return comparison
 
 
 def _incomparable(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
@@ -437,6 +434,6 @@ def _incomparable(results: Results, arms: Sequence[PlannedArm], first: Sequence[
         absent = sum(seed not in values for seed in first)
         never = sum(math.isinf(values[seed]) for seed in first if seed in values)
         if absent or never:
-            told = "not reached" if never else "no value"
-            return f"{told} in {never or absent} of {len(first)} seeds ({arm.label})"
+            problem = "not reached" if never else "no value"
+            return f"{problem} in {never or absent} of {len(first)} seeds ({arm.label})"
     return ""

@@ -48,7 +48,7 @@ def chart_data(results: Results) -> dict[str, Any]:
         for arm, look in zip(experiment.plan.arms, looks, strict=True)
     ]
     charts = [chart for view in results.each_metric() for chart in _declared(view, names)]
-    score = _score_chart(results, names)
+    score = _evaluations(results.about(experiment.plan.score), names)
     charts += [chart for chart in score if chart not in charts]
     for kind in ("pass", "maj"):
         lines = [k_curves(results, name).get(kind, EMPTY) for name in names]
@@ -63,32 +63,25 @@ def chart_data(results: Results) -> dict[str, Any]:
 def _declared(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
     """Make the chart of a declared metric, if it has a curve and somebody recorded it."""
     metric, experiment = view.metric, view.experiment
-    if metric == experiment.plan.score:
-        return _score_chart(view, names)
-    if metric.kind == TRAINING:
+    if metric.kind == TRAINING and metric != experiment.plan.score:
         (column,) = needed_columns(metric)
         return _panel_chart(view, Panel(column, f"{metric.header} (training)", scale=metric.scale), names)
-    if not evaluated(metric) or view.column not in experiment.cells:
-        return []
-    axes = [
-        _axis(
-            AXES[axis],
-            [accuracy_series(experiment, name, axis, view.column, scale=metric.scale) for name in names],
-        )
-        for axis in ("step", "tokens")
-    ]
-    return [{"title": f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
+    return _evaluations(view, names)
 
 
-def _score_chart(results: Results, names: Sequence[str]) -> list[dict[str, Any]]:
-    experiment = results.experiment
-    if not len(experiment.cells):
+def _evaluations(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Make the chart of a metric of evaluations."""
+    metric, experiment = view.metric, view.experiment
+    of_score = metric == experiment.plan.score
+    column, scale = ("avg", experiment.plan.score.scale) if of_score else (view.column, metric.scale)
+    if not len(experiment.cells) or not (of_score or (evaluated(metric) and column in experiment.cells)):
         return []
     axes = [
-        _axis(AXES[axis], [accuracy_series(experiment, name, axis) for name in names])
+        _axis(AXES[axis], [accuracy_series(experiment, name, axis, column, scale=scale) for name in names])
         for axis in ("step", "tokens")
     ]
-    return [{"title": f"evaluation {score_label(experiment.plan)}", "axes": axes}]
+    own = f"evaluation {score_label(experiment.plan)}"
+    return [{"title": own if of_score else f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
 
 
 def _panel_chart(results: Results, panel: Panel, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -149,19 +142,19 @@ _TALL = 1.0  # height over width beyond which a picture scrolls in a box of its 
 
 def pictures(results: Results) -> str:
     """Draw each figure of each metric with its caption, as HTML; all but the first of the first metric are folded."""
-    found, of_first = list[str](), 0
+    drawn, of_first = list[str](), 0
     with styled("screen"):
         for index, view in enumerate(results.each_metric()):
             for draw, description, caption in _PICTURES:
                 if (figure := draw(view)) is not None:
-                    found.append(_figure(figure, description, caption))
-            of_first = of_first if index else min(len(found), _SHOWN)
+                    drawn.append(_figure(figure, description, caption))
+            of_first = of_first if index else min(len(drawn), _SHOWN)
     shown, folded = (
-        f'<div class="pictures">{"".join(part)}</div>' for part in (found[:of_first], found[of_first:])
+        f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:of_first], drawn[of_first:])
     )
-    if len(found) == of_first:
+    if len(drawn) == of_first:
         return shown
-    return f"{shown}<details><summary>More figures ({len(found) - of_first})</summary>{folded}</details>"
+    return f"{shown}<details><summary>More figures ({len(drawn) - of_first})</summary>{folded}</details>"
 
 
 def _figure(figure: Figure, description: str, caption: str) -> str:

@@ -11,8 +11,9 @@ import pandas as pd
 from analysis.evidence.caveats import grader_gaps
 from analysis.evidence.results import Results
 from harness.evaluation.protocol import ProblemText, problem_texts
-from harness.experiment.plan import PlannedArm
+from harness.experiment.plan import Plan, PlannedArm
 from harness.store import ResultStore, StoreError
+from harness.store.run import RunDir
 
 SAMPLES_PER_PROBLEM = 2
 MAX_PROBLEMS = 64
@@ -26,6 +27,7 @@ COLUMNS = (
     "answer",
     "correct",
     "verdict",
+    "second_correct",
     "response",
 )
 
@@ -62,8 +64,8 @@ def browser_data(
     order = np.argsort(-np.ptp(np.array(shown), axis=0), kind="stable")[:MAX_PROBLEMS]
     # The samples of a foreign run were never here; what the first arm was asked, all were asked.
     samples = [
-        {} if rate is None else _samples(store.run(run_id).samples(plan.benchmark, step, COLUMNS), cap)
-        for rate, (run_id, step, cap) in zip(rates, keys, strict=True)
+        {} if rate is None else _samples(_evaluation(store.run(run_id), plan, step))
+        for rate, (run_id, step, _) in zip(rates, keys, strict=True)
     ]
     first = next(key[0] for key, step in zip(keys, steps, strict=True) if step is not None)
     try:
@@ -78,7 +80,7 @@ def browser_data(
             "text": _cut(texts[name].prompt) if name in texts else None,
             "gold": texts[name].gold if name in texts else None,
             "rates": [None if rate is None else round(float(rate[index]), 4) for rate in rates],
-            "samples": [found.get(name, []) for found in samples],
+            "samples": [shown_samples.get(name, []) for shown_samples in samples],
         }
         size += len(str(problem).encode())
         if size > byte_limit:
@@ -101,13 +103,17 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
 
 
-def _samples(table: pd.DataFrame, cap: int) -> dict[str, list[dict[str, Any]]]:
-    """The first samples of each problem at one cap, as the page shows them."""
-    table = table[(table["max_response_tokens"] == cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)]
-    table = table.sort_values(["problem_id", "sample_index"])
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_dict("records"):
-        found.setdefault(str(row["problem_id"]), []).append(
+def _evaluation(run: RunDir, plan: Plan, step: int) -> pd.DataFrame:
+    """The samples of a run at one step and the plan's cap, by problem and index."""
+    table = run.samples(plan.benchmark, step, COLUMNS)
+    return table[table["max_response_tokens"] == plan.primary_cap].sort_values(["problem_id", "sample_index"])
+
+
+def _samples(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The first samples of each problem, as the page shows them."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for row in table[table["sample_index"] < SAMPLES_PER_PROBLEM].to_dict("records"):
+        shown.setdefault(str(row["problem_id"]), []).append(
             {
                 "right": bool(row["correct"]),
                 "verdict": str(row["verdict"]),
@@ -117,15 +123,12 @@ def _samples(table: pd.DataFrame, cap: int) -> dict[str, list[dict[str, Any]]]:
                 "text": _cut(str(row["response"])),
             }
         )
-    return found
+    return shown
 
 
 HEADER = ("right by", "arm", "problem", "gold", "answer that the verifier read", "end of the response")
 _OF_EACH = 4
 _SHOWN_CHARACTERS = 300
-_COLUMNS = (
-    "problem_id", "sample_index", "max_response_tokens", "answer", "correct", "second_correct", "response",
-)  # fmt: skip
 
 
 def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str, ...]]:
@@ -145,9 +148,8 @@ def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str,
         if step is None or arm.name not in gaps:
             continue
         run = ResultStore(store_root).run(arm.runs[seed])
-        table = run.samples(plan.benchmark, step, _COLUMNS)
-        table = table[(table["max_response_tokens"] == plan.primary_cap) & table["second_correct"].notna()]
-        frames.append(table.sort_values(["problem_id", "sample_index"]).assign(arm=arm.label))
+        table = _evaluation(run, plan, step)
+        frames.append(table[table["second_correct"].notna()].assign(arm=arm.label))
         texts = texts or problem_texts(run, plan.benchmark)
     if not frames:
         return []
@@ -161,7 +163,7 @@ def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str,
         for row in in_turn.head(_OF_EACH).to_dict("records"):
             text = texts.get(row["problem_id"])
             asked, gold = ("", "") if text is None else (text.prompt[-_SHOWN_CHARACTERS:], text.gold)
-            said = row["answer"] if isinstance(row["answer"], str) else "none"
+            answer = row["answer"] if isinstance(row["answer"], str) else "none"
             end = row["response"][-_SHOWN_CHARACTERS:]
-            rows.append((name, row["arm"], asked or row["problem_id"], gold, said, end))
+            rows.append((name, row["arm"], asked or row["problem_id"], gold, answer, end))
     return rows
