@@ -47,17 +47,8 @@ def write_answer(
 ) -> list[Path]:
     """Write tables, figures, methods and page of an experiment and return their paths.
 
-    Everything but ``tables/cost.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content of
-    the store, byte for byte. Failed and missing runs are counted and named in the notes.
-
-    Args:
-        store_root: results root.
-        experiment_name: name of the experiment in the store.
-        out_dir: gets ``tables/`` and ``figures/``; by default the experiment's folder in the store.
-        figures: ``main`` or ``all``.
-        tables: ``main`` or ``all``.
-        style: figure style, ``paper`` or ``screen``.
-        formats: figure formats.
+    Everything but ``tables/cost.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content of the store, byte
+    for byte. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``.
     """
     results = results_of(load_experiment(store_root, experiment_name, further=True))
     out = experiment_dir(Path(store_root), experiment_name) if out_dir is None else Path(out_dir)

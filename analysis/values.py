@@ -10,18 +10,10 @@ from harness.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its interval.
+    """A value with its interval; None where there is none, and `absent` may say why.
 
-    Attributes:
-        value: the value; None where there is none, and `absent` may say why.
-        low: lower end.
-        high: upper end.
-        level: of the single interval; where `family` is above 1, all of the family hold together at 0.95.
-        family: comparisons that hold together.
-        seeds: training seeds behind it.
-        margin: the declared margin, None without one.
-        verdict: the word that the interval allows of a difference; empty for a mean.
-        absent: why there is no value.
+    `level` is that of the single interval; where `family` is above 1, all of the family hold together at 0.95. `verdict` is the word that
+    the interval allows of a difference; empty for a mean.
     """
 
     value: float | None
@@ -39,7 +31,7 @@ class Interval:
         """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
         shown = estimate.scaled(scale)
         value, low, high = (
-            one if math.isfinite(one) else None for one in (shown.value, shown.low, shown.high)
+            number if math.isfinite(number) else None for number in (shown.value, shown.low, shown.high)
         )
         verdict = shown.verdict.value if difference and value is not None else ""
         return cls(

@@ -35,10 +35,8 @@ class Look:
         system, reference: the arms, of which the effect is the difference.
         regime: presets of the experiment; ``default`` without one.
         engaged, share: what the difference between the arms touched, in words and as the largest share.
-        policies: seed to base policy.
-        looks: numbers of seeds at which the design looks.
-        declaration, protocol: fingerprints (`harness.experiment.claim`).
-        late: the declaration was changed after the first run.
+        policies: seed to base policy. looks: numbers of seeds at which the design looks.
+        declaration, protocol: fingerprints (`harness.experiment.claim`). late: declared again after the first run.
     """
 
     experiment: str
@@ -228,7 +226,7 @@ def judge_look(root: Path, name: str) -> Look | None:
         layout.plan_file(root, name).parent / layout.DECLARATION,
         record.get("declaration", ""),
     )
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    stored = json.loads(path.read_text()) if path.exists() else {}
     presets = [item.partition("=")[2] for item in record.get("overrides", ()) if item.startswith("preset=")]
     used = {*plan.seeds[: effect.seeds]}
     policies = {int(seed): policy for seed, policy in record.get("starts", {}).items()}
@@ -244,7 +242,7 @@ def judge_look(root: Path, name: str) -> Look | None:
         share=max((value for value in engaged.values if not math.isnan(value)), default=math.nan),
         tokens=float(steps["generated_tokens"].sum()) if len(steps) else 0.0,
         hours=float(steps["seconds_total"].sum()) / 3600 if len(steps) else 0.0,
-        late=kept.get("declaration", declaration) != declaration or bool(kept.get("changed")),
+        late=stored.get("declaration", declaration) != declaration or bool(stored.get("changed")),
         system=arm.label or arm.name,
         reference="" if reference is None else reference.label or reference.name,
         regime=" ".join(presets) or "default",

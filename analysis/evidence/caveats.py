@@ -23,15 +23,10 @@ _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
 
 @dataclass(frozen=True)
 class Robust:
-    """An arm beside its reference: seeds that collapsed, and the difference read in other ways.
+    """An arm beside its reference: finished and collapsed seeds, and the difference read in other ways.
 
-    Attributes:
-        arm: the arm.
-        seeds: its finished seeds.
-        collapsed: those that collapsed.
-        all: the difference over all seeds, alone (corrected for nothing); None without a reference.
-        without: over the seeds that collapsed in neither arm; None where none did.
-        sign_flip: two-sided p of the mean difference over all patterns of signs; None with fewer than six pairs.
+    ``all``: over all seeds, corrected for nothing; ``without``: over the seeds that collapsed in neither arm; ``sign_flip``: two-sided p
+    over all patterns of signs. None where there is no such reading.
     """
 
     arm: PlannedArm
@@ -64,27 +59,26 @@ def robust_readings(results: Results) -> list[Robust]:
         for arm, seed in zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
     ]
     standing = replace(results, per_seed=results.per_seed[~np.array(gone, dtype=bool)])
-    found = []
+    readings = []
     for arm in plan.arms:
         values, reference = results.values(arm), plan.reference_of(arm)
         if not values:
             continue
-        one = Robust(
-            arm, tuple(sorted(values)), tuple(seed for seed in sorted(values) if (arm.name, seed) in fallen)
-        )
+        seeds = tuple(sorted(values))
+        reading = Robust(arm, seeds, tuple(seed for seed in seeds if (arm.name, seed) in fallen))
         others = results.values(reference) if reference else {}
         shared = sorted(values.keys() & others.keys())
         if reference is not None and shared:
             differences = np.array([values[seed] - others[seed] for seed in shared])
             touched = {(name, seed) for name in (arm.name, reference.name) for seed in shared} & fallen
-            one = replace(
-                one,
+            reading = replace(
+                reading,
                 all=results.difference(arm, reference),
                 without=standing.difference(arm, reference) if touched else None,
                 sign_flip=sign_flip_p(differences) if len(shared) >= _FEWEST else None,
             )
-        found.append(one)
-    return found
+        readings.append(reading)
+    return readings
 
 
 def sign_flip_p(differences: np.ndarray) -> float:
@@ -132,8 +126,8 @@ class GraderGap:
 
 def grader_gaps(results: Results) -> dict[str, GraderGap]:
     """Compute the gap of every arm with second verdicts at its checkpoint, by the arm's name."""
-    found = {arm.name: _gap(results, arm) for arm in results.experiment.plan.arms}
-    return {name: gap for name, gap in found.items() if gap is not None}
+    arms = results.experiment.plan.arms
+    return {arm.name: gap for arm in arms if (gap := _gap(results, arm)) is not None}
 
 
 def shares_before(results: Results) -> dict[str, float]:
@@ -157,12 +151,13 @@ def _gap(results: Results, arm: PlannedArm) -> GraderGap | None:
             unconfirmed[row["seed"]] = grown["only_first"]
             noise.append(math.hypot(row[ERROR], first[ERROR]))
     replicates = results.experiment.plan.replicates
+    shares = {part: float(after[column].mean()) for part, column in COLUMNS.items()}
     return GraderGap(
-        **{part: float(after[column].mean()) for part, column in COLUMNS.items()},
+        **shares,
         rise=mean_interval(replicates(rise)).value,
         unconfirmed=mean_interval(replicates(unconfirmed)),
         refused_before=_refused(shares_before(results)),
-        refused=_refused({part: float(after[column].mean()) for part, column in COLUMNS.items()}),
+        refused=_refused(shares),
         noise=sum(noise) / len(noise) if noise else math.nan,
     )
 
@@ -176,8 +171,8 @@ def _judged(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
     """Select the rows at the primary cap that have second verdicts."""
     if COLUMNS["both"] not in frame:
         return frame.iloc[:0]
-    own = frame["cap"] == results.experiment.plan.primary_cap
-    return frame[own & frame[COLUMNS["both"]].notna()]
+    at_cap = frame["cap"] == results.experiment.plan.primary_cap
+    return frame[at_cap & frame[COLUMNS["both"]].notna()]
 
 
 NOTE = (
@@ -235,11 +230,11 @@ def engagements(experiment: StoredExperiment) -> dict[str, Engagement]:
     return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
 
 
-def sentence_end(found: Engagement, resolved: bool) -> str:
+def sentence_end(engaged: Engagement, resolved: bool) -> str:
     """End a sentence on a difference; a mechanism that hardly did anything explains only that none was found. Empty if unknown."""
-    if not found.known:
+    if not engaged.known:
         return ""
-    if not found.hardly:
-        return f"; engaged: {found.text}"
-    said = "and yet it touched little of the data" if resolved else f"and the mechanism was {HARDLY}"
-    return f", {said}: {found.beside(resolved=True)}"
+    if not engaged.hardly:
+        return f"; engaged: {engaged.text}"
+    text = "and yet it touched little of the data" if resolved else f"and the mechanism was {HARDLY}"
+    return f", {text}: {engaged.beside(resolved=True)}"

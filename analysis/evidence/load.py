@@ -32,11 +32,9 @@ Floats = NDArray[np.float64]
 class StoredExperiment:
     """Everything tables and figures read.
 
-    ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
-    and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
-    ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
-    refused; ``makers`` says which code, packages and device made each run. ``further``: the same runs on each other benchmark that
-    they have samples of, where that was asked for.
+    ``states``: one row per planned run. ``steps``, ``cells``: training and evaluation metrics, columns arm and seed first.
+    ``problem_avg``: avg@n per problem of (run_id, step, cap). ``makers``: code, packages and device of each run. ``further``: the same
+    runs on each other benchmark.
     """
 
     plan: Plan
@@ -64,20 +62,20 @@ class StoredExperiment:
     @cached_property
     def curves(self) -> dict[str, list[dict[str, Floats]]]:
         """Training metrics per arm: one dict of float arrays (by step) per run, in the order of seeds."""
-        found: dict[str, list[dict[str, Floats]]] = {arm.name: [] for arm in self.plan.arms}
+        curves: dict[str, list[dict[str, Floats]]] = {arm.name: [] for arm in self.plan.arms}
         if not len(self.steps):
-            return found
+            return curves
         numeric = self.steps.select_dtypes("number").columns
         ordered = self.steps.sort_values(["seed", "step"], kind="stable")
         for (arm, _), run in ordered.groupby(["arm", "seed"], sort=True):
             values = run[numeric].to_numpy(dtype=np.float64)
-            found[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
-        return found
+            curves[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
+        return curves
 
     @cached_property
     def collapsed(self) -> set[tuple[str, int]]:
         """Arm and seed of each finished run that collapsed by the plan's definition."""
-        finished, found = self.states[self.states["status"] == "finished"], set()
+        finished, collapsed = self.states[self.states["status"] == "finished"], set()
         for arm, seed, run_id in finished[["arm", "seed", "run_id"]].itertuples(index=False):
             cells = self.evaluations.get((run_id, arm, self.plan.primary_cap))
             if cells is None:
@@ -86,8 +84,8 @@ class StoredExperiment:
             last = ordered.reindex(columns=list(COLUMNS.values())).iloc[-1]
             bounded = {name: float(last[COLUMNS[name]]) for name in self.plan.collapse.bounds}
             if self.plan.collapse.met(ordered["avg"].dropna().tolist(), bounded):
-                found.add((str(arm), int(seed)))
-        return found
+                collapsed.add((str(arm), int(seed)))
+        return collapsed
 
     @property
     def unfinished(self) -> bool:
@@ -118,14 +116,14 @@ class _Gathered:
 
     def add(self, where: str, labels: Mapping[str, Any], reduced: Mapping[str, RunCells]) -> None:
         """Add what a run was evaluated on; ``where`` names it."""
-        for benchmark, found in reduced.items():
-            self.notes += [f"{where}, {benchmark}: {line}" for line in found.refused]
-            self.rows += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
+        for benchmark, cells in reduced.items():
+            self.notes += [f"{where}, {benchmark}: {line}" for line in cells.refused]
+            self.rows += [{**labels, **row, "benchmark": benchmark} for row in cells.rows]
             if benchmark == self.benchmark:
-                self.problem_ids = self.problem_ids or found.problem_ids
-                if found.problem_ids not in ((), self.problem_ids):
+                self.problem_ids = self.problem_ids or cells.problem_ids
+                if cells.problem_ids not in ((), self.problem_ids):
                     self.notes.append(f"{where}: evaluated on other problems than the first run")
-                avg = {(labels["run_id"], *key): value for key, value in found.problem_avg.items()}
+                avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
                 self.problem_avg.update(avg)
 
     def put_in(self, experiment: StoredExperiment) -> StoredExperiment:
@@ -167,11 +165,11 @@ def load_plan(
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
     states, notes = _states(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
-    own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
+    declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     wanted = (*plan.metrics, *also)
-    ks = {one.parameter for one in wanted if one.kind in ("pass", "maj")}
+    ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
     with answer_equality() as equality:
-        question = Question(plan, curves, frozenset(ks), equality, any(one.by_second for one in wanted))
+        question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in wanted))
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
@@ -182,9 +180,9 @@ def load_plan(
                     reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
                     reduced = logged_cells(logged, plan)
-                own.add(where, labels, reduced)
+                declared.add(where, labels, reduced)
             except StoreError as error:
-                own.notes.append(f"{where}: {error}")
+                declared.notes.append(f"{where}: {error}")
                 continue
             for name in sorted({*run.benchmarks()} - {plan.benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
@@ -197,7 +195,7 @@ def load_plan(
         plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
     )
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
-    return replace(own.put_in(base), further=elsewhere)
+    return replace(declared.put_in(base), further=elsewhere)
 
 
 def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:

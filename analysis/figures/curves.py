@@ -182,7 +182,7 @@ def _draw_panel(axes: Any, experiment: StoredExperiment, panel: Panel, spread: b
         series = panel_series(experiment, arm.name, panel, "step")
         draw_series(axes, series, appearance[arm.name], label=arm.label, spread=spread)
         drawn.append((series.seed_y if spread or series.collapsed else series.mean).ravel())
-    axes.set_ylabel(panel.label or score_label(experiment.plan))
+    axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
     values = np.concatenate(drawn)
     values = values[np.isfinite(values)]
@@ -236,8 +236,8 @@ def _bounds(
     """
     pairs, alike = [], {}
     for k, value in values.items():
-        found = intervals.get(str(k)) or (math.nan, math.nan)
-        pair = 100 * found[0], 100 * found[1]
+        low, high = intervals.get(str(k)) or (math.nan, math.nan)
+        pair = 100 * low, 100 * high
         if value in (0.0, 100.0):
             alike[k] = pair
         pairs.append((math.nan, math.nan) if k in alike else pair)

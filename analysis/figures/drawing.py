@@ -162,22 +162,10 @@ def label_ends(axes: Any) -> None:
     shown = spaced([places[line] for line in order], 1.2 * size / height)
     for line, y in zip(order, shown, strict=True):
         colour = line.get_color()
-        pointer = Line2D(
-            [1.0, 1.04],
-            [places[line], y],
-            color=colour,
-            linewidth=0.6,
-            clip_on=False,
-            transform=axes.transAxes,
-        )
-        axes.add_artist(pointer)
-        end = {
-            "marker": line.get_marker(),
-            "markersize": line.get_markersize(),
-            "color": colour,
-            "clip_on": False,
-        }
-        axes.add_artist(Line2D([1.06], [y], transform=axes.transAxes, **end))
+        beside = {"color": colour, "clip_on": False, "transform": axes.transAxes}
+        axes.add_artist(Line2D([1.0, 1.04], [places[line], y], linewidth=0.6, **beside))
+        marks = {"marker": line.get_marker(), "markersize": line.get_markersize()}
+        axes.add_artist(Line2D([1.06], [y], **marks, **beside))
         label = textwrap.fill(line.get_label(), 26)
         axes.text(1.09, y, label, transform=axes.transAxes, fontsize=size, va="center", linespacing=0.9)
 
@@ -213,8 +201,6 @@ _TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
 @dataclass(frozen=True)
 class Panel:
     """One quantity to draw: a column of the step metrics (``evaluated``: of the evaluations), its label, ``per``: a column to divide by.
-
-    Without a label it is the score, with the score's own name and scale.
 
     ``zero``: the axis begins at zero where the data come near it.
     """
@@ -267,16 +253,15 @@ def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str
     a common grid over the range that a seed has.
     """
     if panel.evaluated:
-        scale = panel.scale if panel.label else None
-        return accuracy_series(experiment, arm, axis, panel.column, scale=scale)
+        return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []
     for run in runs:
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
         curves.append((_training_axis(run, axis), panel.scale * centred_mean(y, window)))
-    found = combine(curves, exact=axis in ("step", "updates"))
-    return replace(found, collapsed=has_collapsed(experiment, arm))
+    series = combine(curves, exact=axis in ("step", "updates"))
+    return replace(series, collapsed=has_collapsed(experiment, arm))
 
 
 def accuracy_series(
