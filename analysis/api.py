@@ -53,7 +53,7 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
         UnknownMetric: a name that is none.
         NoValueError: a metric that no finished run has.
     """
-    declared = [one.name for one in results.experiment.plan.metrics]
+    declared = [metric.name for metric in results.experiment.plan.metrics]
     views = [_about(results, name) for name in (declared if metrics is None else metrics)]
     rows = []
     for arm in results.experiment.plan.arms:
@@ -127,8 +127,8 @@ def contrast(
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
     sums = {seed: sum(weights[name] * of[seed] for name, of in values.items()) for seed in seeds}
-    found = judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin)
-    return found.scaled(view.metric.scale)
+    estimate = judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin)
+    return estimate.scaled(view.metric.scale)
 
 
 def _alone(results: Results, name: str, margin: float | None) -> Results:

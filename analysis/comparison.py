@@ -28,36 +28,36 @@ def scale_of(metric: str) -> float:
     return 1.0 if metric == TOKENS else 100.0
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """One row a metric and compared side."""
     rows: list[dict[str, Cell]] = []
-    for side, differences in found.differences.items():
+    for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
             scale = scale_of(metric)
             first, other = (
-                float(found.scores[name][metric].mean()) * scale for name in (found.reference, side)
+                float(comparison.scores[name][metric].mean()) * scale for name in (comparison.reference, side)
             )
             row: dict[str, Cell] = {"metric": title_of(metric), "side": side, "first": first, "other": other}
             rows.append({**row, "difference": difference.scaled(scale)})
     columns = [
         Column("metric", "metric"),
-        Column("first", found.reference),
+        Column("first", comparison.reference),
         Column("side", "compared with it"),
         Column("other", "its value"),
         Column("difference", "difference", signed=True, words=True),
     ]
     return Table(
         "comparison",
-        f"Against {found.reference}, {len(found.problems)} problems",
+        f"Against {comparison.reference}, {len(comparison.problems)} problems",
         columns,
         rows,
-        notes_of(found),
+        notes_of(comparison),
     )
 
 
-def notes_of(found: Comparison) -> list[str]:
+def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
-    runs = {name: len(scores[AVG]) for name, scores in found.scores.items()}
+    runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
     several = min(runs.values()) > 1
     method = (
         "Student's t over training runs and problems together"
@@ -65,38 +65,38 @@ def notes_of(found: Comparison) -> list[str]:
         else "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
     )
     together = (
-        f"; those of the {len(found.differences)} compared sides hold together"
-        if len(found.differences) > 1
+        f"; those of the {len(comparison.differences)} compared sides hold together"
+        if len(comparison.differences) > 1
         else ""
     )
     notes = [f"Intervals: 95 %, {method}; of each metric on its own{together}."]
     notes += [] if several else [_RETRAINING]
     if max(runs.values()) > 1:
         notes.append(f"Training runs: {', '.join(f'{name} {count}' for name, count in runs.items())}.")
-    return [*notes, *(f"{line}." for line in found.notes)]
+    return [*notes, *(f"{line}." for line in comparison.notes)]
 
 
-def comparison_figure(found: Comparison) -> Figure:
+def comparison_figure(comparison: Comparison) -> Figure:
     """Draw the difference of every metric in points with its interval; rows are metrics, markers are sides, the margin is a band."""
-    metrics = [name for name in next(iter(found.differences.values())) if name != TOKENS]
-    drawn = appearances([*found.differences])
-    figure, axes = new_figure(wide=True, height=0.4 + 0.1 * len(metrics) * len(found.differences))
+    metrics = [name for name in next(iter(comparison.differences.values())) if name != TOKENS]
+    drawn = appearances([*comparison.differences])
+    figure, axes = new_figure(wide=True, height=0.4 + 0.1 * len(metrics) * len(comparison.differences))
     axes.axvline(0, color="#000000", linewidth=0.6)
-    margin = next(iter(found.differences.values()))[AVG].margin
+    margin = next(iter(comparison.differences.values()))[AVG].margin
     if margin is not None:
         axes.axvspan(-100 * margin, 100 * margin, color="#000000", alpha=0.06, linewidth=0)
     numbers = []
     for row, metric in enumerate(metrics):
         texts = []
-        for number, (side, differences) in enumerate(found.differences.items()):
-            one, look = differences[metric], drawn[side]
-            offset = 0.18 * (number - (len(found.differences) - 1) / 2)
-            draw_interval(axes, row + offset, one, 100.0, color=look.colour, marker=look.marker)
-            low, high = bounds_text(one, 1, scale=100.0)
-            texts.append(f"{number_text(100 * one.value, 1, signed=True)} [{low}, {high}]")
+        for number, (side, differences) in enumerate(comparison.differences.items()):
+            difference, look = differences[metric], drawn[side]
+            offset = 0.18 * (number - (len(comparison.differences) - 1) / 2)
+            draw_interval(axes, row + offset, difference, 100.0, color=look.colour, marker=look.marker)
+            low, high = bounds_text(difference, 1, scale=100.0)
+            texts.append(f"{number_text(100 * difference.value, 1, signed=True)} [{low}, {high}]")
         numbers.append("\n".join(texts))
     label_rows(axes, [title_of(name).removesuffix(", %") for name in metrics], numbers)
-    axes.set_xlabel(f"difference to {found.reference}, points")
-    if len(found.differences) > 1:
+    axes.set_xlabel(f"difference to {comparison.reference}, points")
+    if len(comparison.differences) > 1:
         legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
     return figure

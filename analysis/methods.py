@@ -62,11 +62,13 @@ class Methods:
         states = self.results.experiment.states
         finished = dict.fromkeys(states.loc[states["status"] == "finished", "run_id"])
         manifests = (self.store.run(run_id).manifest() or {} for run_id in finished)
-        return [found for manifest in manifests if (found := manifest.get("provenance"))]
+        return [provenance for manifest in manifests if (provenance := manifest.get("provenance"))]
 
     def shared(self, key: str) -> str:
         """Write the value of a setting that all arms share, else all of its values."""
-        values = dict.fromkeys(str(found[key]) for found in self.configurations if key in found)
+        values = dict.fromkeys(
+            str(configuration[key]) for configuration in self.configurations if key in configuration
+        )
         return " or ".join(values)
 
     @cached_property
@@ -178,7 +180,7 @@ class Methods:
         return " ".join(["The design has a fixed number of seeds.", *power])
 
     def _hardware(self) -> str:
-        machines = dict.fromkeys(_machine(one) for one in self.provenance)
+        machines = dict.fromkeys(_machine(provenance) for provenance in self.provenance)
         steps = _of_finished(self.results)
         seconds = float(steps["seconds_total"].sum()) if "seconds_total" in steps else 0.0
         time = f"; all runs together took {_duration(seconds)} of training and evaluation" if seconds else ""
@@ -187,19 +189,19 @@ class Methods:
     def _versions(self) -> str:
         if not self.provenance:
             return ""
-        commits = dict.fromkeys(str(one.get("git_commit"))[:10] for one in self.provenance)
-        pythons = dict.fromkeys(str(one.get("python")) for one in self.provenance)
+        commits = dict.fromkeys(str(provenance.get("git_commit"))[:10] for provenance in self.provenance)
+        pythons = dict.fromkeys(str(provenance.get("python")) for provenance in self.provenance)
         packages = ", ".join(f"{name} {version}" for name, version in self._packages().items())
         return f"Code: rlvr-harness, commit {', '.join(commits)}; Python {', '.join(pythons)}; {packages}."
 
     def _packages(self) -> dict[str, str]:
         """Versions of the packages that numbers depend on; several where runs had several."""
-        found: dict[str, dict[str, None]] = {}
-        for one in self.provenance:
-            for name, version in (one.get("packages") or {}).items():
+        packages: dict[str, dict[str, None]] = {}
+        for provenance in self.provenance:
+            for name, version in (provenance.get("packages") or {}).items():
                 if name in _VERSIONS and version:
-                    found.setdefault(name, {})[str(version)] = None
-        return {name: " and ".join(versions) for name, versions in found.items()}
+                    packages.setdefault(name, {})[str(version)] = None
+        return {name: " and ".join(versions) for name, versions in packages.items()}
 
     @cached_property
     def sources(self) -> dict[str, str]:
@@ -216,7 +218,7 @@ class Methods:
 
     def _holds(self, condition: str) -> bool:
         key, _, wanted = condition.partition(": ")
-        values = [str(found[key]) for found in self.configurations if key in found]
+        values = [str(configuration[key]) for configuration in self.configurations if key in configuration]
         if wanted.startswith("!"):
             return any(value != wanted[1:] for value in values)
         return any(value in wanted.split("|") for value in values)
@@ -253,11 +255,11 @@ def _arm(arm: PlannedArm) -> str:
     changes = [change for change in arm.changes.items() if isinstance(change[1], list)]
     if not 1 <= len(changes) <= 2:
         return arm.label
-    told = (
+    texts = (
         f"{key_label(key)}: {setting_label(key, values[-1])} instead of {setting_label(key, values[0])}"
         for key, values in changes
     )
-    return f"{arm.label} ({', '.join(told)})"
+    return f"{arm.label} ({', '.join(texts)})"
 
 
 def _machine(provenance: Mapping[str, Any]) -> str:

@@ -104,8 +104,8 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     )
 
 
-def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
-    keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
+def _axes(plan: Plan, changed: list[str]) -> dict[str, list[Any]] | None:
+    keys = [key for key in changed if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
     if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
     points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
@@ -144,10 +144,10 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
 
 def _overrides(arm: PlannedArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
-    found = {key: value for key, _, value in pairs if key != "seed"}
-    numbers = {key: float(value) for key, value in found.items() if _NUMBER.fullmatch(value)}
-    whole = {key: int(found[key]) for key in numbers if found[key].lstrip("+-").isdigit()}
-    return {**found, **numbers, **whole}
+    values = {key: value for key, _, value in pairs if key != "seed"}
+    numbers = {key: float(value) for key, value in values.items() if _NUMBER.fullmatch(value)}
+    whole = {key: int(values[key]) for key in numbers if values[key].lstrip("+-").isdigit()}
+    return {**values, **numbers, **whole}
 
 
 def _ordered(values: list[Any]) -> list[Any]:

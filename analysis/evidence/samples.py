@@ -126,7 +126,7 @@ def run_cells(
 
 def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
     """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
-    found = {f"graders_{name}": share for name, share in grader_shares(samples.right_R, second_R).items()}
+    row = {f"graders_{name}": share for name, share in grader_shares(samples.right_R, second_R).items()}
     judged = second_R != NO_VERDICT
     only_first = judged & samples.right_R & (second_R == 0)
     judged_P, only_first_P = (
@@ -134,19 +134,19 @@ def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, 
     )
     share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
     spread = share_P.std(ddof=1) if len(share_P) > 1 else np.nan
-    found["graders_error"] = float(spread / np.sqrt(len(share_P)))
+    row["graders_error"] = float(spread / np.sqrt(len(share_P)))
     right_R = (second_R == 1) & ~samples.lost_R
-    found[AVG_BY_SECOND] = float(right_R.mean())
+    row[AVG_BY_SECOND] = float(right_R.mean())
     if ks:
         # What it holds right is one class of answers; the other votes are the first grader's readings.
         class_R = np.where(right_R, samples.class_R.max(initial=0) + 1, samples.class_R)
         theirs = replace(samples, right_R=right_R, class_R=class_R)
         reduced = reduce_samples(theirs, ks)
-        found |= {f"{name}{BY_SECOND}": value for name, value in reduced.means.items()}
+        row |= {f"{name}{BY_SECOND}": value for name, value in reduced.means.items()}
         for outcome in ("right", "wrong"):
             value = reduced.lengths[outcome]["mean"]
-            found[f"tokens_{outcome}_mean{BY_SECOND}"] = np.nan if value is None else value
-    return found
+            row[f"tokens_{outcome}_mean{BY_SECOND}"] = np.nan if value is None else value
+    return row
 
 
 def _row(samples: Samples, reduced: Reduction, part: pd.DataFrame) -> dict[str, Any]:
@@ -193,8 +193,8 @@ def answer_equality() -> Iterator[Equivalence]:
 
 
 def _bare(answer_a: str, answer_b: str) -> bool:
-    found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
-    return all(found) and any(one is not None and one[1] for one in found)
+    matches = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
+    return all(matches) and any(match is not None and match[1] for match in matches)
 
 
 @dataclass(frozen=True)
@@ -277,8 +277,8 @@ def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
     if exact in steps:
         return exact
     pattern = re.compile(rf"{PREFIX}/{re.escape(plan.benchmark)}/(avg@\d+|accuracy)")
-    found = [str(name) for name in steps.columns if pattern.fullmatch(str(name))]
-    return found[0] if plan.score.name == "avg" and len(found) == 1 else None
+    columns = [str(name) for name in steps.columns if pattern.fullmatch(str(name))]
+    return columns[0] if plan.score.name == "avg" and len(columns) == 1 else None
 
 
 # Metrics that every evaluation or checkpoint row has anyway; Pass@k and Maj@k are columns of their own name.

@@ -73,10 +73,10 @@ def waterfall_figure(results: Results) -> Figure | None:
         draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
         numbers.append(number)
     label_rows(axes, labels, numbers)
-    found = {delta.verdict for delta in deltas.values()}
+    verdicts = {delta.verdict for delta in deltas.values()}
     bars = "bar: difference, filled: higher or lower"
-    bars += ", framed: equivalent" * (Verdict.EQUIVALENT in found)
-    bars += ", dotted: not resolved" * (Verdict.NOT_RESOLVED in found)
+    bars += ", framed: equivalent" * (Verdict.EQUIVALENT in verdicts)
+    bars += ", dotted: not resolved" * (Verdict.NOT_RESOLVED in verdicts)
     shown = score_name(plan) if metric == plan.score else metric.header
     axes.set_xlabel(f"{shown}\n{bars}")
     return figure
@@ -101,9 +101,7 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     breaks = [label.count("\n") for label in labels]
     rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
     figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
-    if (
-        max(breaks) > 1
-    ):  # letters are some hundredths wider where the file is drawn than where the layout measures them
+    if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
@@ -217,14 +215,12 @@ def grid_figure(results: Results) -> Figure | None:
     axes.set_yticks(range(len(grid.rows)), map(value_label, grid.rows))
     axes.set(xlabel=key_label(grid.column_key), ylabel=key_label(grid.row_key))
     axes.grid(visible=False)
-    found = near_best(results)
-    if (
-        found is not None
-    ):  # a solid frame around the best cell, a dotted one around those not distinguishable from it
-        best, near = found
+    if nearest := near_best(results):
+        best, near = nearest
         for name in (arm.name for arm in plan.arms if arm.name in (best, *near)):
             y, x = places[name]
             line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
+            # Solid around the best cell, dotted around those that are not told apart from it.
             frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
             axes.add_patch(frame)
         axes.set_title("frame: best; dotted: not told apart", loc="left")
@@ -251,8 +247,8 @@ def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, th
     handles = []
     for pair, appearance in zip(points.values(), appearances(list(points)).values(), strict=True):
         spread = [
-            [[0.0 if math.isnan(end) else abs(end - one.value)] for end in (one.low, one.high)]
-            for one in pair
+            [[0.0 if math.isnan(end) else abs(end - effect.value)] for end in (effect.low, effect.high)]
+            for effect in pair
         ]
         marks: dict[str, Any] = {**appearance.pen(), "linestyle": "none"}
         place = pair[0].value, pair[1].value
@@ -272,9 +268,9 @@ def _axis(results: Results) -> str:
 
 def _effects(results: Results) -> dict[tuple[str, str], Estimate]:
     """Differences with an interval in the shown unit, by the labels of arm and reference."""
-    plan, found = results.experiment.plan, {}
+    plan, effects = results.experiment.plan, {}
     for name, delta in differences_to_reference(results).items():
         reference = plan.reference_of(plan.arm(name))
         if reference is not None and not math.isnan(delta.low):
-            found[plan.arm(name).label, reference.label] = delta.scaled(results.metric.scale)
-    return found
+            effects[plan.arm(name).label, reference.label] = delta.scaled(results.metric.scale)
+    return effects

@@ -74,8 +74,8 @@ def appearances(names: Sequence[str]) -> dict[str, Appearance]:
 
 
 @contextmanager
-def styled(style: str, own: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts) or ``screen``; ``own`` rcParams go over those of the style."""
+def styled(style: str, rc: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts) or ``screen``; ``rc`` go over those of the style."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
     width, height, font, family, mathematics = _SIZES[style]
@@ -110,7 +110,7 @@ def styled(style: str, own: Mapping[str, Any] | None = None) -> Iterator[None]:
         "figure.dpi": 100,
     }
     with mpl.rc_context(mpl.rcParamsDefault):
-        mpl.rcParams.update(settings | dict(own or {}))
+        mpl.rcParams.update(settings | dict(rc or {}))
         yield
 
 

@@ -80,8 +80,8 @@ def _evaluations(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
         _axis(AXES[axis], [accuracy_series(experiment, name, axis, column, scale=scale) for name in names])
         for axis in ("step", "tokens")
     ]
-    own = f"evaluation {score_label(experiment.plan)}"
-    return [{"title": own if of_score else f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
+    title = f"evaluation {score_label(experiment.plan)}"
+    return [{"title": title if of_score else f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
 
 
 def _panel_chart(results: Results, panel: Panel, names: Sequence[str]) -> list[dict[str, Any]]:

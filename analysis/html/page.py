@@ -73,8 +73,8 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
     if live is not None and results.experiment.unfinished:
         mark = results.experiment.provisional
         rest = [replace(table, title=f"{table.title} ({mark})") for table in rest]
-        said = escape(mark[:1].upper() + mark[1:])
-        warning = f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
+        state = escape(mark[:1].upper() + mark[1:])
+        warning = f'<p class="warning" id="provisional">{state}: what stands here may change.</p>'
     store, rows = ResultStore(store_root), parting_samples(results, store_root)
     parting = plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
     main, *rest = rest
@@ -116,7 +116,9 @@ def document(
     policy = f"{POLICY}; connect-src 'self'" if served else POLICY
     link = '<link rel="icon" href="data:,">' if served else ""
     first = sections[0]
-    navigation = "".join(f'<a href="#{one.key}">{_SHORT.get(one.key, one.name)}</a>' for one in sections)
+    navigation = "".join(
+        f'<a href="#{section.key}">{_SHORT.get(section.key, section.name)}</a>' for section in sections
+    )
     elements = "".join(
         f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items()
     )
@@ -142,14 +144,14 @@ def document(
 """
 
 
-def _section(one: Section) -> str:
-    heading = f'<h2 id="{one.key}-h">{one.name}</h2>'
+def _section(section: Section) -> str:
+    heading = f'<h2 id="{section.key}-h">{section.name}</h2>'
     html = (
-        f'<details class="part"><summary>{heading}</summary>{one.html}</details>'
-        if one.folded
-        else f"{heading}{one.html}"
+        f'<details class="part"><summary>{heading}</summary>{section.html}</details>'
+        if section.folded
+        else f"{heading}{section.html}"
     )
-    return f'<section id="{one.key}" aria-labelledby="{one.key}-h">{html}</section>'
+    return f'<section id="{section.key}" aria-labelledby="{section.key}-h">{html}</section>'
 
 
 _SHORT = {"configuration": "Arms", "tables": "Tables"}
@@ -176,7 +178,7 @@ def _answer(results: Results, main: str) -> str:
         f"<details><summary>{escape(headline)}</summary>{listed(rest, len(rest), '')}</details>"
         for headline, *rest in others
     )
-    said = [
+    parts = [
         listed(first[1:], _SENTENCES, "Every comparison in words"),
         also,
         listed(notes, _WARNINGS, "Missing runs", "warning"),
@@ -184,7 +186,7 @@ def _answer(results: Results, main: str) -> str:
         pictures(results),
         main,
     ]
-    return f'<p class="headline">{escape(first[0])}</p>{"".join(said)}'
+    return f'<p class="headline">{escape(first[0])}</p>{"".join(parts)}'
 
 
 def _configuration(results: Results) -> str:
@@ -205,9 +207,9 @@ def _checks(results: Results, store: ResultStore) -> str:
     verdicts = [str(column) for column in frame.columns if str(column).startswith("verdict_")]
     rows = []
     for arm in plan.arms:
-        own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
-        counts = [f"{own[name].fillna(0).sum():.0f}" for name in verdicts]
-        lost = f"{own['lost_samples'].sum():.0f}" if "lost_samples" in own else "0"
+        rows_of_arm = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
+        counts = [f"{rows_of_arm[name].fillna(0).sum():.0f}" for name in verdicts]
+        lost = f"{rows_of_arm['lost_samples'].sum():.0f}" if "lost_samples" in rows_of_arm else "0"
         rows.append((arm.label, *counts, lost))
     header = ("arm", *(name.removeprefix("verdict_") for name in verdicts), "lost samples")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
@@ -216,7 +218,7 @@ def _checks(results: Results, store: ResultStore) -> str:
 
 def _provenance(results: Results, store: ResultStore) -> str:
     plan = results.experiment.plan
-    found: Counter[tuple[str, str]] = Counter()
+    recorded_by: Counter[tuple[str, str]] = Counter()
     for state in results.experiment.states.to_dict("records"):
         if state["status"] == "not started":
             continue
@@ -224,9 +226,9 @@ def _provenance(results: Results, store: ResultStore) -> str:
             manifest = store.run(state["run_id"]).manifest() or {}
         except StoreError:
             continue
-        found.update(_flatten(manifest.get("provenance") or {}))
+        recorded_by.update(_flatten(manifest.get("provenance") or {}))
     # Sorted by key alone: the values of a key stay in the order of the runs.
-    rows = [(*what, str(runs)) for what, runs in sorted(found.items(), key=lambda item: item[0][0])]
+    rows = [(*what, str(runs)) for what, runs in sorted(recorded_by.items(), key=lambda item: item[0][0])]
     runs = [(arm.label, str(seed), run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
     recorded = plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
     details = plain_table("Run ids", ("arm", "seed", "run"), runs)
@@ -277,17 +279,19 @@ def counts_text(progress: Mapping[str, Any]) -> str:
 
 
 def _row(entry: Entry) -> str:
-    found = entry.progress
+    progress = entry.progress
     link = f'<a href="/{quote(entry.name)}">{escape(entry.name)}</a>'
-    bar = f'<progress max="1" value="{found["fraction"]:.4f}" aria-label="Share of all steps"></progress>'
+    bar = f'<progress max="1" value="{progress["fraction"]:.4f}" aria-label="Share of all steps"></progress>'
     none = (
-        "not written yet; its page computes it" if found["counts"].get("finished") else "no finished run yet"
+        "not written yet; its page computes it"
+        if progress["counts"].get("finished")
+        else "no finished run yet"
     )
     answer = escape(entry.answer) or f'<em class="unresolved">{none}</em>'
     return (
-        f'<tr><th scope="row">{link}<br><small>{escape(found["title"])}</small></th>'
+        f'<tr><th scope="row">{link}<br><small>{escape(progress["title"])}</small></th>'
         f'<td class="long" data-label="Answer"><span>{answer}</span></td>'
-        f'<td data-label="State" data-sort="{found["fraction"]:.4f}"><span>{bar}<br>{escape(counts_text(found))}</span></td></tr>'
+        f'<td data-label="State" data-sort="{progress["fraction"]:.4f}"><span>{bar}<br>{escape(counts_text(progress))}</span></td></tr>'
     )
 
 

@@ -139,7 +139,7 @@ def differences_to_reference(results: Results, columns: int | None = None) -> di
     """
     plan = results.experiment.plan
     if plan.looks:
-        return {one.arm.name: one.newest for one in followed(results)}
+        return {comparison.arm.name: comparison.newest for comparison in followed(results)}
     pairs = [(arm, plan.reference_of(arm)) for arm in plan.arms]
     return results.differences({arm.name: (arm, reference) for arm, reference in pairs if reference}, columns)
 
@@ -223,7 +223,7 @@ def base_notes(plan: Plan) -> list[str]:
 
 def survey_notes(plan: Plan, columns: Iterable[Iterable[Estimate]]) -> list[str]:
     """Say that differences over fewer than eight replicates survey and decide nothing where seeds collapse."""
-    units = [_units(one, plan) for column in columns for one in column if one.seeds > 1]
+    units = [_units(estimate, plan) for column in columns for estimate in column if estimate.seeds > 1]
     few, what = min(units, default=ENOUGH), "base policies" if plan.shares_bases else "seeds"
     return [
         f"{few} {what}: a survey. Where single seeds collapse, intervals of fewer than {ENOUGH} are no evidence (docs/statistics.md). The "
@@ -273,14 +273,14 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     sd = float(np.sqrt(np.mean(np.square(per_unit))))
     if sd == 0:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
-    found = minimum_detectable_difference(sd, units, paired=paired, alpha=alpha)
-    if metric.unit == "points" and metric.scale * found > 100:
+    smallest = minimum_detectable_difference(sd, units, paired=paired, alpha=alpha)
+    if metric.unit == "points" and metric.scale * smallest > 100:
         return [
             f"With {units} {'base policies' if plan.shares_bases else 'seeds'} no difference that is possible is found with 80 % power."
         ]
-    enough = seeds_needed(found / 2, sd, paired=paired, alpha=alpha) if found > 0 else None
+    enough = seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha) if smallest > 0 else None
     unit = "" if metric.unit == "reward" else f" {metric.unit}"
-    size = f"{metric.scale * found:.{metric.digits}f}{unit}"
+    size = f"{metric.scale * smallest:.{metric.digits}f}{unit}"
     family = family_size(known)
     among = f", one among {family}," if family > 1 else ""
     what = "base policies" if plan.shares_bases else "seeds"
@@ -329,9 +329,11 @@ def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[st
     odd = odd_arms(experiment)
     if not odd:
         return []
-    told = f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
+    meaning = (
+        f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
+    )
     if short:
-        return [f"{told}."]
+        return [f"{meaning}."]
     seeds = {name: f"seed{'s' * (len(of) > 1)} {', '.join(map(str, of))}" for name, of in odd.items()}
     listed = "; ".join(f"{name}, {of}" for name, of in seeds.items())
-    return [f"{told}: {listed}. `harness show RUN RUN` says what differs."]
+    return [f"{meaning}: {listed}. `harness show RUN RUN` says what differs."]

@@ -78,15 +78,16 @@ def main_table(results: Results) -> Table:
     rows: list[Mapping[str, Cell]] = [] if before is None else [{"arm": "before RL", "score": before}]
     odd, decided = odd_arms(results.experiment), look_states(results)
     engaged = engagements(results.experiment)
-    any_engaged = any(one.known for one in engaged.values())
+    any_engaged = any(engagement.known for engagement in engaged.values())
     for arm in plan.arms:
+        delta = below.get(arm.name)
         row: dict[str, Cell] = {
             "arm": marked(arm, odd),
             "reference": reference.label if (reference := plan.reference_of(arm)) else None,
             "score": results.mean(arm),
-            "delta": below.get(arm.name),
+            "delta": delta,
             "delta_base": to_base.get(arm.name),
-            "engaged": engaged[arm.name].beside(_resolved(below.get(arm.name))) or None,
+            "engaged": engaged[arm.name].beside(delta is not None and delta.resolved) or None,
             "look": decided.get(arm.name),
             "seeds": _seeds(results, arm),
         }
@@ -224,14 +225,14 @@ def cost_table(results: Results) -> Table:
     for arm in plan.arms:
         finished = results.experiment.finished_seeds(arm)
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        own = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
-        if len(own):  # a run of no steps is an evaluation alone
-            runs = own.groupby("run_id")
+        logged = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
+        if len(logged):  # a run of no steps is an evaluation alone
+            runs = logged.groupby("run_id")
             for phase in phases:
                 row[phase] = float(runs[f"seconds_{phase}"].sum().mean())
             row["tokens"] = float(runs["generated_tokens"].sum().mean())
-            total = float(own["seconds_rollout"].sum())
-            row["rate"] = float(own["generated_tokens"].sum()) / total if total > 0 else None
+            total = float(logged["seconds_rollout"].sum())
+            row["rate"] = float(logged["generated_tokens"].sum()) / total if total > 0 else None
         rows.append(row)
     columns = [
         Column("arm", "arm"),
@@ -312,10 +313,6 @@ def _foreign_notes(plan: Plan) -> list[str]:
     ]
 
 
-def _resolved(delta: Estimate | None) -> bool:
-    return delta is not None and delta.resolved
-
-
 def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
 
@@ -342,14 +339,16 @@ def _of_one(results: Results, views: Views) -> list[Table]:
     scores = _scores(results, views, mean)
     if (
         results.experiment.plan.looks
-    ):  # seeds stopped where the declared benchmark told them to, which would bias the others
+    ):  # the declared benchmark decided how many seeds ran: the others would be biased
         return [scores]
-    own = results.experiment.plan.benchmark
-    others = {name: view for name, view in views.items() if name != own} | {_MEAN: mean}
+    declared = results.experiment.plan.benchmark
+    others = {name: view for name, view in views.items() if name != declared} | {_MEAN: mean}
     columns = results.columns * len(others)
-    found = {name: differences_to_reference(view, columns) for name, view in others.items()}
-    compared = any(not math.isnan(one.value) for column in found.values() for one in column.values())
-    return [scores, _differences(results, views, found)] if compared else [scores]
+    differences = {name: differences_to_reference(view, columns) for name, view in others.items()}
+    compared = any(
+        not math.isnan(estimate.value) for column in differences.values() for estimate in column.values()
+    )
+    return [scores, _differences(results, views, differences)] if compared else [scores]
 
 
 def _scores(results: Results, views: Views, mean: Results) -> Table:
@@ -408,41 +407,43 @@ def _score_notes(results: Results, views: Views) -> list[str]:
     left_out = sorted(set(results.experiment.further).difference(views))
     if left_out:
         notes.append(f"No score at the checkpoints and this response cap on: {', '.join(left_out)}.")
-    told = set(results.experiment.notes)
+    known_notes = set(results.experiment.notes)
     return notes + [
         f"Missing on {name}: {line}."
-        for name, one in results.experiment.further.items()
-        for line in one.notes
-        if line not in told
+        for name, experiment in results.experiment.further.items()
+        for line in experiment.notes
+        if line not in known_notes
     ]
 
 
-def _differences(results: Results, views: Views, found: Mapping[str, Mapping[str, Estimate]]) -> Table:
+def _differences(results: Results, views: Views, differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
     plan, metric = results.experiment.plan, results.metric
     rows = [
-        {"arm": arm.label, **{_key(name): one.get(arm.name) for name, one in found.items()}}
+        {"arm": arm.label, **{_key(name): column.get(arm.name) for name, column in differences.items()}}
         for arm in plan.arms
     ]
     columns = [
         Column("arm", "arm"),
         *(
-            difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", one.values())
-            for name, one in found.items()
+            difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", column.values())
+            for name, column in differences.items()
         ),
     ]
-    notes = [*_family_notes(results, found), *base_notes(plan), *word_meanings(results)]
+    notes = [*_family_notes(results, differences), *base_notes(plan), *word_meanings(results)]
     title = f"differences in {_name(results, views)} on the other benchmarks"
     key = f"benchmark-differences{metric_suffix(results)}"
-    short = short_notes(results, (one for column in found.values() for one in column.values()))
+    short = short_notes(
+        results, (estimate for column in differences.values() for estimate in column.values())
+    )
     return experiment_table(results, key, title, columns, rows, notes, short)
 
 
-def _family_notes(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+def _family_notes(results: Results, differences: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     """What holds together; nothing where no difference has an interval."""
-    if all(math.isnan(one.low) for column in found.values() for one in column.values()):
+    if all(math.isnan(estimate.low) for column in differences.values() for estimate in column.values()):
         return []
     plan, columns = results.experiment.plan, results.columns
-    sizes = sorted({family_size(column.values()) for column in found.values()})
+    sizes = sorted({family_size(column.values()) for column in differences.values()})
     metrics = f" and of those of all {columns} metrics" if columns > 1 else ""
     test = "paired t" if plan.paired else "Welch's t"
     return [
@@ -466,18 +467,18 @@ _EXACT = (
 
 def collapse_table(results: Results) -> Table | None:
     """Make one row an arm; None where no seed collapsed and no comparison has six pairs."""
-    found = robust_readings(results)
-    if not any(one.collapsed or one.sign_flip is not None for one in found):
+    readings = robust_readings(results)
+    if not any(reading.collapsed or reading.sign_flip is not None for reading in readings):
         return None
     rows: list[Mapping[str, Cell]] = [
         {
-            "arm": one.arm.label,
-            "collapsed": _counted(one),
-            "all": one.all,
-            "p": one.sign_flip,
-            "without": one.without,
+            "arm": reading.arm.label,
+            "collapsed": _counted(reading),
+            "all": reading.all,
+            "p": reading.sign_flip,
+            "without": reading.without,
         }
-        for one in found
+        for reading in readings
     ]
     columns = [
         Column("arm", "arm"),
@@ -485,7 +486,7 @@ def collapse_table(results: Results) -> Table | None:
         difference_column(results.metric, "all", "Δ, all seeds", []),
         Column("p", "p by sign flips", digits=3),
     ]
-    if any(one.without is not None for one in found):
+    if any(reading.without is not None for reading in readings):
         columns.append(difference_column(results.metric, "without", "Δ without collapsed seeds", []))
     notes = [_COUNTED.format(results.experiment.plan.collapse.text), _EXACT]
     return of_metric(
@@ -495,26 +496,26 @@ def collapse_table(results: Results) -> Table | None:
 
 def collapse_warnings(results: Results) -> list[str]:
     """Say of each arm with collapsed seeds how many they are, and where they decide the word on its difference."""
-    said = []
-    for one in robust_readings(results):
-        name = one.arm.label.removeprefix("+ ")
-        if one.collapsed:
-            said.append(
-                f"- Warning, {name}: collapsed seeds: {_counted(one)} (seeds {', '.join(map(str, one.collapsed))})."
+    warnings, metric = [], results.metric
+    for reading in robust_readings(results):
+        warning = f"- Warning, {reading.arm.label.removeprefix('+ ')}: collapsed seeds"
+        if reading.collapsed:
+            seeds = ", ".join(map(str, reading.collapsed))
+            warnings.append(f"{warning}: {_counted(reading)} (seeds {seeds}).")
+        if reading.decided_by_collapse and reading.all is not None and reading.without is not None:
+            before, after = (
+                delta.words(metric.scale, metric.unit) for delta in (reading.all, reading.without)
             )
-        if one.decided_by_collapse and one.all is not None and one.without is not None:
-            scale, unit = results.metric.scale, results.metric.unit
-            said.append(
-                f"- Warning, {name}: collapsed seeds decide: {one.all.words(scale, unit)} with them, without them "
-                f"{number_text(scale * one.without.value, results.metric.digits, signed=True)} {unit}, {one.without.words(scale, unit)}."
-            )
-    return said
+            value = number_text(metric.scale * reading.without.value, metric.digits, signed=True)
+            text = f"{before} with them, without them {value} {metric.unit}, {after}"
+            warnings.append(f"{warning} decide: {text}.")
+    return warnings
 
 
-def _counted(one: Robust) -> str:
-    low, high = (100 * end for end in one.bounds)
-    share = f"{low:.0f} to {high:.0f} %" if one.collapsed else f"at most {high:.0f} %"
-    return f"{len(one.collapsed)} of {len(one.seeds)}: {share}"
+def _counted(reading: Robust) -> str:
+    low, high = (100 * end for end in reading.bounds)
+    share = f"{low:.0f} to {high:.0f} %" if reading.collapsed else f"at most {high:.0f} %"
+    return f"{len(reading.collapsed)} of {len(reading.seeds)}: {share}"
 
 
 ROLLOUTS = {
@@ -537,10 +538,10 @@ def graders_table(results: Results) -> Table | None:
     rows: list[Mapping[str, Cell]] = [{"arm": "before RL", **before}] if before else []
     steps = results.experiment.steps
     for arm in results.experiment.plan.arms:
-        gap, own = gaps.get(arm.name), steps[steps["arm"] == arm.name]
-        rollouts = {key: float(own[name].mean()) for key, name in ROLLOUTS.items() if name in own}
-        told = {} if gap is None else {name: getattr(gap, name) for name in _OF_GAP}
-        rows.append({"arm": arm.label, **told, **rollouts})
+        gap, logged = gaps.get(arm.name), steps[steps["arm"] == arm.name]
+        rollouts = {key: float(logged[name].mean()) for key, name in ROLLOUTS.items() if name in logged}
+        shares = {} if gap is None else {name: getattr(gap, name) for name in _OF_GAP}
+        rows.append({"arm": arm.label, **shares, **rollouts})
     columns = [
         Column("arm", "arm"),
         Column("both", "right by both %", scale=100),
@@ -562,23 +563,25 @@ _OF_GAP = ("both", "only_first", "only_second", "rise", "unconfirmed")
 
 def grader_warnings(results: Results) -> list[str]:
     """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
-    said = []
-    gaps = grader_gaps(results)
+    warnings, gaps = [], grader_gaps(results)
     for arm in results.experiment.plan.arms:
         gap = gaps.get(arm.name)
         if gap is None or not gap.grown:
             continue
-        found, over = gap.unconfirmed, ""
-        if not math.isnan(found.low):
-            interval = " to ".join(bounds_text(found, 1, scale=100))
-            over = f" (95 % interval {interval} over {found.seeds} seeds)"
-        said.append(
-            f"- Warning, {arm.label.removeprefix('+ ')}: of {number_text(100 * gap.rise, 1, signed=True)} points by the verifier since "
-            f"before RL, {number_text(100 * found.value, 1)}{over} are not confirmed by the second grader; what both hold right changed "
-            f"by {number_text(100 * (gap.rise - found.value), 1, signed=True)}. It refuses {_percent(gap.refused)} of what the "
-            f"verifier holds right, {_percent(gap.refused_before)} before RL."
+        unconfirmed, interval = gap.unconfirmed, ""
+        if not math.isnan(unconfirmed.low):
+            ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
+            interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)"
+        rise, confirmed = (
+            number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - unconfirmed.value)
         )
-    return said
+        warnings.append(
+            f"- Warning, {arm.label.removeprefix('+ ')}: of {rise} points by the verifier since before RL, "
+            f"{number_text(100 * unconfirmed.value, 1)}{interval} are not confirmed by the second grader; what both hold right "
+            f"changed by {confirmed}. It refuses {_percent(gap.refused)} of what the verifier holds right, "
+            f"{_percent(gap.refused_before)} before RL."
+        )
+    return warnings
 
 
 def _percent(share: float) -> str:

@@ -143,8 +143,8 @@ def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[st
 
 def number_parts(text: str) -> tuple[str, str, str] | None:
     """Split a cell into its number, its interval and the words behind them; None where it is no number."""
-    found = _CELL.fullmatch(text)
-    return None if found is None else (found[1], found[2] or "", found[3] or "")
+    match = _CELL.fullmatch(text)
+    return None if match is None else (match[1], match[2] or "", match[3] or "")
 
 
 def _head(text: str, side: str) -> str:
@@ -177,7 +177,7 @@ def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
 
     A name is that of the table, the row and the key of the column in letters; digits are spelled. ``further`` are numbers of no table.
     """
-    found = {command_name(name): text for name, text in further.items()}
+    numbers = {command_name(name): text for name, text in further.items()}
     for table in tables:
         rows = _distinct([command_name(texts[0]) for texts in table.text()])
         for row, texts in zip(rows, table.text(), strict=True):
@@ -185,10 +185,10 @@ def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
                 name = command_name(table.name) + row + command_name(column.key)
                 parts = number_parts(text) if column.words or "[" in text else None
                 number, interval, word = parts or (text, "", "")
-                found |= {name: number} if text != ABSENT else {}
-                found |= {f"{name}Interval": interval} if interval else {}
-                found |= {f"{name}Word": word} if word else {}
-    lines = [f"\\newcommand{{\\{name}}}{{{latex_escape(text)}}}" for name, text in found.items()]
+                numbers |= {name: number} if text != ABSENT else {}
+                numbers |= {f"{name}Interval": interval} if interval else {}
+                numbers |= {f"{name}Word": word} if word else {}
+    lines = [f"\\newcommand{{\\{name}}}{{{latex_escape(text)}}}" for name, text in numbers.items()]
     return "\n".join(["% numbers of the tables beside this file, each by a name", *lines]) + "\n"
 
 

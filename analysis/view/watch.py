@@ -154,8 +154,8 @@ class Watch:
         # A run may change or vanish while it is read; the next version is tried again.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            said = f"the results cannot be computed now: {type(error).__name__}: {error}"
-            return _trouble(name, said, live), ""
+            text = f"the results cannot be computed now: {type(error).__name__}: {error}"
+            return _trouble(name, text, live), ""
 
     def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
@@ -172,8 +172,8 @@ class Watch:
             arms = plan_of(self.store, name).arms
         except StoreError:
             return
-        found = (run_id for arm in arms for run_id in arm.runs.values())
-        for run_id in filter(layout.RUN_ID.fullmatch, found):
+        run_ids = (run_id for arm in arms for run_id in arm.runs.values())
+        for run_id in filter(layout.RUN_ID.fullmatch, run_ids):
             yield run_id, layout.run_dir(self.store.root, run_id)
 
     def _manifests(self, name: str) -> list[Path]:
@@ -194,10 +194,10 @@ def _sample_stamps(run: Path, pattern: str = "*") -> Iterator[str]:
 def _stamp(path: Path) -> str:
     """Date and size, or nothing for a file that is not there."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ""
-    return f"{found.st_mtime_ns}+{found.st_size}"
+    return f"{status.st_mtime_ns}+{status.st_size}"
 
 
 def _digest(lines: list[str]) -> str:
