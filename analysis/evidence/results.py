@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.load import Floats, StoredExperiment, groups, records
-from analysis.evidence.samples import column_of, computed, first_reach, tokens_at, value_of
+from analysis.evidence.samples import column_of, computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
 from harness.statistics.intervals import (
@@ -219,7 +219,7 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
     target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
-        tokens_to_target(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
+        tokens_to(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
         for row in records(per_seed)
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
@@ -250,14 +250,6 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     ]
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
     return replace(results, per_seed=results.per_seed.assign(**new))
-
-
-def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens (discarded included) at which avg first reaches ``target``; infinity if it never does.
-
-    Linear between evaluated steps, so its resolution is the evaluation interval.
-    """
-    return first_reach(cells, lambda wanted: tokens_at(steps, wanted), target)
 
 
 def unreached_text(values: Mapping[int, float]) -> str:

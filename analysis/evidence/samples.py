@@ -343,7 +343,7 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     if not len(steps) or any(column not in steps for column in needed_columns(metric)):
         return float("nan")
     if metric.kind == "tokens_to":
-        return first_reach(cells, lambda wanted: tokens_at(steps, wanted), parameter)
+        return tokens_to(cells, steps, parameter)
     if metric.kind == "seconds_to":
         return first_reach(cells, lambda wanted: seconds_at(steps, wanted), parameter)
     if metric.kind == "seconds":
@@ -360,6 +360,11 @@ def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
     steps = cells["step"].to_numpy(dtype=np.float64)
     order = np.argsort(steps, kind="stable")
     return steps[order], cells["avg"].to_numpy(dtype=np.float64)[order]
+
+
+def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
+    """Generated tokens, discarded ones included, at which avg first reaches ``target`` (see `first_reach`)."""
+    return first_reach(cells, lambda wanted: total_at(steps, "generated_tokens_total", wanted), target)
 
 
 def area(cells: pd.DataFrame) -> float:
@@ -391,11 +396,6 @@ def total_at(steps: pd.DataFrame, column: str, wanted: Sequence[int]) -> Floats:
     """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
     logged = dict(zip(steps["step"], steps[column], strict=True)) if len(steps) else {}
     return np.array([0.0 if step == 0 else float(logged.get(step, np.nan)) for step in wanted])
-
-
-def tokens_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
-    """Cumulative generated tokens at each wanted step (see `total_at`)."""
-    return total_at(steps, "generated_tokens_total", wanted)
 
 
 def seconds_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:

@@ -37,6 +37,7 @@ from analysis.figures.style import (
     appearances,
     legend_below,
     new_figure,
+    new_panels,
     save,
     styled,
 )
@@ -158,19 +159,13 @@ def panels_figure(experiment: StoredExperiment, panels: Sequence[Panel]) -> Figu
     if not panels:
         return None
     columns, few = min(len(panels), 2), few_arms(experiment)
-    rows = -(-len(panels) // columns)
-    height = 1.0 if rows == 1 else 0.75 * rows
-    figure, axes = new_figure(
-        wide=columns > 1, height=height, nrows=rows, ncols=columns, squeeze=False, sharex=True
-    )
+    figure, axes = new_panels(len(panels), columns, 1.0 if len(panels) <= columns else 0.75, sharex=True)
     for axes_, panel in zip(axes.flat, panels, strict=False):
         _draw_panel(axes_, experiment, panel, spread=few)
-    for axes_ in axes.flat[len(panels) :]:
-        axes_.set_axis_off()
     for axes_ in axes.flat[len(panels) - columns : len(panels)]:
         axes_.tick_params(labelbottom=True)
         axes_.set_xlabel(AXES["step"])
-    name_lines(figure, experiment, ends=axes[0][-1] if rows == 1 else None, spread=few)
+    name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None, spread=few)
     return figure
 
 

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from analysis.evidence.designs import cell_scores, grid_of, key_label, near_best, value_label
 from analysis.evidence.results import Results
 from analysis.figures.drawing import arm_appearances, draw_interval, label_rows, score_label, score_name
-from analysis.figures.style import appearances, legend_below, new_figure
+from analysis.figures.style import appearances, legend_below, new_figure, new_panels
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,
@@ -135,19 +135,9 @@ def interactions_figure(results: Results) -> Figure | None:
     if not pairs or any(not scores.get(subset_of(cell)) for cell in plan.crossing.cells):
         return None
     columns = min(len(pairs), 3 if len(pairs) <= 9 else 5)
-    rows = -(-len(pairs) // columns)
-    figure, axes = new_figure(
-        wide=columns > 1,
-        height=0.85 * rows,
-        nrows=rows,
-        ncols=columns,
-        squeeze=False,
-        sharey=True,
-    )
+    figure, axes = new_panels(len(pairs), columns, 0.85, sharey=True)
     for panel, pair in zip(axes.flat, pairs, strict=False):
         _draw(panel, results, *sorted(pair, key=lambda name: -len(plan.crossing.factors[name])))
-    for panel in list(axes.flat)[len(pairs) :]:
-        panel.set_axis_off()
     for row in axes:
         row[0].set_ylabel(metric_header(results))
     return figure
@@ -168,13 +158,9 @@ def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
         )
     axes.set_xticks(range(len(factors[across])), [key_label(level) for level in factors[across]])
     axes.set_xlabel(key_label(across))
-    above = {
-        "loc": "lower left",
-        "bbox_to_anchor": (0.0, 1.0),
-        "ncols": min(3, len(factors[lines])),
-        "alignment": "left",
-    }
-    axes.legend(title=key_label(lines), handlelength=1.4, columnspacing=1.0, borderpad=0.2, **above)
+    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "alignment": "left"}
+    room = {"handlelength": 1.4, "columnspacing": 1.0, "borderpad": 0.2}
+    axes.legend(title=key_label(lines), ncols=min(3, len(factors[lines])), **place, **room)
 
 
 def _mean(results: Results, levels: dict[str, str]) -> Estimate:

@@ -126,6 +126,17 @@ def new_figure(*, wide: bool = False, height: float = 1.0, **subplots: Any) -> t
     return figure, figure.subplots(**subplots)
 
 
+def new_panels(count: int, columns: int, height: float, **subplots: Any) -> tuple[Figure, Any]:
+    """Return a figure with ``count`` panels, ``columns`` in a row of this height, and all its axes; those left over are off."""
+    rows = -(-count // columns)
+    figure, axes = new_figure(
+        wide=columns > 1, height=height * rows, nrows=rows, ncols=columns, squeeze=False, **subplots
+    )
+    for panel in axes.flat[count:]:
+        panel.set_axis_off()
+    return figure, axes
+
+
 def tidy(figure: Figure) -> Figure:
     """Keep axes of percentages within 0 and 100, tick whole steps, and break labels and titles that are longer than their axes."""
     for axes in figure.axes:

@@ -15,8 +15,7 @@ from synthetic_store import build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.evidence.designs import near_best
-from analysis.evidence.results import tokens_to_target
-from analysis.evidence.samples import run_cells, run_samples
+from analysis.evidence.samples import run_cells, run_samples, tokens_to
 from analysis.tables.designs import grid_table
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import (
@@ -201,9 +200,9 @@ def test_votes_are_over_equal_answers_not_equal_texts():
 def test_tokens_to_target_interpolates_between_evaluations():
     cells = pd.DataFrame({"step": [0, 10, 20], "avg": [0.2, 0.4, 0.8]})
     steps = pd.DataFrame({"step": [10, 20], "generated_tokens_total": [1000, 3000]})
-    assert tokens_to_target(cells, steps, 0.6) == pytest.approx(2000)
-    assert tokens_to_target(cells, steps, 0.1) == 0.0
-    assert math.isinf(tokens_to_target(cells, steps, 0.9))
+    assert tokens_to(cells, steps, 0.6) == pytest.approx(2000)
+    assert tokens_to(cells, steps, 0.1) == 0.0
+    assert math.isinf(tokens_to(cells, steps, 0.9))
 
 
 def test_a_broken_plan_says_what_is_missing():
