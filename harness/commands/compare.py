@@ -178,18 +178,18 @@ def _part(part: str, store: ResultStore) -> str:
     return f"{find_run(store, stem)}{at}{mark}"
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(result: Answer, options: argparse.Namespace) -> None:
     """Print the table, where the sides differ most and where graders disagree."""
-    print("\n".join([*found.said, found.text]))
+    print("\n".join([*result.said, result.text]))
     print("where they differ most, share right:")
-    for row in found.apart:
+    for row in result.apart:
         shares = ", ".join(f"{side} {share:.0%}" for side, share in row.shares.items())
         print(f"  {row.problem_id} (gold {row.gold[-40:]!r}): {shares}")
-    for side in found.graders:
+    for side in result.graders:
         print(f"{side.side}: {side.differing} of {side.labelled} recorded verdicts are others than ours")
-        for one in side.first:
-            print(f"  {_told(one)}")
-    print(f"written: {found.folder}")
+        for verdict in side.first:
+            print(f"  {_verdict_text(verdict)}")
+    print(f"written: {result.folder}")
 
 
 def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
@@ -247,9 +247,9 @@ def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:
     )
 
 
-def _told(one: VerdictCompared) -> str:
-    theirs = "right" if one.recorded else "wrong"
+def _verdict_text(row: VerdictCompared) -> str:
+    theirs = "right" if row.recorded else "wrong"
     return (
-        f"{one.problem_id} sample {one.sample_index}: recorded {theirs}, ours {one.verdict} (answer {one.answer!r}, "
-        f"gold {one.gold[-40:]!r})"
+        f"{row.problem_id} sample {row.sample_index}: recorded {theirs}, ours {row.verdict} (answer {row.answer!r}, "
+        f"gold {row.gold[-40:]!r})"
     )

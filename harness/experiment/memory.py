@@ -189,12 +189,7 @@ def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class RolloutMemory:
-    """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its keys and values.
-
-    Attributes:
-        needed: keys and values of the longest responses that must fit at once.
-        fits: everything fits, and the cache holds what is needed.
-    """
+    """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its cache, and what of the cache is needed at once."""
 
     resident: float
     engine: float

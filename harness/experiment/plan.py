@@ -107,18 +107,11 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedArm(Arm):
-    """An arm with its runs.
+    """An arm with its runs; `composed`, `common` and `labels` are known only in the process that made the plan.
 
-    Attributes:
-        arm_id: 16 hexadecimal digits of the configuration without its seed.
-        runs: seed → run id; empty while a matched budget is not known, and only finished ones where the arm is refused.
-        changes: key → [value in the parent, value here].
-        refused: why its backend or machine cannot run it.
-        engagement: what tells whether its difference to its reference did anything; empty in old plans.
-        foreign: the trainer whose logs were imported.
-        composed: the configuration at the first seed; only in a plan that was made in this process.
-        common: the overrides that all arms of the experiment share; likewise.
-        labels: of its runs; likewise.
+    `runs`: seed → run id; empty while a matched budget is not known, and only finished ones where the arm is refused. `changes`: key →
+    [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything. `foreign`: the trainer
+    whose logs were imported. `composed`: the configuration at the first seed; `common`: the overrides that all arms share.
     """
 
     arm_id: str = ""
@@ -223,11 +216,7 @@ class Plan:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Plan:
-        """Read a record. A plain margin is that of the only metric.
-
-        Raises:
-            PlanError: a key is missing, a parent is no arm, or a setting is used that is gone.
-        """
+        """Read a record; a plain margin is that of the only metric. Raises `PlanError` that names what is missing or gone."""
         where = f"plan {raw.get('name', '?')}"
         for key, value in _GONE.items():
             if raw.get(key) and raw[key] != value:

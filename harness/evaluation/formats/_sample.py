@@ -14,13 +14,9 @@ _VERDICTS = {"C": True, "I": False, "N": False}  # Inspect's marks; a partial on
 
 @dataclass
 class Foreign:
-    """Recorded generations.
+    """Recorded generations: those of a problem in the order in which they were drawn.
 
-    Attributes:
-        tool: whose file it is, for people.
-        samples: see `sample`; those of a problem in the order in which they were drawn.
-        totals: by name what the tool says is the mean of its verdicts over all samples.
-        notes: what a reader has to know: what was chosen, what is not there.
+    `tool`: whose file it is. `totals`: by name what the tool says is the mean of its verdicts. `notes`: what was chosen or is not there.
     """
 
     tool: str
@@ -30,12 +26,12 @@ class Foreign:
 
     def lines(self) -> list[str]:
         """Say what was read, and whether the tool's totals are those of the verdicts that were read."""
-        problems = len({one["problem_id"] for one in self.samples})
-        said = [f"read as {self.tool}: {problems} problems, {len(self.samples)} samples", *self.notes]
-        labels = [one["label"] for one in self.samples]
+        problems = len({item["problem_id"] for item in self.samples})
+        lines = [f"read as {self.tool}: {problems} problems, {len(self.samples)} samples", *self.notes]
+        labels = [item["label"] for item in self.samples]
         for name, total in self.totals.items():
             if None in labels:
-                said.append(
+                lines.append(
                     f"its own {name}: {100 * total:.2f} %; not every sample has a verdict of its own to compare"
                 )
                 continue
@@ -45,10 +41,10 @@ class Foreign:
                 if abs(mean - total) < 5e-4
                 else "DIFFERS: samples are missing, or it is of another metric"
             )
-            said.append(
+            lines.append(
                 f"its own {name}: {100 * total:.2f} %; mean of its verdicts here: {100 * mean:.2f} %, {agrees}"
             )
-        return said
+        return lines
 
 
 def sample(

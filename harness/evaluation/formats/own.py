@@ -18,13 +18,9 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> Foreign:
-    """Read it. A sample is a text, or null for one that was lost (it counts, as wrong).
+    """Read it; a sample is a text, or null for one that was lost (it counts, as wrong). Raises `ConfigError` that names the line.
 
-    Optional keys, one entry a sample: `labels` (somebody else's verdict), `finish_reasons` ("stop", or "length" for a truncated
-    response) and `response_tokens`.
-
-    Raises:
-        ConfigError: a line is malformed, with the line.
+    Optional keys, one entry a sample: `labels` (somebody else's verdict), `finish_reasons` (stop or length) and `response_tokens`.
     """
     found: list[Sample] = []
     torn: list[str] = []

@@ -39,16 +39,9 @@ class UnknownMetric(ValueError):
 class Metric:
     """One metric, one number a seed.
 
-    Attributes:
-        name: as declared, such as ``tokens_to@0.8``.
-        title: as printed, such as ``generated tokens to an accuracy of 80 %``.
-        unit: of shown values and differences; ``points`` for what is stored as a fraction of 1 and shown in per cent.
-        scale: what a stored value is multiplied by to be shown.
-        digits: behind the point of a shown value.
-        better: ``higher``, ``lower``, or empty where neither is.
-        kind: the name without its parameter; how the value is computed depends on it.
-        parameter: k of ``pass@k``, the accuracy of ``tokens_to@0.8`` as a fraction of 1, or the column of ``training/...``.
-        by_second: the second grader says what is right.
+    `name` as declared (``tokens_to@0.8``), `title` and `unit` as printed; ``points`` is the unit of a fraction of 1 shown in per cent.
+    A stored value times `scale` is shown with `digits` behind the point. `better`: ``higher``, ``lower`` or empty. `kind` is the name
+    without `parameter`: k of ``pass@k``, the accuracy of ``tokens_to@0.8`` as a fraction of 1, or the column of ``training/...``.
     """
 
     name: str

@@ -72,17 +72,10 @@ class Samples:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Every metric of the samples of one policy at one cap.
+    """Every metric of the samples of one policy at one cap, `n` samples a problem.
 
-    Attributes:
-        n: samples per problem.
-        scores: metric such as ``pass@8`` to its value of every problem, [P].
-        shares: ``truncated_fraction``, ``truncated_right_fraction``, ``accuracy_finished`` (of the responses that were not cut) and
-            ``no_answer_fraction``; NaN over nothing.
-        lost: samples that an engine failed to return.
-        verdicts: verdict to number of samples.
-        lengths: response tokens (count, mean, p50, p95) of all, right, wrong and truncated responses; none of the lost.
-        conflicts: classes of answers whose members have both verdicts.
+    `scores`: metric such as ``pass@8`` to its value of every problem, [P]. `shares` are NaN over nothing; ``accuracy_finished`` is of the
+    responses that were not cut. `lengths`: response tokens by outcome, without lost ones. `conflicts`: answer classes with both verdicts.
     """
 
     n: int
@@ -279,14 +272,7 @@ def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int
 
 
 def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
-    """Maj@k per problem for each k: P[the winner of a uniform k-subset is a right class], exact.
-
-    Returns ``{k: float64[P]}``; absolute error below 1e-12 (tested against rationals). Problems are reduced
-    to their distinct class-size patterns first, since the value depends on nothing else.
-
-    Raises:
-        ValueError: if a k is not in 1 .. n.
-    """
+    """Maj@k of every problem for each k in 1 .. n: P[the winner of a uniform k-subset is a right class], exact within 1e-12."""
     for k in ks:
         if not 1 <= k <= votes.n:
             raise ValueError(f"maj@{k} needs 1 <= k <= n={votes.n} samples; sample more or drop k={k}")
