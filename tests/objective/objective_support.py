@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,8 @@ def total_counts(objective: Objective, data: Sample, shards: Sequence[torch.Tens
     """The update's denominators, added over shards of responses (ranks)."""
     lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
     parts = [objective.count(lengths[rows], data.group_R[rows], correct[rows]) for rows in shards]
-    return functools.reduce(lambda a, b: a + b, parts)
+    names = [field.name for field in fields(TokenCounts)]
+    return TokenCounts(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 def loss(
