@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from analysis.evidence.results import Results as Results
     from analysis.evidence.results import on_benchmark as on_benchmark
     from analysis.report import write_answer as write_answer
-    from analysis.tables.latex import to_latex as to_latex
     from analysis.tables.table import to_frame as to_frame
+    from analysis.tables.table import to_latex as to_latex
     from analysis.tables.table import to_markdown as to_markdown
     from harness.evaluation.metrics.names import UnknownMetric as UnknownMetric
     from harness.experiment.plan import PlanError as PlanError
@@ -38,8 +38,7 @@ _NAMES = {
     "step_frame tables_of",
     "analysis.evidence.results": "Results on_benchmark",
     "analysis.report": "write_answer",
-    "analysis.tables.latex": "to_latex",
-    "analysis.tables.table": "to_frame to_markdown",
+    "analysis.tables.table": "to_frame to_latex to_markdown",
     "harness.evaluation.metrics.names": "UnknownMetric",
     "harness.experiment.plan": "PlanError",
     "harness.statistics.intervals": "Estimate Verdict",

@@ -13,8 +13,7 @@ from harness.problems.benchmarks import arithmetic
 from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
 from harness.testbed import recipe as testbed
-from harness.training.loop import train
-from harness.training.run import train_run
+from harness.training.loop import train, train_run
 from harness.training.run_parts import RunParts
 
 # Runs of seconds on the command line, from the base policies that are shipped, and from one that is warmed up at once.

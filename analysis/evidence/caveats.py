@@ -13,7 +13,7 @@ from scipy.stats import permutation_test
 from analysis.evidence.load import StoredExperiment, groups, records
 from analysis.evidence.results import Results
 from harness.engagement.measure import HARDLY, Measure
-from harness.evaluation.metrics.summary import PARTS
+from harness.evaluation.metrics.names import PARTS
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate, clopper_pearson, mean_interval
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harness.evaluation.metrics.names import BY_SECOND
-from harness.evaluation.metrics.summary import (
+from harness.evaluation.metrics.names import (
+    BY_SECOND,
     NO_VERDICT,
     Codes,
     Equivalence,

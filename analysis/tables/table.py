@@ -1,19 +1,32 @@
-"""A table as data (cells are values, not text); rendered for terminal, Markdown, CSV, data frame."""
+"""A table as data (cells are values, not text); rendered for terminal, Markdown, CSV, data frame and LaTeX.
+
+Every number of the tables is also a LaTeX command.
+"""
 
 from __future__ import annotations
 
+import argparse
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate
+from harness.store import StoreError
+from harness.store.atomic import write_file
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"
@@ -157,3 +170,230 @@ def _markdown(text: str) -> str:
 
 def _pipe(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+_LONG = 24  # characters beyond which the text of a column is broken into lines
+_NUMBER = r"[+−]?\d[\d.\u2009]*(?:e[+−]?\d+)?"
+_CELL = re.compile(rf"({_NUMBER})(?: (\[[^\]]*\]))?(?: (.*))?")
+_PACKAGES = "% needs \\usepackage{booktabs,tabularx,threeparttable}"
+
+
+class UnknownColumn(ValueError):
+    """A column that was asked for is in no table; the message names those that there are."""
+
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "Š": r"\v{S}",
+        "†": r"\textdagger{}",
+        "−": "$-$",
+        "–": "--",
+        "±": r"$\pm$",
+        "Δ": r"$\Delta$",
+        "≥": r"$\geq$",
+        "≤": r"$\leq$",
+        "→": r"$\rightarrow$",
+        "←": r"$\leftarrow$",
+        "×": r"$\times$",
+        "≈": r"$\approx$",
+        "α": r"$\alpha$",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "ε": r"$\varepsilon$",
+        "λ": r"$\lambda$",
+        "σ": r"$\sigma$",
+        "τ": r"$\tau$",
+        "·": r"$\cdot$",
+        "“": "``",
+        "”": "''",
+        "’": "'",
+        "…": r"\ldots{}",
+        "\u2009": r"\,",
+    }
+)
+
+
+def latex_escape(text: str) -> str:
+    """Escape text for pdflatex; a character without a form becomes its code point in brackets."""
+    text = re.sub(r"[\x00-\x1f\x7f]", " ", text).translate(_LATEX).replace(" \\textdagger", "~\\textdagger")
+    text = re.sub("`([^`]*)`", r"\\texttt{\1}", text)
+    return re.sub(r"[^ -~äöüÄÖÜßéèáàíóúñçÉ]", lambda match: f"[U+{ord(match[0]):04X}]", text)
+
+
+def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
+    """Write a booktabs float as wide as a page, in type of 8 points.
+
+    Args:
+        table: what to write.
+        columns: keys of the columns to write, beside the first one; without any, all of them.
+    """
+    first, *rest = table.columns
+    taken = [first, *(column for column in rest if not columns or column.key in columns)]
+    texts = dict(zip(table.columns, zip(*table.text(), strict=True), strict=False))
+    blocks = [_block(column, texts.get(column, ()), label=column is first) for column in taken]
+    specs, heads, *rows = (
+        [part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2)
+    )
+    kind, width = ("tabularx", "{\\linewidth}") if _BROKEN in specs else ("tabular", "")
+    notes = " ".join(map(_breakable, table.short or table.notes))
+    lines = [
+        _PACKAGES,
+        "\\begin{table*}",
+        "\\centering\\fontsize{8}{9.6}\\selectfont\\setlength{\\tabcolsep}{3pt}",
+        "\\begin{threeparttable}",
+        f"\\caption{{{latex_escape(table.title)}}}",
+        f"\\label{{tab:{re.sub('[^A-Za-z0-9:-]', '-', table.name)}}}",
+        f"\\begin{{{kind}}}{width}{{@{{}}{''.join(specs)}@{{}}}}",
+        "\\toprule",
+        _row(heads),
+        "\\midrule",
+        *map(_row, rows),
+        "\\bottomrule",
+        f"\\end{{{kind}}}",
+        "\\begin{tablenotes}[flushleft]\\labelsep0pt\\fontsize{8}{9.6}\\selectfont",
+        f"\\item[]{notes}",
+        "\\end{tablenotes}",
+        "\\end{threeparttable}",
+        "\\end{table*}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_BROKEN = ">{\\raggedright\\arraybackslash}X"
+
+
+def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[str]]:
+    """A column as one to three of LaTeX (number, interval, verdict): their types, their headers, and their cells row by row."""
+    split = [number_parts(text) for text in texts]
+    known = [parts for parts in split if parts]
+    worded = any(parts[2] for parts in known) and not column.words  # a number with words behind it is text
+    if label or worded or not known:
+        spec = _BROKEN if max(map(len, texts), default=0) > _LONG else "l"
+        return [[spec], [_head(column.header, "l")], *([_breakable(text)] for text in texts)]
+    shown = [place for place in range(3) if any(parts[place] for parts in known)]
+    specs = ["r", *["@{~}l"] * (1 in shown), *["l"] * (2 in shown)]
+    head = _head(column.header, "c" if 1 in shown else "r")
+    heads = [
+        f"\\multicolumn{{2}}{{c}}{{{head}}}" if 1 in shown else head,
+        *["verdict"] * (2 in shown),
+    ]
+    rows = []
+    for text, parts in zip(texts, split, strict=True):
+        if parts is not None:
+            rows.append([latex_escape(_short_word(parts[place])) for place in shown])
+        elif text == ABSENT:
+            rows.append([latex_escape(ABSENT), *[""] * (len(shown) - 1)])
+        else:
+            rows.append([f"\\multicolumn{{{len(shown)}}}{{l}}{{{latex_escape(text)}}}"])
+    return [specs, heads, *rows]
+
+
+def number_parts(text: str) -> tuple[str, str, str] | None:
+    """Split a cell into its number, its interval and the words behind them; None where it is no number."""
+    match = _CELL.fullmatch(text)
+    return None if match is None else (match[1], match[2] or "", match[3] or "")
+
+
+def _head(text: str, side: str) -> str:
+    """A header in lines of about twelve characters."""
+    lines = [latex_escape(line) for line in textwrap.wrap(text, 12, break_long_words=False)] or [""]
+    stack = r"\\".join(lines)
+    return stack if len(lines) == 1 else f"\\shortstack[{side}]{{{stack}}}"
+
+
+def _breakable(text: str) -> str:
+    """Escaped text whose long names may be broken behind an underscore or a plus."""
+    return re.sub(r"(\\_|\+(?=[A-Za-z]|$|\+))", r"\1\\allowbreak{}", latex_escape(text))
+
+
+def _short_word(word: str) -> str:
+    """The verdict without its margin, which the notes say: ``equivalent``, ``higher (< 3)``."""
+    return re.sub(r", by less than (\S+)", r" (< \1)", re.sub(r"equivalent within \S+", "equivalent", word))
+
+
+def _row(cells: Sequence[str]) -> str:
+    # a cell that starts with "[" after "\\" would be read as its optional argument
+    return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\"
+
+
+_DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+
+
+def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
+    r"""Write a ``\newcommand`` for each number, interval and verdict: ``\DapoLadderDynamicSamplingDelta``, ``...DeltaInterval``.
+
+    A name is that of the table, the row and the key of the column in letters; digits are spelled. ``further`` are numbers of no table.
+    """
+    numbers = {command_name(name): text for name, text in further.items()}
+    for table in tables:
+        rows = _distinct([command_name(texts[0]) for texts in table.text()])
+        for row, texts in zip(rows, table.text(), strict=True):
+            for column, text in zip(table.columns[1:], texts[1:], strict=True):
+                name = command_name(table.name) + row + command_name(column.key)
+                parts = number_parts(text) if column.words or "[" in text else None
+                number, interval, word = parts or (text, "", "")
+                numbers |= {name: number} if text != ABSENT else {}
+                numbers |= {f"{name}Interval": interval} if interval else {}
+                numbers |= {f"{name}Word": word} if word else {}
+    lines = [f"\\newcommand{{\\{name}}}{{{latex_escape(text)}}}" for name, text in numbers.items()]
+    return "\n".join(["% numbers of the tables beside this file, each by a name", *lines]) + "\n"
+
+
+def command_name(text: str) -> str:
+    """Write a name in letters alone: ``pass@32`` is ``PassThreeTwo``."""
+    words = re.findall(r"[A-Za-z]+|\d", text)
+    return "".join(_DIGITS[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number the rows whose names are the same."""
+    often, seen = Counter(names), Counter[str]()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name + command_name(str(seen[name])) * (often[name] > 1))
+    return numbered
+
+
+def renderings(table: Table, columns: Collection[str] = ()) -> dict[str, str]:
+    """Map the suffix of each file of a table to its text; ``columns``: those of LaTeX."""
+    return {"md": to_markdown(table), "csv": to_csv(table), "tex": to_latex(table, columns=columns)}
+
+
+def write_table(table: Table, folder: Path, stem: str) -> None:
+    """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
+    for suffix, text in renderings(table).items():
+        write_file(folder / f"{stem}.{suffix}", text.encode())
+
+
+def script_parser(stem: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser with what all of them take; ``stem``: name of the files that ``--out`` writes."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("experiment", help="name of the experiment")
+    parser.add_argument("--out", type=Path, help=f"folder for {stem}.md, {stem}.csv and {stem}.tex")
+    parser.set_defaults(stem=stem)
+    return parser
+
+
+def print_table(options: argparse.Namespace, make: Callable[[Results], Table]) -> int:
+    """Print the table as Markdown, and write it where ``--out`` says; 0, or 2 with one line where it cannot be made."""
+    try:
+        table = make(results_of(load_experiment(options.root, options.experiment, curves=False)))
+        if options.out is not None:
+            write_table(table, options.out, options.stem)
+    except (StoreError, PlanError, ValueError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(to_markdown(table))
+    return 0

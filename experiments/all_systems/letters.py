@@ -24,8 +24,7 @@ from tukey import (
 
 from analysis.evidence.results import Results
 from analysis.tables.differences import metric_header
-from analysis.tables.latex import print_table, script_parser
-from analysis.tables.table import Cell, Column, Table
+from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.evaluation.metrics.names import LOWER
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import mean_interval, replicate_count

@@ -15,8 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table, script_parser
-from analysis.tables.table import Cell, Column, Table
+from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval
 

@@ -19,9 +19,8 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table, script_parser
-from analysis.tables.table import Cell, Column, Table
-from harness.evaluation.metrics.summary import default_ks, pass_at_k, require_samples
+from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from harness.evaluation.metrics.names import default_ks, pass_at_k, require_samples
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval, replicate_of
 from harness.store.samples import read_parts

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table, script_parser
-from analysis.tables.table import Cell, Column, Table
+from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.statistics.intervals import Paired, judge
 
 RESPONSES = (1, 2, 4, 8, 16, 32)  # budgets at inference, in responses after RL

@@ -21,8 +21,7 @@ from analysis.api import NoValueError
 from analysis.evidence.results import Results
 from analysis.figures.effects import transfer_plot
 from analysis.figures.style import styled
-from analysis.tables.latex import write_table
-from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 

@@ -17,8 +17,7 @@ from scipy.stats import kendalltau
 
 from analysis import seed_frame
 from analysis.evidence.results import Results
-from analysis.tables.latex import print_table, script_parser
-from analysis.tables.table import Column, Table
+from analysis.tables.table import Column, Table, print_table, script_parser
 from harness.statistics.intervals import Estimate, Paired, judge
 
 REFERENCE = "grpo"

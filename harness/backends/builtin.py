@@ -101,6 +101,6 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int
 
     if distributed(config.runtime):
         return train_on_ranks(config.runtime, run, stop, attempt)
-    from harness.training.run import train_run
+    from harness.training.loop import train_run
 
     return train_run(config, run, stop, attempt)

@@ -103,7 +103,7 @@ def report_of(
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_parts
-    from analysis.tables.latex import UnknownColumn
+    from analysis.tables.table import UnknownColumn
 
     folder = Path(out) if out else experiment_dir(store.root, experiment)
     chosen = _formats(formats)
@@ -164,7 +164,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
-    from analysis.stopping import decisions
+    from analysis.answer import decisions
     from harness.execution.supervisor import Decisions
 
     return Decisions(**decisions(plan, store))

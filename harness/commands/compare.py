@@ -198,8 +198,7 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
 
     from analysis.comparison import comparison_figure, comparison_table, notes_of, scale_of
     from analysis.figures.style import save, styled
-    from analysis.tables.latex import write_table
-    from analysis.tables.table import to_terminal
+    from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 
     table, problems = comparison_table(found), found.by_problem()

@@ -72,35 +72,25 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
     yield "# Every key"
     yield ""
     yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` writes this page."
-    places: dict[object, str] = {}
     for section in _sections(keys):
         yield from ("", f"## {section}", "")
         inside = [key for key in keys if _section(key) == section]
         yield from _lines([key for key in inside if not key.of])
-        for lines, same in groupby(_choices(inside, places), key=lambda part: part[1]):
+        for lines, same in groupby(_choices(inside), key=lambda part: part[1]):
             yield from ("", f"With {', '.join(f'`{choice}`' for choice, _ in same)}:", "")
             yield from lines
 
 
-def _choices(keys: Sequence[Key], places: dict[object, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each choice of a section as an override, and the lines of its keys.
-
-    `places` remembers lists: the list of another section is named instead of repeated.
-    """
+def _choices(keys: Sequence[Key]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each choice of a section as an override, and the lines of its keys."""
     prefix = ""
     for choice, group in groupby(keys, key=lambda key: key.of):
         part = list(group)
-        if not choice:
+        if choice:
+            yield f"{prefix}kind={choice}", tuple(_lines(part))
+        else:
             family = part[-1].name
             prefix = family.removesuffix("kind") if family.endswith(".kind") else f"{family}.<name>."
-            continue
-        content = tuple((key.name.removeprefix(prefix), key.default, key.meaning) for key in part)
-        place = places.setdefault(content, prefix)
-        there = place.split(".")[0] == prefix.split(".")[0]
-        yield (
-            f"{prefix}kind={choice}",
-            tuple(_lines(part)) if there else (f"* the keys that `{place}kind` gives.",),
-        )
 
 
 def _lines(keys: Sequence[Key]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from harness.commands._arguments import Counter, key_values
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.summary import nothing_to_learn
+from harness.evaluation.metrics.names import nothing_to_learn
 from harness.problems.problem import Record, read_jsonl, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file

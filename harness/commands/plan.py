@@ -294,7 +294,7 @@ def look_lines(plan: Plan) -> list[str]:
     looks = plan.looks
     if not looks:
         return []
-    from analysis.stopping import expected
+    from analysis.answer import expected
 
     *real, (_, none) = expected(plan).items()
     sizes, means = (
@@ -308,7 +308,7 @@ def look_lines(plan: Plan) -> list[str]:
 
 
 def _spreads(plan: Plan, store: ResultStore, statuses: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    from analysis.stopping import spreads
+    from analysis.answer import spreads
 
     return spreads(plan, store) if "finished" in statuses.values() else {}
 

@@ -22,9 +22,8 @@ from harness.configuration.sections import EvaluationConfig
 from harness.model.ranks import Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.choice import key, sample_seeds
-from harness.rollout.prompts import prompt_tokens
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, prompt_tokens
+from harness.rollout.wrappers import key, sample_seeds
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.samples import SAMPLES

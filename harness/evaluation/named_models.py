@@ -8,8 +8,8 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig, load
-from harness.model.content import content_fingerprint
 from harness.model.hub import HUB_ID, download, gguf_checkpoint, gguf_file
+from harness.model.system import content_fingerprint
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, parse_step
 

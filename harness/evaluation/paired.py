@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.summary import UnevenSamples, default_ks, reduce_samples
+from harness.evaluation.metrics.names import UnevenSamples, default_ks, reduce_samples
 from harness.evaluation.result import code_samples
 from harness.problems.problem import normalised
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference

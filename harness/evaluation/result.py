@@ -11,7 +11,7 @@ import pandas as pd
 from rich.table import Table
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.summary import (
+from harness.evaluation.metrics.names import (
     NO_ANSWER,
     PARTS,
     RULES,

@@ -18,8 +18,7 @@ from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
-from harness.rollout.prompts import stop_tokens
-from harness.rollout.types import RolloutEngine
+from harness.rollout.types import RolloutEngine, stop_tokens
 from harness.rollout.wrappers import StopStringEngine
 
 _MEMORY_SHARE = {

@@ -21,7 +21,7 @@ from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
-from harness.evaluation.metrics.summary import Equivalence, nothing_to_learn
+from harness.evaluation.metrics.names import Equivalence, nothing_to_learn
 from harness.evaluation.named_models import Model, base_model
 from harness.evaluation.paired import Side
 from harness.evaluation.recorded import graded_frame, read_recorded, stored_samples
@@ -29,7 +29,7 @@ from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.prompts import prompt_tokens
+from harness.rollout.types import prompt_tokens
 from harness.statistics.intervals import mean_interval
 from harness.store import ResultStore, lease
 from harness.store.atomic import write_file

@@ -14,7 +14,7 @@ import pandas  # noqa: F401 (pyarrow imports it when it makes its first array)
 import pyarrow.dataset  # noqa: F401 (and this, with `compute`, when it reads a file)
 from transformers import AutoConfig, AutoTokenizer  # noqa: F401 (with torch's compiler, which its optimisers import)
 
-import harness.training.run  # noqa: F401
+import harness.training.loop  # noqa: F401
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
 from harness.configuration.user_code import blamed

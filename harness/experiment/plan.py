@@ -29,7 +29,7 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.model.content import content_fingerprint
+from harness.model.system import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore
 

@@ -11,9 +11,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from harness.configuration.error import ConfigError
-from harness.model.content import SIDE_FILES
 from harness.model.decoder import Decoder, Shape, UnsupportedArchitectureError
 from harness.model.linear import Linear
+from harness.model.system import SIDE_FILES
 
 _WEIGHTS = "model.safetensors"
 

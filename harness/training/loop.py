@@ -1,21 +1,49 @@
-"""The reinforcement-learning loop: step after step from the newest checkpoint to the end of the budget; stops cleanly, resumes exactly."""
+"""One run with the built-in trainer: from its configuration to a finished store entry.
+
+The loop goes step after step from the newest checkpoint to the end of the budget; it stops cleanly and resumes exactly. Each rank generates
+and grades its share of a step. What decides the last bits of the numbers is recorded.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+import torch.utils.deterministic
 
-from harness.evaluation.metrics.summary import nothing_to_learn
-from harness.model.system import trim_heap
-from harness.sampling.selection import Collected
-from harness.store import layout
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig
+from harness.configuration.sections import RewardConfig, RuntimeConfig
+from harness.evaluation.metrics.names import grader_shares, nothing_to_learn, second_codes
+from harness.model.linear import onednn_available, resolve_kernel
+from harness.model.packed_attention import attention_name
+from harness.model.ranks import Ranks
+from harness.model.system import processor, trim_heap
+from harness.reward.grading import Grader
+from harness.reward.shaping import shaped_rewards
+from harness.rollout.types import Completions
+from harness.rollout.wrappers import key, sample_seeds, uniforms
+from harness.sampling.selection import Collected, Groups, choose_groups, enough
+from harness.store import RunDir, layout
+from harness.store.atomic import write_file
 from harness.training.checkpoints import save_fault
-from harness.training.collect import collect, graders_row, pass_rates
-from harness.training.metrics import Tally, UpdateStats, engagement_row, rollout_row, update_row, verdicts_row
+from harness.training.metrics import (
+    UNFINISHED,
+    Tally,
+    UpdateStats,
+    engagement_row,
+    rollout_row,
+    update_row,
+    verdicts_row,
+)
 from harness.training.run_parts import RunParts
 from harness.training.step_data import NumericalFault
 
@@ -175,3 +203,256 @@ def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
         warning = nothing_to_learn(next(iter(accuracy.values())), f"on {', '.join(accuracy)}")
         if warning:
             print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
+
+
+SECOND_RESPONSES = 64  # of a step, that the second grader looks at
+SECOND_EVERY = 8  # steps
+_VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
+
+
+def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) -> Collected:
+    """Roll out a step's groups, round by round until there are enough; `carried` are those left over from the step before.
+
+    Noise belongs to (run seed, step, round, problem, sample, position).
+    """
+    algorithm, rounds = parts.config.algorithm, list[Groups]()
+    selection = algorithm.dead_groups, algorithm.prompts_per_step, carried
+    while not enough(rounds, *selection):
+        # Choose problems.
+        problems_P = parts.curriculum.draw(algorithm.prompts_per_step)
+        stream = key("train", parts.config.seed, step, len(rounds))
+        seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], algorithm.responses_per_prompt)
+        # Generate and grade their groups.
+        groups = _round(parts, problems_P, seeds_PG, tally)
+        if step == 1 and not rounds:
+            _refuse_a_broken_function(parts, tally)
+        # Tell the curriculum what came of them.
+        parts.curriculum.observe(problems_P, groups.accuracy_P.numpy())
+        rounds.append(groups)
+    # Choose the groups to train on.
+    return choose_groups(rounds, *selection)
+
+
+def _round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
+    """Generate and grade the groups of these problems; all of them, in order, come back on every rank."""
+    begin = time.perf_counter()
+    mine, graded = parts.ranks.share(len(problems_P)), list[Groups]()
+    if len(problems_P[mine]):
+        completions = parts.source.generate(problems_P[mine], seeds_PG[mine], parts.params)
+        tally.seconds_rollout += time.perf_counter() - begin
+        begin = time.perf_counter()
+        graded.append(_graded(parts, problems_P[mine], completions, seeds_PG[mine], tally))
+        tally.seconds_verify += time.perf_counter() - begin
+        begin = time.perf_counter()
+    gathered = [groups for rank_groups in parts.ranks.gather(graded) for groups in rank_groups]
+    tally.seconds_rollout += time.perf_counter() - begin
+    return Groups.concatenate(gathered)
+
+
+def _graded(
+    parts: RunParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
+) -> Groups:
+    """Give the responses to these problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
+    algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
+    answers = _answers(parts, problems_P, completions)
+    # The verifier's verdicts, and what a noisy verifier makes of them.
+    grades = parts.grader.grade(*answers)
+    exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
+    correct, outcome = believed(exact, seeds_PG, algorithm.reward), None
+    tally.faults += grades.faults
+    for status in UNFINISHED:
+        tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
+    # A user's own reward function takes the verifier's place.
+    if function is not None:
+        faults_before = function.faults
+        outcome = function.outcomes(*answers).view(shape)
+        correct = outcome > 0
+        tally.faults += function.faults - faults_before
+    tally.flipped += int((correct != exact).sum())
+    tally.verdicts += exact.numel()
+    # Shaped rewards.
+    rewards = shaped_rewards(
+        correct,
+        answered,
+        completions.lengths_R.view(shape),
+        parts.params.max_response_tokens,
+        algorithm.reward,
+        algorithm.overlong,
+        ~completions.finished_R.view(shape),
+        outcome,
+    )
+    return Groups(torch.from_numpy(problems_P.astype(np.int64)), completions, correct, answered, rewards)
+
+
+def _answers(
+    parts: RunParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
+    texts = parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+    size = len(texts) // max(len(problems_P), 1)
+    problems = [parts.problems[i] for i in problems_P for _ in range(size)]
+    return list(texts), [problem.gold for problem in problems], [problem.prompt for problem in problems]
+
+
+def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
+    """The verdicts that training sees, bool [P, G]: a verifier errs at the rates `true_positive` and `false_positive` of `reward`.
+
+    The setting of noisy-verifier studies (arXiv:2601.04411: Youden's J = true minus false positive rate) and, at equal rates, a reward
+    that is random whatever the answer (arXiv:2506.10947). A verdict's draw belongs to its response's seed, so it repeats, on any number
+    of ranks. Held-out evaluation keeps the exact verifier.
+    """
+    if reward.exact:
+        return correct_PG
+    draws = torch.from_numpy(uniforms((seeds_PG ^ _VERDICTS).reshape(-1), 1)).view(correct_PG.shape)
+    return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
+
+
+def _refuse_a_broken_function(parts: RunParts, tally: Tally) -> None:
+    """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
+    function = parts.reward_function
+    if function is None:
+        return
+    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    calls = sum(verdicts for _, verdicts, _ in counts)
+    if calls and sum(faults for faults, _, _ in counts) == calls:
+        last = next(fault for _, _, fault in counts if fault)
+        setting = f"algorithm.reward.function={function.reward.function}"
+        raise ConfigError(
+            f"{setting} failed on each of the first {calls} responses, most recently with {last}; mend it"
+        )
+
+
+def graders_row(parts: RunParts, collected: Collected, step: int, tally: Tally) -> dict[str, float]:
+    """Return the shares of a step's first responses that training and the second grader accept: both, or only one. A metric, no reward.
+
+    It looks at whole groups of the first round, `SECOND_RESPONSES` responses in all. Golds that are not numerals take time, so they are
+    looked at every `SECOND_EVERY` steps only.
+    """
+    begin, first = time.perf_counter(), collected.first
+    size = first.correct_PG.shape[1]
+    groups = max(1, SECOND_RESPONSES // size)
+    golds = [parts.problems[i].gold for i in first.problems_P[:groups].tolist() for _ in range(size)]
+    tokens = first.completions.token_lists()[: len(golds)]
+    texts = parts.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    second = parts.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
+    agreement = grader_shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
+    tally.seconds_verify += time.perf_counter() - begin
+    return {f"graders_{part}_fraction": share for part, share in agreement.items()}
+
+
+def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
+    """Measure the policy's share of right answers on every problem from `samples` responses each; also the tokens generated for it."""
+    rates, tokens = np.zeros(len(parts.problems)), 0
+    stream = key("calibrate", parts.config.seed)
+    for problems in np.array_split(np.arange(len(rates)), max(1, len(rates) // 256)):
+        mine = problems[parts.ranks.share(len(problems))]
+        measured = np.zeros(0), 0
+        if len(mine):
+            seeds_PG = sample_seeds(stream, parts.prompt_keys[mine], samples)
+            prompts = [parts.prompts[i] for i in mine]
+            completions = parts.engine.generate(prompts, seeds_PG, parts.params)
+            correct_R = parts.grader.grade(*_answers(parts, mine, completions)).correct_R
+            accuracy_P = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
+            measured = accuracy_P, int(completions.lengths_R.sum())
+        gathered = parts.ranks.gather(measured)
+        rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in gathered])
+        tokens += sum(count for _, count in gathered)
+    return rates, tokens
+
+
+def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """Prepare the initial policy, train, evaluate; see `harness.backends`."""
+    with (
+        deterministic(config.runtime.deterministic),
+        closing(Grader(config.verifier, config.runtime)) as grader,
+    ):
+        return _train_run(config, run, stop, attempt, grader)
+
+
+def _train_run(
+    config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader
+) -> bool:
+    torch.set_num_threads(config.runtime.threads)
+    ranks = Ranks.join()
+    cache = run.path.parent.parent / "cache"
+    kernel = ranks.from_first(settle_kernel(config.runtime, run, attempt) if ranks.first else None)
+    source = implementation("harness.base_policy", config.model)
+    if ranks.first:
+        run.say_phase(attempt, "preparing the base policy")
+    # Rank 0 warms up or downloads; the others wait, and find it in the cache.
+    initial = ranks.from_first(
+        source.prepare(config.model, config.task, config.seed, cache, kernel) if ranks.first else None
+    )
+    with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
+        return train(parts, stop, attempt)
+
+
+def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
+    """The linear kernel of this attempt, recorded in its directory before anything is computed.
+
+    A run that resumes from a checkpoint keeps the kernel it began with: the supervisor copies the record into the manifest's provenance.
+
+    Raises:
+        ConfigError: the configuration asks for another kernel than the run began with, or this machine lacks that one.
+    """
+    begun = _begun_with(run, attempt) if run.checkpoints() else None
+    kernel = begun or resolve_kernel(runtime.linear_kernel)
+    if runtime.linear_kernel not in ("auto", kernel):
+        raise ConfigError(
+            f"runtime.linear_kernel={runtime.linear_kernel}, but run {run.run_id} began with {kernel}: set it to auto to resume"
+        )
+    if kernel == "onednn" and not onednn_available():
+        raise ConfigError(
+            f"run {run.run_id} needs runtime.linear_kernel=onednn, which this torch has not: go on where it began"
+        )
+    record = {
+        "linear_kernel": kernel,
+        "threads": runtime.threads,
+        "torch": torch.__version__,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "processor": processor().name,
+        "packed_attention": attention_name(runtime.device),
+    }
+    path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
+    write_file(path, json.dumps(record, indent=1).encode() + b"\n")
+    return kernel
+
+
+def _begun_with(run: RunDir, attempt: int) -> str | None:
+    """The kernel of the newest earlier attempt that told it."""
+    for number in range(attempt - 1, -1, -1):
+        path = layout.attempt_dir(run.path, number) / layout.NUMERICS
+        try:
+            return str(json.loads(path.read_text())["linear_kernel"])
+        except (FileNotFoundError, ValueError):  # it broke off before, or a power cut left the file empty
+            continue
+    return None
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`wanted` False: nothing).
+
+    A CPU with one thread needs nothing. On a GPU the backward of flash attention and of indexing adds in an order that changes from call
+    to call.
+
+    Must be entered before the first matrix product on a GPU: cuBLAS reads its workspace's size once.
+    """
+    if not wanted:
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    filled: bool = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
+    torch.use_deterministic_algorithms(True)
+    _fill(False)  # nothing here reads what was not written
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        _fill(filled)
+
+
+def _fill(wanted: bool) -> None:
+    torch.utils.deterministic.fill_uninitialized_memory = wanted  # type: ignore[attr-defined]

@@ -16,18 +16,16 @@ from harness.configuration.registry import CURRICULUM, ENGINE, SOURCE, implement
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
-from harness.model.content import content_fingerprint
 from harness.model.linear import BFLOAT16
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
+from harness.model.system import content_fingerprint
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
-from harness.rollout.choice import key
-from harness.rollout.prompts import prompt_tokens, stop_tokens
-from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync
+from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
+from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync, key
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext

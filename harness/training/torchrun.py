@@ -98,7 +98,7 @@ def main(run_path: Path, attempt: int) -> int:
     from harness.configuration.schema import load
     from harness.configuration.user_code import blamed
     from harness.model.ranks import Ranks, close_groups
-    from harness.training.run import train_run
+    from harness.training.loop import train_run
 
     run = RunDir(run_path)
     folder = attempt_dir(run.path, attempt)

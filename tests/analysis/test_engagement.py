@@ -14,8 +14,7 @@ from analysis.answer import answer_sentences
 from analysis.evidence.caveats import engagement, sentence_end
 from analysis.evidence.results import Results
 from analysis.tables.experiment import main_table
-from analysis.tables.latex import to_latex
-from analysis.tables.table import to_csv, to_markdown, to_terminal
+from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
 from harness.store import ResultStore
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from synthetic_store import build_store, loaded, replanned
 
-from analysis.methods import Methods, tokens_text
+from analysis.report import Methods, tokens_text
 from harness.store import ResultStore
 
 CONFIGURATIONS = [

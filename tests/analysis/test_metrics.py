@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, loaded
 
-from analysis.answer import answer_sentences
+from analysis.answer import answer_sentences, decisions, spreads
 from analysis.evidence.results import followed
 from analysis.evidence.samples import area, first_reach, value_of
 from analysis.figures.curves import metric_figure
@@ -18,7 +18,6 @@ from analysis.figures.effects import differences_figure, grid_figure, waterfall_
 from analysis.figures.style import styled, tidy
 from analysis.html.charts import chart_data
 from analysis.report import write_answer
-from analysis.stopping import decisions, spreads
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.table import to_markdown

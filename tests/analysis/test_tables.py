@@ -25,13 +25,15 @@ from analysis.tables.experiment import (
     published_table,
     summary_table,
 )
-from analysis.tables.latex import latex_escape, numbers_text, to_latex
 from analysis.tables.table import (
     Column,
     Table,
+    latex_escape,
     number_text,
+    numbers_text,
     to_csv,
     to_frame,
+    to_latex,
     to_markdown,
     to_terminal,
 )

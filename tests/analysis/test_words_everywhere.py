@@ -15,8 +15,7 @@ from analysis.figures.style import styled
 from analysis.html.page import render_page
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import main_table
-from analysis.tables.latex import to_latex
-from analysis.tables.table import to_frame
+from analysis.tables.table import to_frame, to_latex
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Verdict
 

@@ -17,7 +17,7 @@ from harness.backends.verl.run import prompt_texts, write_data
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark
-from harness.rollout.prompts import prompt_tokens
+from harness.rollout.types import prompt_tokens
 
 WORDS = ["<s>", "</s>", "[U]", "[A]", "what", "is", "one", "two"]
 

@@ -28,7 +28,7 @@ from harness.configuration.schema import RunConfig
 from harness.exchange.logs import names_of, read_log
 from harness.model.checkpoint import copy_side_files, load_tokenizer
 from harness.problems.problem import load_benchmark
-from harness.rollout.prompts import prompt_tokens
+from harness.rollout.types import prompt_tokens
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))  # the environment is that of the loss parity
 from build_peer import interpreter, ready

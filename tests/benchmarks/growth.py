@@ -9,6 +9,7 @@ Targets with 10,000 runs: `status` 3 s, the table as with 100, plan and dispatch
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from command_speed import processor_seconds
 from synthetic_store import build_store
 
 from harness.configuration.sections import RuntimeConfig
@@ -32,6 +32,14 @@ from harness.store.run import RunDir
 POINTS, SEEDS, STEPS = 100, 3, 100
 RUNS_OF_A_PLAN = 30
 PROVENANCE = {"git_commit": "0" * 40, "packages": {f"package_{number}": "1.2.3" for number in range(40)}}
+
+
+def processor_seconds(command: list[str]) -> float:
+    """User and system time of a process and its children. Raises where it ends with an error."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def check(config):
 
 
 def train(config, run, stop, attempt):
-    from harness.training.run import train_run
+    from harness.training.loop import train_run
     return train_run(config, run, stop, attempt)
 """
 # Member to its code and to the group that its YAML is chosen from.

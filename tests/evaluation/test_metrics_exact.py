@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evaluation.metrics import summary as metrics
-from harness.evaluation.metrics.summary import count_votes, majority_at_k, representatives
+from harness.evaluation.metrics import names as metrics
+from harness.evaluation.metrics.names import count_votes, majority_at_k, representatives
 
 
 def subsets(values, k):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.summary import default_ks
+from harness.evaluation.metrics.names import default_ks
 from harness.evaluation.result import code_samples, result_of
 
 

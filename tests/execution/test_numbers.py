@@ -15,7 +15,7 @@ from stored_runs import about
 from harness.execution.progress import Progress
 from harness.objective.objective import Objective
 from harness.store import ResultStore
-from harness.training.run import train_run
+from harness.training.loop import train_run
 
 
 def test_the_intervals_are_of_these_runs():

@@ -16,10 +16,10 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.choice import key, sample_seeds
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.types import SamplingParams
+from harness.rollout.wrappers import key, sample_seeds
 
 pytestmark = [
     pytest.mark.gpu,

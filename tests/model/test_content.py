@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from harness.model.content import content_fingerprint
+from harness.model.system import content_fingerprint
 
 
 def saved(folder: Path, **changed: torch.Tensor) -> Path:

@@ -22,9 +22,9 @@ from fake_server import FakeServer
 from harness.configuration.registry import kinds, member
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
-from harness.rollout.choice import key, sample_seeds
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.rollout.wrappers import key, sample_seeds
 from harness.testbed.demonstrator import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"

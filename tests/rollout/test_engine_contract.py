@@ -22,9 +22,9 @@ from engine_support import (
 )
 
 from harness.model.policy import NativePolicy
-from harness.rollout.choice import filtered
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import RolloutEngine, SamplingParams
+from harness.rollout.wrappers import filtered
 
 EOS = 1
 CAP = 24

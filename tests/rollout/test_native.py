@@ -8,9 +8,9 @@ import torch
 from engine_support import seeds_for
 
 from harness.model.policy import NativePolicy
-from harness.rollout.choice import draw, draw_by_integers, filtered, key, sample_seeds, uniforms
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import Completions, SamplingParams
+from harness.rollout.wrappers import draw, draw_by_integers, filtered, key, sample_seeds, uniforms
 
 EOS = 1
 PARAMS = SamplingParams(max_response_tokens=24, stop_token_ids=(EOS,))

@@ -11,7 +11,7 @@ import pytest
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, Problem
-from harness.rollout.prompts import chat_text, prompt_tokens, stop_tokens
+from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
 
 
 class Letters:

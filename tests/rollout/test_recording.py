@@ -18,7 +18,7 @@ from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import SamplingParams
 from harness.rollout.wrappers import RecordingEngine
 from harness.store import RunDir
-from harness.training.run import train_run
+from harness.training.loop import train_run
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12]]
 PARAMS = SamplingParams(8, stop_token_ids=(1,))

@@ -18,7 +18,7 @@ def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
     import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
-    import harness.training.run  # noqa: F401
+    import harness.training.loop  # noqa: F401
     from harness.training.child import die_with
 
     die_with(os.getppid())

@@ -15,8 +15,8 @@ from harness.configuration.sections import compute_capabilities
 from harness.rollout.engine import vllm
 from harness.rollout.engine.vllm import in_process
 from harness.store import RunDir
-from harness.training import run as training
-from harness.training.run import deterministic
+from harness.training import loop as training
+from harness.training.loop import deterministic
 
 
 def test_it_holds_inside_and_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,12 +55,12 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 from harness.store import StoreFull
-from harness.training import run, torchrun
+from harness.training import loop, torchrun
 
 def train_run(*_):
     raise StoreFull("no space left writing the checkpoint")
 
-run.train_run = train_run
+loop.train_run = train_run
 torchrun.main(Path(sys.argv[1]), 1)
 """
 

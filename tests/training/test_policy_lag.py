@@ -16,7 +16,7 @@ from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
 from harness.sampling.selection import Collected, Groups
-from harness.training.collect import collect
+from harness.training.loop import collect
 from harness.training.metrics import Tally
 from harness.training.run_parts import RunParts
 

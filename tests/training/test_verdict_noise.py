@@ -13,8 +13,8 @@ from harness.configuration.identity import identity
 from harness.configuration.sections import AlgorithmConfig, RewardConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
-from harness.rollout.choice import sample_seeds
-from harness.training.collect import believed
+from harness.rollout.wrappers import sample_seeds
+from harness.training.loop import believed
 
 SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
 

@@ -45,14 +45,14 @@ from harness.evaluation.evaluate import Evaluator
 from harness.evaluation.named_models import Model
 from harness.evaluation.sampler import sampler_of
 from harness.model.checkpoint import load_tokenizer
-from harness.model.content import content_fingerprint
+from harness.model.system import content_fingerprint
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.prompts import chat_text, prompt_tokens, stop_tokens
+from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import attempt_dir
-from harness.training.run import settle_kernel
+from harness.training.loop import settle_kernel
 
 _POLL_SECONDS = 1.0
 

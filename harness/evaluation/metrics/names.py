@@ -1,16 +1,21 @@
-"""Metrics that a question can be about: name, what it is called, unit, and which direction is better. One number a training seed.
+"""Metrics: their names, units and better direction, and the one reducer of graded samples to them. One number a training seed.
 
-How a metric is computed from a store is the analysis's business (`analysis/evidence/samples.py`); here is what both sides have to
-agree on. A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
+A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
 ``by second`` behind a name asks the second grader what is right (``avg by second``, ``pass@8 by second``).
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 HIGHER, LOWER = "higher", "lower"
 TRAINING = "training"
@@ -186,3 +191,361 @@ _WITH_PARAMETER: Mapping[str, Callable[[str, str], Metric]] = {
     "maj": _of_subsets,
     **dict.fromkeys(REACHED, _to_target),
 }
+
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+Length = dict[str, float | int | None]
+
+RULES = {
+    "denominator": "every problem has n samples; lost samples count as wrong and without an answer",
+    "maj@k": "mean over k-subsets; equivalence classes; uniform ties; abstentions take a place, never win",
+    "pass@k": "unbiased, 1 - C(n-c,k)/C(n,k)",
+    "truncated": "finish reason is the token cap, whatever the length",
+}
+NO_VERDICT = -1  # of the second grader
+PARTS = ("both", "only_first", "only_second")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """R graded samples of P problems as arrays.
+
+    ``problem_R`` 0 .. P-1; ``class_R`` answer class, ``-1`` for none; ``lost_R`` samples that an engine
+    failed to return (they are rows, wrong, without an answer); ``verdict_R`` indexes ``verdict_names``.
+    """
+
+    problem_ids: tuple[str, ...]
+    verdict_names: tuple[str, ...]
+    problem_R: Ints
+    right_R: Bools
+    class_R: Ints
+    tokens_R: Ints
+    truncated_R: Bools
+    lost_R: Bools
+    verdict_R: Ints
+
+    def __post_init__(self) -> None:
+        if (self.right_R & self.lost_R).any():
+            raise ValueError("a lost sample is marked right: finish_reason and correct contradict each other")
+
+    @property
+    def problems(self) -> int:
+        """Number of problems, those without a sample included."""
+        return len(self.problem_ids)
+
+    @cached_property
+    def samples_P(self) -> Ints:
+        """Samples of each problem."""
+        return np.bincount(self.problem_R, minlength=self.problems)
+
+    @property
+    def n(self) -> int:
+        """Samples of the problem that has the most."""
+        return int(self.samples_P.max(initial=0))
+
+    def take(self, rows: Ints) -> Samples:
+        """Return some of the samples, of the same problems."""
+        arrays = {name: values[rows] for name, values in vars(self).items() if name.endswith("_R")}
+        return Samples(self.problem_ids, self.verdict_names, **arrays)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Every metric of the samples of one policy at one cap, `n` samples a problem.
+
+    `scores`: metric such as ``pass@8`` to its value of every problem, [P]. `shares` are NaN over nothing; ``accuracy_finished`` is of the
+    responses that were not cut. `lengths`: response tokens by outcome, without lost ones. `conflicts`: answer classes with both verdicts.
+    """
+
+    n: int
+    scores: dict[str, Floats]
+    shares: dict[str, float]
+    lost: int
+    verdicts: dict[str, int]
+    lengths: dict[str, Length]
+    conflicts: int
+
+    @property
+    def avg_P(self) -> Floats:
+        """avg@n of every problem."""
+        return self.scores[f"avg@{self.n}"]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean over problems of every metric."""
+        return {name: float(values.mean()) for name, values in self.scores.items()}
+
+
+def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
+    """Reduce the samples of one policy at one cap, k of Pass@k and Maj@k in 1 .. n. Raises `UnevenSamples`."""
+    n = samples.n
+    require_samples(samples.samples_P, n)
+    right_P = np.bincount(samples.problem_R[samples.right_R], minlength=samples.problems)
+    votes = count_votes(samples.problem_R, samples.class_R, samples.right_R, problems=samples.problems, n=n)
+    majority = majority_at_k(votes, ks)
+    scores = {f"avg@{n}": avg_at_n(right_P, samples.samples_P, n)}
+    for k in ks:
+        scores[f"pass@{k}"] = pass_at_k(right_P, n, k)
+        scores[f"maj@{k}"] = majority[k]
+    counts = np.bincount(samples.verdict_R, minlength=len(samples.verdict_names)).tolist()
+    finished = ~samples.truncated_R & ~samples.lost_R
+    return Reduction(
+        n=n,
+        scores=scores,
+        shares={
+            "truncated_fraction": _mean(samples.truncated_R),
+            "truncated_right_fraction": _mean(samples.truncated_R & samples.right_R),
+            "accuracy_finished": _mean(samples.right_R[finished]),
+            "no_answer_fraction": _mean(samples.class_R == NO_ANSWER),
+        },
+        lost=int(samples.lost_R.sum()),
+        verdicts=dict(zip(samples.verdict_names, counts, strict=True)),
+        lengths=_lengths(samples),
+        conflicts=votes.conflicts,
+    )
+
+
+def default_ks(n: int) -> list[int]:
+    """Return 1, 2, 4, ... up to n, and n itself."""
+    return sorted({2**i for i in range(n.bit_length()) if 2**i <= n} | {n}) if n else []
+
+
+def second_codes(verdicts: Iterable[bool | None]) -> Codes:
+    """Return the second grader's verdicts as 1 right, 0 wrong, -1 none."""
+    return np.array([NO_VERDICT if verdict is None else int(verdict) for verdict in verdicts], dtype=np.int8)
+
+
+def grader_shares(first_R: Bools, second_R: Codes) -> dict[str, float]:
+    """Return the shares of `PARTS` among the samples that the second grader has a verdict on; NaN without any."""
+    right, wrong = second_R == 1, second_R == 0
+    judged = int(right.sum() + wrong.sum())
+    parts = {"both": first_R & right, "only_first": first_R & wrong, "only_second": ~first_R & right}
+    return {name: float(there.sum() / judged) if judged else np.nan for name, there in parts.items()}
+
+
+def nothing_to_learn(right: float | None, where: str) -> str:
+    """Say what to do where a policy answers nothing or everything right `where` it was asked; empty in between."""
+    if right not in (0.0, 1.0):
+        return ""
+    how, remedy = ("no answer", "easier") if right == 0 else ("every answer", "harder")
+    return (
+        f"{how} {where} is right, so there is nothing to learn from rewards; use {remedy} problems, or look at samples for a form of "
+        "the answer that the verifier does not read"
+    )
+
+
+def _lengths(samples: Samples) -> dict[str, Length]:
+    present = ~samples.lost_R
+    groups = {
+        "all": present,
+        "right": samples.right_R,
+        "wrong": present & ~samples.right_R,
+        "truncated": samples.truncated_R,
+    }
+    return {name: _length(samples.tokens_R[mask]) for name, mask in groups.items()}
+
+
+def _length(tokens_R: Ints) -> Length:
+    if not len(tokens_R):
+        return {"count": 0, "mean": None, "p50": None, "p95": None}
+    p50, p95 = np.quantile(tokens_R, [0.5, 0.95])
+    return {"count": len(tokens_R), "mean": float(tokens_R.mean()), "p50": float(p50), "p95": float(p95)}
+
+
+def _mean(values: Bools) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+class UnevenSamples(ValueError):
+    """Some problems do not have the n samples that the metric divides by."""
+
+
+def require_samples(samples_P: ArrayLike, n: int) -> None:
+    """Raise `UnevenSamples` unless every problem has exactly n samples, lost ones included: dividing by n would understate the score."""
+    samples = np.asarray(samples_P)
+    odd = np.flatnonzero(samples != n)
+    if len(odd):
+        raise UnevenSamples(
+            f"{len(odd)} of {len(samples)} problems do not have n={n} samples (first: problem {odd[0]} has "
+            f"{samples[odd[0]]}); generate the missing ones or record them as lost"
+        )
+
+
+def avg_at_n(right_P: ArrayLike, samples_P: ArrayLike, n: int) -> Floats:
+    """avg@n = c / n; refuses (``UnevenSamples``) unless every problem has n samples."""
+    require_samples(samples_P, n)
+    return np.asarray(right_P, dtype=np.float64) / n
+
+
+def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:
+    """Pass@k = 1 - C(n-c, k) / C(n, k): P[at least one of a random k-subset is right]."""
+    right = np.asarray(right_P, dtype=np.int64)
+    if not 1 <= k <= n:
+        raise ValueError(f"k={k} needs 1 <= k <= n, but a problem has n={n} samples; sample more or drop k")
+    if right.size and not 0 <= right.min() <= right.max() <= n:
+        raise ValueError("right counts must lie between 0 and the number of samples of their problem")
+    counts, inverse = np.unique(right, return_inverse=True)
+    subsets = math.comb(n, k)
+    values = [float(1 - Fraction(math.comb(n - int(c), k), subsets)) for c in counts]
+    return np.array(values, dtype=np.float64)[inverse]
+
+
+Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs of answers
+
+NO_ANSWER = -1
+_BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
+
+
+def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence) -> list[list[str]]:
+    """Return for each answer of each problem the first answer of that problem that equals it.
+
+    Equality need not be transitive: an answer joins the first class whose first member equals it. Every round settles one class of every
+    problem, so the verifier gets all comparisons of a round at once.
+    """
+    first = [dict.fromkeys(answers, "") for answers in groups]
+    pending = [list(found) for found in first]
+    while any(pending):
+        pairs = [(left[0], other) for left in pending for other in left[1:]]
+        verdicts = iter(equivalent(pairs) if pairs else [])
+        for found, left in zip(first, pending, strict=True):
+            if left:
+                found[left[0]] = left[0]
+                equal = {other for other in left[1:] if next(verdicts)}
+                found.update(dict.fromkeys(equal, left[0]))
+                left[:] = [other for other in left[1:] if other not in equal]
+    return [[found[answer] for answer in answers] for found, answers in zip(first, groups, strict=True)]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Class sizes of P problems with n samples each, flat over the C (problem, class) pairs.
+
+    ``problem_C`` is sorted; samples in no class are abstentions. ``conflicts`` counts the classes whose
+    members carry both verdicts (the class then counts as right: one accepting verdict of its canonical
+    answer).
+    """
+
+    problems: int
+    n: int
+    problem_C: Ints
+    size_C: Ints
+    right_C: Bools
+    conflicts: int = 0
+
+
+def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int, n: int) -> Votes:
+    """Count the answer classes of R samples; class ``-1`` is no answer, and ids are distinct within a problem only."""
+    voting = class_R >= 0
+    span = int(class_R.max(initial=0)) + 1
+    key_V = problem_R[voting] * span + class_R[voting]
+    if problems * span <= 4 * max(len(key_V), 1) + 1024:  # dense ids: counting is cheaper than sorting
+        size_K = np.bincount(key_V, minlength=problems * span)
+        right_K = np.bincount(key_V[right_R[voting]], minlength=problems * span)
+        keys_C = np.flatnonzero(size_K)
+        size_C, rights_C = size_K[keys_C], right_K[keys_C]
+    else:
+        keys_C, inverse_V, size_C = np.unique(key_V, return_inverse=True, return_counts=True)
+        rights_C = np.bincount(inverse_V[right_R[voting]], minlength=len(keys_C))
+    mixed = int(((rights_C > 0) & (rights_C < size_C)).sum())
+    return Votes(problems, n, keys_C // span, size_C.astype(np.int64), rights_C > 0, mixed)
+
+
+def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
+    """Maj@k of every problem for each k in 1 .. n: P[the winner of a uniform k-subset is a right class], exact within 1e-12."""
+    for k in ks:
+        if not 1 <= k <= votes.n:
+            raise ValueError(f"maj@{k} needs 1 <= k <= n={votes.n} samples; sample more or drop k={k}")
+    own_T, others_TR, problem_T = _targets(votes)
+    patterns, inverse_T = _unique_rows(np.column_stack([own_T, others_TR]))
+    order = np.argsort(-patterns[:, 0], kind="stable")
+    result: dict[int, Floats] = {}
+    for k in ks:
+        win_U = np.empty(len(patterns))
+        for start in range(0, len(order), _BLOCK_ROWS):
+            block = order[start : start + _BLOCK_ROWS]
+            win_U[block] = _win_probability(patterns[block, 0], patterns[block, 1:], votes.n, k)
+        right_P = np.bincount(problem_T, weights=win_U[inverse_T], minlength=votes.problems)
+        result[k] = np.clip(right_P, 0.0, 1.0)
+    return result
+
+
+def _targets(votes: Votes) -> tuple[Ints, Ints, Ints]:
+    """One row per right class: its size, the other classes of its problem in falling order, its problem."""
+    order = np.lexsort((-votes.size_C, votes.problem_C))
+    problem_C, size_C, right_C = votes.problem_C[order], votes.size_C[order], votes.right_C[order]
+    classes_P = np.bincount(problem_C, minlength=votes.problems)
+    first_P = np.cumsum(classes_P) - classes_P
+    column_C = np.arange(len(problem_C)) - first_P[problem_C]
+    sizes_PR = np.zeros((votes.problems, int(classes_P.max(initial=0))), dtype=np.int64)
+    sizes_PR[problem_C, column_C] = size_C
+    problem_T = problem_C[right_C]
+    others_TR = sizes_PR[problem_T]
+    others_TR[np.arange(len(problem_T)), column_C[right_C]] = 0
+    others_TR = -np.sort(-others_TR, axis=1)
+    return size_C[right_C], others_TR, problem_T
+
+
+def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
+    """Distinct rows and the index of each row among them (as bytes: far faster than np.unique(axis=0))."""
+    packed = np.ascontiguousarray(rows.astype(np.int32))
+    keys = packed.view(np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return rows[first], inverse
+
+
+def _binomial_pmf(n: int, p: float) -> Floats:
+    """pmf[m, i] = P[Binomial(m, p) = i] for m, i = 0 .. n, by the stable forward recursion."""
+    pmf = np.zeros((n + 1, n + 1))
+    pmf[0, 0] = 1.0
+    for m in range(1, n + 1):
+        pmf[m] = (1.0 - p) * pmf[m - 1]
+        pmf[m, 1:] += p * pmf[m - 1, :-1]
+    return pmf
+
+
+def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
+    """P[the class of size own wins a k-subset] for U patterns; ``own_U`` and the rows of others fall.
+
+    A uniform k-subset is Bernoulli(k/n) sampling of every item given that k were drawn. Sum over the winning
+    count t of own: every other class draws < t (factor 1) or = t (a tie, factor u); 1/(ties + 1) is the
+    integral of u**ties over [0, 1], exact by Gauss-Legendre. The coefficient of x**k of the product of the
+    generating functions is read off at roots of unity: all factors are at most 1 in modulus and P[k drawn] is
+    of order 1/sqrt(k), so nothing cancels. Classes smaller than t and abstentions share one closed form.
+    """
+    if k == n:  # one subset: decided by the sizes themselves
+        ties_U = (others_UR == own_U[:, None]).sum(axis=1)
+        return np.where((others_UR > own_U[:, None]).any(axis=1), 0.0, 1.0 / (1.0 + ties_U))
+    p = k / n
+    pmf = _binomial_pmf(n, p)
+    points = max(k, n - k) + 1  # no alias of x**k within degree n
+    index_L = np.arange(points // 2 + 1)  # the other half is the complex conjugate
+    circle = np.exp(-2j * np.pi * np.arange(points) / points)
+    mirror_L = np.where((index_L == 0) | (2 * index_L == points), 1.0, 2.0)
+    read_L = mirror_L * circle[-k * index_L % points] / points
+    free_ML = (1.0 - p + p * circle[index_L]) ** np.arange(n + 1)[:, None]
+    below_ML = np.zeros((n + 1, len(index_L)), dtype=np.complex128)
+    win_U = np.zeros(len(own_U))
+    for t in range(1, min(k, int(own_U.max(initial=0))) + 1):
+        below_ML += pmf[:, t - 1, None] * circle[(t - 1) * index_L % points]
+        equal_ML = pmf[:, t, None] * circle[t * index_L % points]
+        rows = int(np.searchsorted(-own_U, -t, side="right"))
+        own, others = own_U[:rows], others_UR[:rows]
+        big = others >= t
+        small = n - own - (others * big).sum(axis=1)
+        start_RL = (pmf[own, t, None] * (circle[t * index_L % points] * read_L)) * free_ML[small]
+        ties = min(k // t - 1, int(big.sum(axis=1).max(initial=0)))
+        nodes, weights = np.polynomial.legendre.leggauss(ties // 2 + 1)
+        for u, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+            product_RL = start_RL * weight
+            factor_ML = below_ML + u * equal_ML
+            for column in range(big.shape[1]):
+                rivals = np.flatnonzero(big[:, column])
+                if not len(rivals):
+                    break
+                product_RL[rivals] *= factor_ML[others[rivals, column]]
+            win_U[:rows] += product_RL.real.sum(axis=1)
+    probability_U: Floats = win_U / pmf[n, k]
+    return probability_U

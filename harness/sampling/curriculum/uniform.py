@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.rollout.choice import key
+from harness.rollout.wrappers import key
 from harness.sampling.curriculum import Curriculum, require_problems
 
 

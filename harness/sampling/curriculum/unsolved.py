@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import Checked, ranged
-from harness.rollout.choice import key
+from harness.rollout.wrappers import key
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 

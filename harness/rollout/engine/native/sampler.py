@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder
-from harness.rollout.choice import ResponseBuffers
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
+from harness.rollout.wrappers import ResponseBuffers
 
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward

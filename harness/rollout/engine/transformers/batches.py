@@ -17,8 +17,8 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_model
 from harness.model.packed_attention import recurrent
-from harness.rollout.choice import ResponseBuffers
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
+from harness.rollout.wrappers import ResponseBuffers
 
 
 class TransformersEngine(RolloutEngine):
