@@ -128,10 +128,10 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
             "sympy",
         ),
         ("harness.store, harness.cli, harness.commands.run, harness.commands.import_", "sympy trl"),
-        ("harness.execution.supervisor, harness.execution.progress, harness.exchange.import_logs", "trl"),
+        ("harness.execution.supervisor, harness.execution.progress, harness.exchange.logs", "trl"),
         ("analysis", "matplotlib"),
         (
-            "analysis.html.samples, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",
+            "analysis.html.page, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",
             "",
         ),
     ],

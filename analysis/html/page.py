@@ -1,26 +1,55 @@
-"""The page of an experiment and the list of experiments, each one file with nothing from outside."""
+"""The page of an experiment and the list of experiments, each one file with nothing from outside.
+
+The page has the tables, interactive curves, and samples of the same problems for every arm.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
 from analysis.answer import answer_parts
+from analysis.evidence.caveats import grader_gaps
 from analysis.evidence.results import Results
-from analysis.html.charts import chart_data, pictures
-from analysis.html.samples import HEADER, browser_data, parting_samples
+from analysis.evidence.samples import evaluated, needed_columns
+from analysis.figures.curves import FIGURES, GRADERS
+from analysis.figures.drawing import (
+    AXES,
+    EMPTY,
+    Panel,
+    Series,
+    accuracy_series,
+    arm_appearances,
+    cap_label,
+    k_curves,
+    logged,
+    panel_series,
+    score_label,
+)
+from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
+from analysis.figures.style import styled, svg_bytes
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
+from harness.evaluation.metrics.names import TRAINING
+from harness.evaluation.protocol import ProblemText, problem_texts
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Verdict
 from harness.store import ResultStore, StoreError
+from harness.store.run import RunDir
 
 PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -361,3 +390,327 @@ def _cell(cell: Cell, column: Column, long: bool) -> str:
         shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
     looks = "long" if long else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
     return f'<td{f" class={looks!r}" if looks else ""} data-label="{escape(column.header)}"><span>{shown}</span></td>'
+
+
+DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
+
+
+def chart_data(results: Results) -> dict[str, Any]:
+    """Return ``{"arms": [...], "charts": [...]}``, the declared metrics first: each chart has axes, each axis one line per arm.
+
+    A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits. A metric that is one number of a
+    whole run (seconds, steps to a target) has no curve: the score's comes first then.
+    """
+    experiment = results.experiment
+    appearance = arm_appearances(experiment)
+    names, looks = list(appearance), appearance.values()
+    arms = [
+        {"label": arm.label, "colour": on_both(look.colour), "dash": DASHES[str(look.line)]}
+        for arm, look in zip(experiment.plan.arms, looks, strict=True)
+    ]
+    charts = [chart for view in results.each_metric() for chart in _declared(view, names)]
+    score = _evaluations(results.about(experiment.plan.score), names)
+    charts += [chart for chart in score if chart not in charts]
+    for kind in ("pass", "maj"):
+        lines = [k_curves(results, name).get(kind, EMPTY) for name in names]
+        if any(len(line) for line in lines):
+            axes = [_axis("k", lines, log=True)]
+            charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": axes})
+    panels = [*(panel for group in FIGURES.values() for panel in group), *GRADERS]
+    charts += [chart for panel in panels for chart in _panel_chart(results, panel, names)]
+    return {"arms": arms, "charts": charts}
+
+
+def _declared(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Make the chart of a declared metric, if it has a curve and somebody recorded it."""
+    metric, experiment = view.metric, view.experiment
+    if metric.kind == TRAINING and metric != experiment.plan.score:
+        (column,) = needed_columns(metric)
+        return _panel_chart(view, Panel(column, f"{metric.header} (training)", scale=metric.scale), names)
+    return _evaluations(view, names)
+
+
+def _evaluations(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Make the chart of a metric of evaluations."""
+    metric, experiment = view.metric, view.experiment
+    of_score = metric == experiment.plan.score
+    column, scale = ("avg", experiment.plan.score.scale) if of_score else (view.column, metric.scale)
+    if not len(experiment.cells) or not (of_score or (evaluated(metric) and column in experiment.cells)):
+        return []
+    axes = [
+        _axis(AXES[axis], [accuracy_series(experiment, name, axis, column, scale=scale) for name in names])
+        for axis in ("step", "tokens")
+    ]
+    title = f"evaluation {score_label(experiment.plan)}"
+    return [{"title": title if of_score else f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
+
+
+def _panel_chart(results: Results, panel: Panel, names: Sequence[str]) -> list[dict[str, Any]]:
+    if not logged(results.experiment, panel):
+        return []
+    axes = [
+        _axis(label, [panel_series(results.experiment, name, panel, axis) for name in names])
+        for axis, label in AXES.items()
+        if not (panel.evaluated and axis == "seconds")
+    ]
+    return [{"title": panel.label, "axes": axes}]
+
+
+def _axis(label: str, lines: Sequence[Series], *, log: bool = False) -> dict[str, Any]:
+    return {"label": label, "lines": [_line(line) for line in lines], "log": log}
+
+
+def _line(series: Series, most: int = 150) -> dict[str, Any]:
+    """Thinned to at most about ``most`` points, the last one kept."""
+    stride = max(1, len(series) // most)
+    keep = np.unique(np.append(np.arange(0, len(series), stride), max(len(series) - 1, 0)))
+    keep = keep[keep < len(series)]
+    parts = {"x": series.x, "mean": series.mean, "low": series.low, "high": series.high}
+    return {
+        name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in values[keep]]
+        for name, values in parts.items()
+    }
+
+
+_Draw = Callable[[Results], Figure | None]
+# The first that an experiment has data for stand in the answer, what its design asks for before what every design has.
+_PICTURES: tuple[tuple[_Draw, str, str], ...] = (
+    (
+        grid_figure,
+        "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
+        "Means over seeds by the two settings that vary.",
+    ),
+    (
+        interactions_figure,
+        "Means at each pair of levels of two factors; the interactions stand in a table of their own.",
+        "Means over all settings of the other factors, whiskers: 95 % Student's t intervals over seeds. Parallel lines: no interaction.",
+    ),
+    (
+        partial(differences_figure, wide=False),
+        "Differences with their intervals, the margin and their words; the numbers stand in the first table.",
+        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
+    ),
+    (
+        waterfall_figure,
+        "Scores of the arms with 95 % intervals; the numbers stand in the first table.",
+        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
+        "arm is compared with.",
+    ),
+)
+_SHOWN = 2  # side by side
+_TALL_PICTURE = 1.0  # height over width beyond which a picture scrolls in a box of its own
+
+
+def pictures(results: Results) -> str:
+    """Draw each figure of each metric with its caption, as HTML; all but the first of the first metric are folded."""
+    drawn, of_first = list[str](), 0
+    with styled("screen"):
+        for index, view in enumerate(results.each_metric()):
+            for draw, description, caption in _PICTURES:
+                if (figure := draw(view)) is not None:
+                    drawn.append(_figure(figure, description, caption))
+            of_first = of_first if index else min(len(drawn), _SHOWN)
+    shown, folded = (
+        f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:of_first], drawn[of_first:])
+    )
+    if len(drawn) == of_first:
+        return shown
+    return f"{shown}<details><summary>More figures ({len(drawn) - of_first})</summary>{folded}</details>"
+
+
+def _figure(figure: Figure, description: str, caption: str) -> str:
+    light = svg_bytes(figure).decode()
+    # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
+    width, height = (round(72 * inches) for inches in figure.get_size_inches())
+    about = escape(description)
+    tall = height > _TALL_PICTURE * width
+    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if tall else ""
+    caption += " It scrolls in its box." * tall
+    return (
+        f'<figure><div{box}><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
+        f'<img class="figure" width="{width}" height="{height}" alt="{about}" src="{_data(light)}"></picture></div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _data(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+# Every replacement has a contrast of at least 3 with the page's dark ground, #16181b.
+DARK: Mapping[str, str] = {
+    "#ffffff": "#16181b",
+    "#000000": "#ececec",
+    "#dddddd": "#3a3f45",
+    "#888888": "#a9a9a9",
+    "#777777": "#a9a9a9",
+    "#0072b2": "#4fa8e0",
+    "#7f3c8d": "#c58bd2",
+    "#8c6d31": "#b8975a",
+}
+
+
+def on_both(colour: str) -> str:
+    """Make the CSS colour that is ``colour`` on a light page and its counterpart on a dark one."""
+    return f"light-dark({colour}, {DARK.get(colour.lower(), colour)})"
+
+
+def dark(svg: str) -> str:
+    """Recolour a drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
+    for light, replaced in DARK.items():
+        svg = svg.replace(light, replaced)
+    return svg.replace("<svg ", f'<svg fill="{DARK["#000000"]}" ', 1)
+
+
+SAMPLES_PER_PROBLEM = 2
+MAX_PROBLEMS = 64
+MAX_CHARACTERS = 4000
+COLUMNS = (
+    "problem_id",
+    "sample_index",
+    "max_response_tokens",
+    "response_tokens",
+    "finish_reason",
+    "answer",
+    "correct",
+    "verdict",
+    "second_correct",
+    "response",
+)
+
+
+def browser_data(
+    results: Results, store_root: Path | str, byte_limit: int = 6_000_000, *, so_far: bool = False
+) -> dict[str, Any]:
+    """Return ``{"seed", "so_far", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
+
+    Text and gold are null where the data are not on this machine. One seed that most arms finished; problems in
+    falling order of disagreement between the arms; the first ``SAMPLES_PER_PROBLEM`` sample indices of each,
+    never picked by content. Problems are dropped from the end until the text fits ``byte_limit``.
+
+    With ``so_far`` an unfinished run shows its newest evaluation; ``so_far`` of the answer has that step for each arm,
+    null for an arm whose run finished or has no evaluation.
+    """
+    plan, store = results.experiment.plan, ResultStore(store_root)
+
+    def rank(seed: int) -> tuple[int, int]:
+        """Most arms to show, then most that finished."""
+        shown = sum(shown_step(results, arm, seed, so_far) is not None for arm in plan.arms)
+        return shown, sum(seed in results.scores(arm, "avg") for arm in plan.arms)
+
+    seed = max(plan.seeds, key=rank)  # the first of several that are equal
+    steps = [shown_step(results, arm, seed, so_far) for arm in plan.arms]
+    of_arms = list(zip(plan.arms, steps, strict=True))
+    open_steps = [None if seed in results.scores(arm, "avg") else step for arm, step in of_arms]
+    keys = [(arm.runs.get(seed, ""), step or 0, plan.primary_cap) for arm, step in of_arms]
+    problem_avg, problem_ids = results.experiment.problem_avg, results.experiment.problem_ids
+    rates = [None if step is None else problem_avg.get(key) for key, step in zip(keys, steps, strict=True)]
+    shown = [rate for rate in rates if rate is not None]
+    if not shown or not problem_ids:
+        return {"seed": seed, "so_far": open_steps, "problems": []}
+    order = np.argsort(-np.ptp(np.array(shown), axis=0), kind="stable")[:MAX_PROBLEMS]
+    # The samples of a foreign run were never here; what the first arm was asked, all were asked.
+    samples = [
+        {} if rate is None else _samples(_evaluation(store.run(run_id), plan, step))
+        for rate, (run_id, step, _) in zip(rates, keys, strict=True)
+    ]
+    first = next(key[0] for key, step in zip(keys, steps, strict=True) if step is not None)
+    try:
+        texts = problem_texts(store.run(first), plan.benchmark)
+    except StoreError:
+        texts = {}
+    problems, size = [], 0
+    for index in order:
+        name = problem_ids[index]
+        problem = {
+            "id": name,
+            "text": _cut(texts[name].prompt) if name in texts else None,
+            "gold": texts[name].gold if name in texts else None,
+            "rates": [None if rate is None else round(float(rate[index]), 4) for rate in rates],
+            "samples": [shown_samples.get(name, []) for shown_samples in samples],
+        }
+        size += len(str(problem).encode())
+        if size > byte_limit:
+            break
+        problems.append(problem)
+    return {"seed": seed, "so_far": open_steps, "problems": problems}
+
+
+def shown_step(results: Results, arm: PlannedArm, seed: int, so_far: bool) -> int | None:
+    """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
+    plan, frame = results.experiment.plan, results.per_seed
+    rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]
+    if len(rows):
+        return int(rows["checkpoint"].iloc[0])
+    key = (arm.runs.get(seed) if so_far else None, plan.primary_cap)
+    return max((step for run, step, cap in results.experiment.problem_avg if (run, cap) == key), default=None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
+
+
+def _evaluation(run: RunDir, plan: Plan, step: int) -> pd.DataFrame:
+    """The samples of a run at one step and the plan's cap, by problem and index."""
+    table = run.samples(plan.benchmark, step, COLUMNS)
+    return table[table["max_response_tokens"] == plan.primary_cap].sort_values(["problem_id", "sample_index"])
+
+
+def _samples(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The first samples of each problem, as the page shows them."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for row in table[table["sample_index"] < SAMPLES_PER_PROBLEM].to_dict("records"):
+        shown.setdefault(str(row["problem_id"]), []).append(
+            {
+                "right": bool(row["correct"]),
+                "verdict": str(row["verdict"]),
+                "answer": row["answer"] if isinstance(row["answer"], str) else None,
+                "tokens": int(row["response_tokens"]),
+                "truncated": row["finish_reason"] == "length",
+                "text": _cut(str(row["response"])),
+            }
+        )
+    return shown
+
+
+HEADER = ("right by", "arm", "problem", "gold", "answer that the verifier read", "end of the response")
+_OF_EACH = 4
+_SHOWN_CHARACTERS = 300
+
+
+def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str, ...]]:
+    """Return rows of `HEADER`: some samples that only the verifier holds right, then some that only the second grader does.
+
+    Of the seed that the browser of samples shows, at each arm's checkpoint: the first in the order of problem and sample, one of each
+    arm in turn.
+    """
+    plan = results.experiment.plan
+    gaps = grader_gaps(results)
+    if not any(gap.only_first or gap.only_second for gap in gaps.values()):
+        return []
+    seed = max(plan.seeds, key=lambda seed: sum(seed in results.scores(arm, "avg") for arm in plan.arms))
+    frames, texts = list[pd.DataFrame](), dict[str, ProblemText]()
+    for arm in plan.arms:
+        step = shown_step(results, arm, seed, False)
+        if step is None or arm.name not in gaps:
+            continue
+        run = ResultStore(store_root).run(arm.runs[seed])
+        table = _evaluation(run, plan, step)
+        frames.append(table[table["second_correct"].notna()].assign(arm=arm.label))
+        texts = texts or problem_texts(run, plan.benchmark)
+    if not frames:
+        return []
+    rows: list[tuple[str, ...]] = []
+    for name, first in (("the verifier only", True), ("the second grader only", False)):
+        parting = [
+            frame[(frame["correct"] == first) & (frame["second_correct"] != first)] for frame in frames
+        ]
+        placed = pd.concat([frame.assign(place=range(len(frame))) for frame in parting])
+        in_turn = placed.sort_values("place", kind="stable")  # the first of each arm before the second of any
+        for row in in_turn.head(_OF_EACH).to_dict("records"):
+            text = texts.get(row["problem_id"])
+            asked, gold = ("", "") if text is None else (text.prompt[-_SHOWN_CHARACTERS:], text.gold)
+            answer = row["answer"] if isinstance(row["answer"], str) else "none"
+            end = row["response"][-_SHOWN_CHARACTERS:]
+            rows.append((name, row["arm"], asked or row["problem_id"], gold, answer, end))
+    return rows

@@ -11,17 +11,18 @@ from pathlib import Path
 from analysis.evidence.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
 from analysis.evidence.results import Results, all_benchmarks, mean_over, unreached_text
 from analysis.evidence.samples import evaluated
-from analysis.tables.designs import design_tables, look_states
 from analysis.tables.differences import (
     REFERENCE,
     absent_notes,
     base_notes,
+    design_tables,
     difference_column,
     differences_to_base,
     differences_to_reference,
     experiment_table,
     family_size,
     level_text,
+    look_states,
     maker_notes,
     marked,
     metric_column,

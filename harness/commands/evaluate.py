@@ -111,9 +111,9 @@ def evaluate_models(items: Sequence[str]) -> int:
 
     from harness.evaluation import result as tables
     from harness.evaluation import side_by_side as compare
+    from harness.evaluation.evaluate import reads_weights
     from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
-    from harness.evaluation.sampler import reads_weights
     from harness.model.linear import resolve_kernel
     from harness.store.atomic import write_file
 

@@ -32,9 +32,8 @@ from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
-from harness.exchange.dialect import Translation, load_table
-from harness.exchange.import_logs import Import, import_logs
-from harness.exchange.read_config import read_assignments, read_config
+from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
+from harness.exchange.logs import Import, import_logs
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.layout import safe_name

@@ -20,13 +20,19 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
-from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
+from harness.evaluation.evaluate import (
+    Sampler,
+    SampleRows,
+    evaluation_seeds,
+    graded_table,
+    sampler_of,
+    sampling_params,
+)
 from harness.evaluation.metrics.names import Equivalence, nothing_to_learn
 from harness.evaluation.named_models import Model, base_model
 from harness.evaluation.paired import Side
 from harness.evaluation.recorded import graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
-from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.types import prompt_tokens

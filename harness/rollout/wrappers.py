@@ -1,9 +1,9 @@
 """What stands around an engine, and how a token is chosen.
 
-A wrapper ends responses at strings, records them, or keeps the engine at the policy's weights. A token is chosen from logits and one uniform
-number a row. A GPU may add floats in another order from call to call; integers give the same sum in any order. So probabilities are added up
-as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token. The loss is below 2⁻⁴⁰ a token, and a token
-below that (27.7 nats) is never chosen.
+A wrapper ends responses at strings, records them, or keeps the engine at the policy's weights. A token is chosen from logits and one
+uniform number a row. A GPU may add floats in another order from call to call; integers give the same sum in any order. So probabilities
+are added up as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token. The loss is below 2⁻⁴⁰ a token, and a
+token below that (27.7 nats) is never chosen.
 """
 
 from __future__ import annotations

@@ -35,8 +35,10 @@ from harness.sampling.selection import Collected, Groups, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 from harness.training.checkpoints import save_fault
-from harness.training.metrics import (
+from harness.training.run_parts import RunParts
+from harness.training.step_data import (
     UNFINISHED,
+    NumericalFault,
     Tally,
     UpdateStats,
     engagement_row,
@@ -44,8 +46,6 @@ from harness.training.metrics import (
     update_row,
     verdicts_row,
 )
-from harness.training.run_parts import RunParts
-from harness.training.step_data import NumericalFault
 
 LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 against float32 gives about a tenth of it
 

@@ -1,18 +1,31 @@
-"""The data of one step's updates as flat token tensors, and its micro-batches. No cut changes a gradient: weights are per response."""
+"""The data of one step's updates as flat token tensors, its micro-batches, and its row of metrics.
+
+No cut into micro-batches changes a gradient: weights are per response.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
+from harness.configuration.registry import AGGREGATION, kinds, member
+from harness.configuration.schema import RunConfig
+from harness.engagement.measure import weighs_as
 from harness.model.ranks import Ranks, balanced
-from harness.objective.correction import high_entropy_tokens
-from harness.objective.types import TokenBatch, response_index
+from harness.objective.advantage.group import centre, equal_returns, group_std
+from harness.objective.correction import Mismatch, high_entropy_tokens
+from harness.objective.objective import Objective, ObjectiveStats
+from harness.objective.types import RolloutBatch, TokenBatch, response_index
+from harness.reward.shaping import overlong_ramp, shaped_rewards
 from harness.rollout.types import Completions, ragged_index
+from harness.sampling.selection import Collected, Groups
 
 
 class NumericalFault(RuntimeError):
@@ -200,3 +213,289 @@ def _shares(rows: torch.Tensor, data: StepData, world: int, whole: bool) -> list
     costs = [int(totals_R[part].sum()) for part in members]
     empty = rows[:0]
     return [torch.cat([empty, *(members[i] for i in part)]) for part in balanced(costs, world)]
+
+
+UNFINISHED = ("unevaluated", "restated")
+# The aggregations that weights are compared with; the columns of the metrics stand in this order.
+COMPARED = tuple(kind for kind in sorted(kinds(AGGREGATION), reverse=True) if weighs_as(kind) == kind)
+MOVED = 1e-3  # an engine weight further from 1 than this has moved
+_NAN = float("nan")
+
+
+@dataclass
+class Tally:
+    """Time and verdicts of one step on this rank.
+
+    Attributes:
+        seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
+        faults: timeouts, killed workers, errors and refused answers of the verifier.
+        verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
+        unfinished: answers of the right value that only restate the problem, or leave something to work out, by their status.
+    """
+
+    seconds_rollout: float = 0.0
+    seconds_verify: float = 0.0
+    faults: int = 0
+    verdicts: int = 0
+    flipped: int = 0
+    unfinished: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class MechanismShares:
+    """What the updates of one step touched. `weight_changes` are summed over `responses`, those with gradient."""
+
+    masked_fraction: float = _NAN
+    punished_fraction: float = _NAN
+    length_penalty_mean: float = _NAN
+    sigma_weight_change: float = _NAN
+    correction_moved_fraction: float = 0.0
+    correction_change_mean: float = 0.0
+    kl_reward_share: float = _NAN
+    weight_changes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPARED, 0.0))
+    responses: int = 0
+
+    def add_update(
+        self,
+        objective: Objective,
+        weights_R: torch.Tensor,
+        lengths_R: torch.Tensor,
+        group_R: torch.Tensor,
+        has_gradient_R: torch.Tensor,
+    ) -> None:
+        """Count one update: the weights (float64), loss tokens and groups of its responses, and which have gradient, [R] each."""
+        responses = int(has_gradient_R.sum())
+        if not responses:
+            return
+        self.responses += responses
+        counts = objective.count(lengths_R, group_R)
+        for kind in COMPARED:
+            if kind == objective.config.aggregation.kind:
+                continue  # no change
+            other_R = member(AGGREGATION, kind).Config().response_weights(lengths_R, group_R, counts)
+            change = weight_change(
+                (weights_R * lengths_R)[has_gradient_R], (other_R * lengths_R)[has_gradient_R]
+            )
+            self.weight_changes[kind] += responses * change
+
+    def row(self) -> dict[str, float]:
+        row = dataclasses.asdict(self)
+        responses, changes = row.pop("responses"), row.pop("weight_changes")
+        del row["kl_reward_share"]  # part of `kl_share`
+        for kind, total in changes.items():
+            row[f"weight_change_{kind}"] = total / responses if responses else _NAN
+        return row
+
+
+@dataclass
+class UpdateStats:
+    losses: list[float] = field(default_factory=list)
+    gradient_norms: list[float] = field(default_factory=list)
+    clipped_updates: int = 0
+    objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
+    first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
+    # None: read it off the first update, which then starts at the sampler's log-probs.
+    mismatch: Mismatch | None = None
+    gradient_groups: int = 0
+    loss_tokens: int = 0
+    shares: MechanismShares = field(default_factory=MechanismShares)
+    value_losses: list[float] = field(default_factory=list)
+    value_explained_variance: float = float("nan")
+    entropy_coefficient: float | None = None  # where a controller moves it
+    selected_tokens: int | None = None  # that the surrogate treats apart; None: it treats all alike
+
+    @property
+    def updates(self) -> int:
+        return len(self.losses)
+
+
+def rollout_row(collected: Collected) -> dict[str, float]:
+    """Metrics of the first, unfiltered round (the policy as it is), and the ledger of groups and tokens over all rounds."""
+    first = collected.first
+    lengths = first.lengths_PG.double()
+    correct, truncated = first.correct_PG, first.truncated_PG
+    accuracy = first.accuracy_P
+    return {
+        "reward_mean": float(first.rewards_PG.mean()),
+        "accuracy_mean": float(accuracy.mean()),
+        "entropy_nats": float(first.completions.entropy_N.mean()),
+        "response_tokens_mean": float(lengths.mean()),
+        "response_tokens_p95": float(np.percentile(lengths.numpy(), 95)),
+        "response_tokens_mean_right": _mean(lengths, correct),
+        "response_tokens_mean_wrong": _mean(lengths, ~correct),
+        "response_tokens_mean_truncated": _mean(lengths, truncated),
+        "truncated_fraction": float(truncated.double().mean()),
+        "groups": len(first),
+        "all_right_groups": int((accuracy == 1).sum()),
+        "all_wrong_groups": int((accuracy == 0).sum()),
+        "kept_groups": len(collected.kept),
+        "discarded_groups": collected.dead + collected.unused,
+        "surplus_groups": collected.unused + (len(collected.surplus) if collected.surplus else 0),
+        "refill_rounds": collected.rounds,
+        "generated_groups": collected.generated_groups,
+        "generated_tokens": collected.generated_tokens,
+        "trained_tokens": int(collected.kept.completions.lengths_R.sum()),
+    }
+
+
+def verdicts_row(tallies: Sequence[Tally], config: RunConfig) -> dict[str, float]:
+    """Return the verdicts of all ranks: faults, unfinished answers, and those that a noisy verifier or a reward function changed."""
+    verdicts = sum(tally.verdicts for tally in tallies) or float("nan")
+    row: dict[str, float] = {"verifier_faults": sum(tally.faults for tally in tallies)}
+    for status in UNFINISHED:
+        row[f"{status}_fraction"] = sum(tally.unfinished[status] for tally in tallies) / verdicts
+    if not config.algorithm.reward.exact:
+        row["flipped_verdicts_fraction"] = sum(tally.flipped for tally in tallies) / verdicts
+    return row
+
+
+def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+    objective = stats.objective
+    tokens = stats.loss_tokens or float("nan")
+    special: dict[str, float] = {}  # of some algorithms only
+    if stats.value_losses:
+        special["value_loss"] = _average(stats.value_losses)
+        special["value_explained_variance"] = stats.value_explained_variance
+    if stats.entropy_coefficient is not None:
+        special["entropy_coefficient"] = stats.entropy_coefficient
+    if stats.selected_tokens is not None:
+        special["selected_fraction"] = stats.selected_tokens / tokens
+    return {
+        "loss": _average(stats.losses),
+        "gradient_norm": _average(stats.gradient_norms),
+        "gradient_clipped_fraction": stats.clipped_updates / stats.updates if stats.updates else float("nan"),
+        "gradient_groups": stats.gradient_groups,
+        "clip_fraction_low": objective.total("clipped_low") / tokens,
+        "clip_fraction_high": objective.total("clipped_high") / tokens,
+        "up_clipped_old_probability_mean": objective.mean("up_clipped_old_probability", over="clipped_high"),
+        "ratio_max": objective.ratio_max if stats.updates else float("nan"),
+        "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
+        **mismatch_row(stats),
+        **special,
+    }
+
+
+def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+    """Return what each mechanism touched (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
+    algorithm, objective, shares = config.algorithm, stats.objective, stats.shares
+    kl = 0.0
+    if algorithm.kl.coefficient:
+        in_loss = algorithm.kl.placement == "loss"
+        kl = objective.gradient_share("kl") if in_loss else shares.kl_reward_share
+    entropy, likelihood = algorithm.entropy_coefficient, algorithm.positive_nll_coefficient
+    controlled = algorithm.entropy_control.target_nats is not None
+    tokens = stats.loss_tokens or float("nan")
+    return {
+        "clip_released_fraction": objective.total("clip_released") / tokens,
+        "off_policy_masked_fraction": objective.total("off_policy_masked") / tokens,
+        **shares.row(),
+        **groups_row(collected, config),
+        "kl_share": kl,
+        "entropy_share": objective.gradient_share("entropy") if entropy or controlled else 0.0,
+        "nll_share": objective.gradient_share("nll") if likelihood else 0.0,
+    }
+
+
+def mismatch_row(stats: UpdateStats) -> dict[str, float]:
+    """Distance of the sampler from the trainer: over all trained tokens where old log-probs are recomputed, else the first update's."""
+    first = stats.first_update
+    mismatch = stats.mismatch or Mismatch(
+        first.mean("gap"), first.gap_max if stats.updates else float("nan"), first.mean("gap_kl")
+    )
+    return {
+        "sampler_log_prob_gap_mean": mismatch.gap_mean,
+        "sampler_log_prob_gap_max": mismatch.gap_max,
+        "sampler_kl_nats": mismatch.kl,
+    }
+
+
+def _mean(values: torch.Tensor, where: torch.Tensor) -> float:
+    return float(values[where].mean()) if bool(where.any()) else float("nan")
+
+
+def _average(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def weight_change(weights: torch.Tensor, other: torch.Tensor) -> float:
+    """Σ_i |p_i - q_i| with p and q the two weightings divided by their sums: the mean relative change of a weight, between 0 and 2.
+
+    The mean is over the weight of `other`, so that it is over items alike where `other` weighs them alike. A common factor is no change.
+    """
+    return float((weights / weights.sum() - other / other.sum()).abs().sum())
+
+
+def mechanism_shares(
+    config: RunConfig,
+    objective: Objective,
+    groups: Groups,
+    data: StepData,
+    rollouts: RolloutBatch,
+    has_advantage_R: torch.Tensor,
+) -> MechanismShares:
+    """Measure what masks, punishment, standard deviations, corrections and a KL in the reward touch in a step's kept groups."""
+    masked_R = (data.loss_lengths_R == 0) & (data.lengths_R > 0)
+    excludes = config.algorithm.overlong.statistics == "exclude"
+    punished, penalty = _punished(config, groups, masked_R & excludes)
+    shares = MechanismShares(
+        # An excluded response left the statistics of its group, too, whatever its advantage would have been.
+        masked_fraction=float((masked_R & (has_advantage_R | excludes)).double().mean()),
+        punished_fraction=punished,
+        length_penalty_mean=penalty,
+        sigma_weight_change=sigma_weight_change(rollouts),
+        kl_reward_share=_kl_reward_share(objective, rollouts, data.advantages_N),
+    )
+    if data.correction_N is not None:
+        moved_N = (data.correction_N[data.completion_mask_N].double() - 1).abs()
+        shares.correction_moved_fraction = float((moved_N > MOVED).double().mean())
+        shares.correction_change_mean = float(moved_N.mean())
+    return shares
+
+
+def sigma_weight_change(rollouts: RolloutBatch) -> float:
+    """Measure how unevenly the group's standard deviation divides: the change of the groups' shares of Σ|advantage|.
+
+    0 where all live groups have one standard deviation (then it is a constant factor); NaN where no group is live.
+    """
+    returns, counted = rollouts.returns_PG, rollouts.counted_PG.double()
+    contrast_P = (counted.sum(1) > 1) & ~equal_returns(returns, counted)
+    if not bool(contrast_P.any()):
+        return _NAN
+    size_P = (centre(returns, counted, "group_mean") * counted).abs().sum(1)[contrast_P]
+    return weight_change(size_P / group_std(returns, counted, 1)[contrast_P, 0], size_P)
+
+
+def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
+    """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward."""
+    reward, overlong = config.algorithm.reward, config.algorithm.overlong
+    if not overlong.punishes:
+        return 0.0, 0.0
+    cap = config.sampling.max_response_tokens
+    ramp_PG = overlong_ramp(groups.lengths_PG, cap, overlong.buffer_fraction)
+    unpunished = dataclasses.replace(overlong, policy="score")
+    plain_PG = shaped_rewards(
+        groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
+    )
+    taken_PG = plain_PG.double() - groups.rewards_PG.double()
+    inside_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
+    return float(inside_R.double().mean()), float(taken_PG.mean())
+
+
+def _kl_reward_share(objective: Objective, rollouts: RolloutBatch, advantages_N: torch.Tensor) -> float:
+    """Σ|A - A₀| / (Σ|A₀| + Σ|A - A₀|), A₀ the advantages without the KL placed in the reward; NaN where there is none."""
+    if rollouts.kl_penalty_N is None:
+        return _NAN
+    plain_N = objective.advantages(dataclasses.replace(rollouts, kl_penalty_N=None))
+    change = float((advantages_N - plain_N).abs().double().sum())
+    whole = change + float(plain_N.abs().double().sum())
+    return change / whole if whole else _NAN
+
+
+def groups_row(collected: Collected, config: RunConfig) -> dict[str, float]:
+    """Return the dead groups taken out of the first round, and the groups that replaced them, as shares of the first round."""
+    dead_groups, planned = config.algorithm.dead_groups, len(collected.first)
+    if dead_groups.policy == "keep":
+        return {"removed_fraction": 0.0, "refilled_fraction": 0.0}
+    number = int(collected.first.contrast_P(dead_groups.metric).sum())
+    refilled = max(0, len(collected.kept) - number) if dead_groups.policy == "refill" else 0
+    return {"removed_fraction": 1 - number / planned, "refilled_fraction": refilled / planned}

@@ -33,10 +33,11 @@ from harness.reward.shaping import reward_components
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, uniforms
 from harness.sampling.selection import Groups
-from harness.training.metrics import UpdateStats, mechanism_shares
 from harness.training.step_data import (
     NumericalFault,
     StepData,
+    UpdateStats,
+    mechanism_shares,
     micro_batches,
     rank_batches,
     sums_of_responses,

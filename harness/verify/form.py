@@ -12,10 +12,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from harness.verify.read.formulas import Tree, formula_tree, rational_value
+from harness.verify.read.formulas import Tree, formula_tree, rational_value, value_side
 from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import compound, is_unit, split_unit
-from harness.verify.read.relations import value_side
 
 MORE_OPEN = 2  # open operations beyond the gold answer's, where that has such operations itself
 _SCIENTIFIC = re.compile(r"[+-]?([\d.,]+)\*10\^([+-]?\d+)")

@@ -11,7 +11,7 @@ import pytest
 from synthetic_store import build_store, embedded, loaded
 
 from analysis.html import page
-from analysis.html.samples import browser_data
+from analysis.html.page import browser_data
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)> &lt; \u2028"
 

@@ -16,7 +16,7 @@ from analysis.evidence.samples import area, first_reach, value_of
 from analysis.figures.curves import metric_figure
 from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
 from analysis.figures.style import styled, tidy
-from analysis.html.charts import chart_data
+from analysis.html.page import chart_data
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import all_tables, main_table

@@ -16,7 +16,7 @@ from harness.commands._arguments import key_values, read_yaml
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.exchange.read_config import read_config
+from harness.exchange.dialect import read_config
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,17 @@ from analysis.report import write_answer
 from analysis.tables.experiment import all_tables, main_table, summary_table
 from analysis.tables.table import to_markdown
 from harness.configuration.error import ConfigError
-from harness.exchange import import_logs as module
-from harness.exchange.import_logs import Import, import_logs
-from harness.exchange.logs import ForeignLogError, Names, names_of, read_log, store_rows, with_tokens
+from harness.exchange import logs as module
+from harness.exchange.logs import (
+    ForeignLogError,
+    Import,
+    Names,
+    import_logs,
+    names_of,
+    read_log,
+    store_rows,
+    with_tokens,
+)
 from harness.store import METRICS, ResultStore, RunClaimed, atomic, lease
 
 AIME = "val-core/HuggingFaceH4/aime_2024/acc/mean@32"

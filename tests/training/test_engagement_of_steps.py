@@ -22,7 +22,7 @@ from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.rollout.types import Completions
 from harness.sampling.selection import Collected, Groups
-from harness.training.metrics import (
+from harness.training.step_data import (
     MechanismShares,
     engagement_row,
     groups_row,

@@ -17,8 +17,8 @@ from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
 from harness.sampling.selection import Collected, Groups
 from harness.training.loop import collect
-from harness.training.metrics import Tally
 from harness.training.run_parts import RunParts
+from harness.training.step_data import Tally
 
 Watched = Callable[..., dict[int, tuple[int, Any]]]
 

@@ -41,9 +41,8 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
-from harness.evaluation.evaluate import Evaluator
+from harness.evaluation.evaluate import Evaluator, sampler_of
 from harness.evaluation.named_models import Model
-from harness.evaluation.sampler import sampler_of
 from harness.model.checkpoint import load_tokenizer
 from harness.model.system import content_fingerprint
 from harness.problems.problem import Benchmark, load_benchmark

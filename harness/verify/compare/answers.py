@@ -10,8 +10,18 @@ import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from harness.verify.read import relations
 from harness.verify.read.canonical import reads_the_same, squeeze
+from harness.verify.read.formulas import (
+    as_interval,
+    as_union,
+    ascending,
+    assigned_name,
+    bare_values,
+    may_be_renamed,
+    one_condition,
+    range_name,
+    value_side,
+)
 from harness.verify.read.nodes import Node
 from harness.verify.read.numbers import DECIMAL_DIGITS, Exact, parse_exact, unit_scale
 
@@ -39,14 +49,14 @@ class AnswerComparison:
             return exact_equal(gold.exact, answer.exact, self.percent)
         if reads_the_same(gold.text, answer.text):
             return True
-        if (pair := relations.one_condition(gold, answer)) is not None:
+        if (pair := one_condition(gold, answer)) is not None:
             return self.equal(*pair)
         if r"\mod" in gold.text and r"\mod" in answer.text:  # congruences are equal as they are written
             left, right = (re.sub(r"[\s{}]", "", node.text) for node in (gold, answer))
             return left == right
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
-        gold, answer = relations.as_union(gold), relations.as_union(answer)
+        gold, answer = as_union(gold), as_union(answer)
         if "relation" in (gold.kind, answer.kind):
             return self._relations(gold, answer)
         return self._by_kind(gold, answer)
@@ -102,9 +112,7 @@ class AnswerComparison:
     def _relations(self, gold: Node, answer: Node) -> bool | None:
         if gold.kind == answer.kind:
             return self._two_relations(gold, answer)
-        value = relations.value_side(
-            answer if answer.kind == "relation" else gold, strict=gold.kind == "relation"
-        )
+        value = value_side(answer if answer.kind == "relation" else gold, strict=gold.kind == "relation")
         if value is None:
             return self._range(gold, answer)
         return self.equal(gold, value) if answer.kind == "relation" else self.equal(value, answer)
@@ -112,7 +120,7 @@ class AnswerComparison:
     def _range(self, gold: Node, answer: Node) -> bool | None:
         """Compare an inequality with an interval."""
         relation, other = (gold, answer) if gold.kind == "relation" else (answer, gold)
-        interval = relations.as_interval(relation)
+        interval = as_interval(relation)
         if interval is not None and other.kind in ("interval", "union"):
             return self.equal(other, interval) if relation is answer else self.equal(interval, other)
         if other.kind in ("exact", "base", "words", "choice", "ratio"):
@@ -120,21 +128,21 @@ class AnswerComparison:
         return self.leaf(gold.text, answer.text)
 
     def _two_relations(self, gold: Node, answer: Node) -> bool | None:
-        gold, answer = relations.ascending(gold), relations.ascending(answer)
+        gold, answer = ascending(gold), ascending(answer)
         gold_value, answer_value = (
-            relations.value_side(gold, strict=True),
-            relations.value_side(answer, strict=True),
+            value_side(gold, strict=True),
+            value_side(answer, strict=True),
         )
         if gold_value is not None and answer_value is not None:
-            gold_name, answer_name = relations.assigned_name(gold), relations.assigned_name(answer)
+            gold_name, answer_name = assigned_name(gold), assigned_name(answer)
             named = gold_name and answer_name and gold_name != answer_name
-            if named and not relations.may_be_renamed(gold_name, answer_name):
+            if named and not may_be_renamed(gold_name, answer_name):
                 return False
             return self.equal(gold_value, answer_value)
-        left = gold_value if gold.mark == r"\in" else relations.as_interval(gold)
-        right = answer_value if answer.mark == r"\in" else relations.as_interval(answer)
+        left = gold_value if gold.mark == r"\in" else as_interval(gold)
+        right = answer_value if answer.mark == r"\in" else as_interval(answer)
         if left is not None and right is not None and self.equal(left, right):
-            return relations.range_name(gold) == relations.range_name(answer)
+            return range_name(gold) == range_name(answer)
         return self.leaf(gold.text, answer.text)
 
     def _structures(self, gold: Node, answer: Node) -> bool | None:
@@ -149,7 +157,7 @@ class AnswerComparison:
             return self._lists(gold.items, answer.items)
         if set(kinds) == {"list", "interval"}:
             bracketed = gold if gold.kind == "interval" else answer
-            ordered = self._ordered(relations.bare_values(gold.items), relations.bare_values(answer.items))
+            ordered = self._ordered(bare_values(gold.items), bare_values(answer.items))
             return ordered if bracketed.mark == "()" else False
         if kinds == ("ratio", "ratio"):
             same = same_ratio(gold, answer)
@@ -200,8 +208,8 @@ class AnswerComparison:
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
-        gold_names = [relations.assigned_name(node) for node in gold]
-        answer_names = [relations.assigned_name(node) for node in answer]
+        gold_names = [assigned_name(node) for node in gold]
+        answer_names = [assigned_name(node) for node in answer]
         if all(gold_names) and all(answer_names):
             if sorted(gold_names) != sorted(answer_names):
                 return self._unordered(gold, answer)
@@ -210,17 +218,11 @@ class AnswerComparison:
                 pairs = zip(gold_names, gold, strict=True)
                 return _all(self.equal(node, by_name[name]) for name, node in pairs)
         names, others = set(filter(None, gold_names)), set(filter(None, answer_names))
-        if (
-            len(names) == len(others) == 1
-            and names != others
-            and not relations.may_be_renamed(*names, *others)
-        ):
+        if len(names) == len(others) == 1 and names != others and not may_be_renamed(*names, *others):
             return False
         if len(names) > 1 or len(others) > 1:
-            return self._ordered(relations.bare_values(gold), relations.bare_values(answer))
-        return self._unordered(
-            _distinct(relations.bare_values(gold)), _distinct(relations.bare_values(answer))
-        )
+            return self._ordered(bare_values(gold), bare_values(answer))
+        return self._unordered(_distinct(bare_values(gold)), _distinct(bare_values(answer)))
 
     def _ordered(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         if len(gold) != len(answer):
