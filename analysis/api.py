@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
-from analysis.figures.style import FORMATS, save, styled, tidy
+from analysis.figures.drawing import FORMATS, save, styled, tidy
 from analysis.report import figure_makers
 from analysis.tables.differences import metric_header, why_absent
 from analysis.tables.experiment import all_tables

@@ -5,10 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.drawing import draw_interval, label_rows
-from analysis.figures.style import appearances, legend_below, new_figure
+from analysis.figures.drawing import appearances, draw_interval, label_rows, legend_below, new_figure
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
-from harness.evaluation.paired import AVG, TOKENS, Comparison
+from harness.evaluation.side_by_side import AVG, TOKENS, Comparison
 
 _RETRAINING = (
     "One training run on a side: this says which of these checkpoints does better, and nothing about training again, which takes "

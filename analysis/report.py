@@ -26,8 +26,8 @@ from analysis.figures.curves import (
     metric_figure,
     training_figure,
 )
+from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
-from analysis.figures.style import WRITTEN_FORMATS, save, styled
 from analysis.html.page import write_page
 from analysis.tables.differences import (
     differences_to_reference,

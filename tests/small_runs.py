@@ -10,7 +10,7 @@ import yaml
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump
 from harness.problems.benchmarks import arithmetic
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.store import ResultStore, RunDir
 from harness.testbed import recipe as testbed
 from harness.training.loop import train, train_run

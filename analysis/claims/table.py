@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.claims.judged import JudgedClaim, Look
-from analysis.figures.style import legend_below, new_figure, save, styled
+from analysis.figures.drawing import legend_below, new_figure, save, styled
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
 from harness.statistics.intervals import FAMILY_LEVEL, Estimate, Finding
 from harness.store.atomic import write_file

@@ -18,8 +18,10 @@ from analysis.evidence.samples import evaluated
 from analysis.figures.drawing import (
     AXES,
     COUNTS,
+    WHISKER_ALPHA,
     Panel,
     accuracy_series,
+    appearances,
     arm_appearances,
     cap_label,
     draw_band,
@@ -27,18 +29,14 @@ from analysis.figures.drawing import (
     few_arms,
     k_axis,
     k_curves,
+    legend_below,
     logged,
     name_lines,
-    panel_series,
-    score_label,
-)
-from analysis.figures.style import (
-    WHISKER_ALPHA,
-    appearances,
-    legend_below,
     new_figure,
     new_panels,
+    panel_series,
     save,
+    score_label,
     styled,
 )
 

@@ -15,8 +15,17 @@ from matplotlib.patches import Rectangle
 
 from analysis.evidence.designs import cell_scores, grid_of, key_label, near_best, value_label
 from analysis.evidence.results import Results
-from analysis.figures.drawing import arm_appearances, draw_interval, label_rows, score_label, score_name
-from analysis.figures.style import appearances, legend_below, new_figure, new_panels
+from analysis.figures.drawing import (
+    appearances,
+    arm_appearances,
+    draw_interval,
+    label_rows,
+    legend_below,
+    new_figure,
+    new_panels,
+    score_label,
+    score_name,
+)
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,

@@ -39,9 +39,10 @@ from analysis.figures.drawing import (
     logged,
     panel_series,
     score_label,
+    styled,
+    svg_bytes,
 )
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
-from analysis.figures.style import styled, svg_bytes
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.evaluation.metrics.names import TRAINING
@@ -73,7 +74,7 @@ class Section:
 class Live:
     """The part of a page that follows a growing store: it shows ``progress`` and asks its server for a newer ``version``.
 
-    ``progress`` is what ``/EXPERIMENT.json`` answers (see `analysis.view.watch`).
+    ``progress`` is what ``/EXPERIMENT.json`` answers (see `analysis.view.server`).
     """
 
     version: str

@@ -338,9 +338,8 @@ def benchmark_tables(results: Results) -> list[Table]:
 def _of_one(results: Results, views: Views) -> list[Table]:
     mean = mean_over(list(views.values()))
     scores = _scores(results, views, mean)
-    if (
-        results.experiment.plan.looks
-    ):  # the declared benchmark decided how many seeds ran: the others would be biased
+    # The declared benchmark decided how many seeds ran: the others would be biased.
+    if results.experiment.plan.looks:
         return [scores]
     declared = results.experiment.plan.benchmark
     others = {name: view for name, view in views.items() if name != declared} | {_MEAN: mean}

@@ -66,7 +66,7 @@ def show_report(report: Report) -> None:
 
 
 def _formats(names: str) -> list[str]:
-    from analysis.figures.style import FORMATS
+    from analysis.figures.drawing import FORMATS
 
     chosen = [name for name in names.split(",") if name]
     if unknown := [name for name in chosen if name not in FORMATS]:
@@ -138,8 +138,8 @@ def transfer_of(
     **unused: str,
 ) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
+    from analysis.figures.drawing import save, styled
     from analysis.figures.effects import transfer_figure
-    from analysis.figures.style import save, styled
 
     if unused:
         raise ConfigError(f"against= draws one figure; {', '.join(unused)} cannot be said with it")

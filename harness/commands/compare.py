@@ -30,7 +30,7 @@ from harness.store import ResultStore
 from harness.verify import MathVerifier
 
 if TYPE_CHECKING:
-    from harness.evaluation.paired import Comparison, Side
+    from harness.evaluation.side_by_side import Comparison, Side
 
 _KEYS = ("benchmark", "cap", "golds", "margin", "ks", "match", "out", "runtime.results", *RULES)
 _HEX = re.compile(r"[0-9a-f]{4,16}")
@@ -103,8 +103,7 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     """Read and grade the sides, compare them, and write the tables and the figure."""
-    from harness.evaluation.paired import compare
-    from harness.evaluation.side_by_side import graded, is_graded, read_side
+    from harness.evaluation.side_by_side import compare, graded, is_graded, read_side
 
     given = [item for item in options.values if item.partition("=")[0] in _KEYS]
     names = [item for item in options.values if item not in given]
@@ -197,7 +196,7 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
     import pandas as pd
 
     from analysis.comparison import comparison_figure, comparison_table, notes_of, scale_of
-    from analysis.figures.style import save, styled
+    from analysis.figures.drawing import save, styled
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 

@@ -15,9 +15,8 @@ from typing import Any
 from harness.configuration.registry import kinds, member
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*): (.*)$")
-_SHORT = re.compile(
-    r"((?:`\w+`(?:, )?)+): (.*?)(?:; (?=`\w+`[:,])|$)"
-)  # `name`, `name`: meaning; `name`: meaning
+# `name`, `name`: meaning; `name`: meaning.
+_SHORT = re.compile(r"((?:`\w+`(?:, )?)+): (.*?)(?:; (?=`\w+`[:,])|$)")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.ranks import Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
 from harness.rollout.wrappers import StopStringEngine, key, sample_seeds
 from harness.store import RunDir

@@ -23,10 +23,8 @@ from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
 _VERIFIER = "answer_line"  # a box, else an answer line: covers what every template asks for
-_GRADED_AS_TRAINING = (
-    "testbed",
-    "language",
-)  # the other protocols are papers', whose graders take any form of the value
+# The other protocols are papers', whose graders take any form of the value.
+_GRADED_AS_TRAINING = ("testbed", "language")
 _MACHINE = ("runtime", "engine", "launcher", "tracker", "config_dir")
 
 

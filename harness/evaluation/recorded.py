@@ -315,9 +315,8 @@ def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
     roots = (evaluation.resolve().parent.parent, store.root)
     cells = json.loads((evaluation / "evaluation.json").read_bytes())["cells"]
     folders = {}
-    for name, model in {
-        cell["samples"]: cell["model"] for cell in cells
-    }.items():  # one folder holds all caps
+    # One folder holds all caps.
+    for name, model in {cell["samples"]: cell["model"] for cell in cells}.items():
         found = [root / name for root in roots if (root / name / _ABOUT).exists()]
         if not found:
             raise ConfigError(

@@ -30,7 +30,7 @@ from harness.configuration.error import ConfigError
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE
 from harness.execution.workers import Exited, Signal, Start, Started
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly, layout
-from harness.training.child import die_with
+from harness.training.torchrun import die_with
 
 # Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
 WAIT_FOR_OLD_WORKER_SECONDS = 60.0

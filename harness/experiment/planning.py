@@ -11,14 +11,14 @@ from typing import Any
 
 from harness.configuration.compose import choices, compose_run, compose_values, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import arm_id, content_hash, difference, ids, run_id
+from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.engagement.measure import measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, with_looks
 from harness.experiment.designs import lower_rungs, random_orders, short_names
-from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
+from harness.experiment.plan import Arm, Plan, PlannedArm
 from harness.store import ResultStore
 
 
@@ -88,11 +88,6 @@ def planned_arm(
         common=common,
         labels={"experiment": experiment.name, "arm": arm.name, **_labels(config)},
     )
-
-
-def run_spec(config: RunConfig, labels: Mapping[str, str]) -> RunSpec:
-    """A run that belongs to no plan."""
-    return RunSpec(config, run_id(config), arm_id(config), {**labels, **_labels(config)})
 
 
 def _labels(config: RunConfig) -> dict[str, str]:

@@ -27,8 +27,7 @@ from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
 from harness.model.ranks import Ranks
 from harness.model.system import processor, trim_heap
-from harness.reward.grading import Grader
-from harness.reward.shaping import shaped_rewards
+from harness.reward.shaping import Grader, shaped_rewards
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds, uniforms
 from harness.sampling.selection import Collected, Groups, choose_groups, enough

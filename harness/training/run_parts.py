@@ -23,7 +23,7 @@ from harness.model.system import content_fingerprint
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
 from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync, key
 from harness.sampling.curriculum import Curriculum

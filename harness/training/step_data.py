@@ -96,11 +96,11 @@ class StepData(TokenBatch):
 
     def select(self, rows: torch.Tensor) -> StepData:
         index_N, values = self.index(rows), dict[str, Any]()
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for item in fields(self):
+            value = getattr(self, item.name)
             if isinstance(value, torch.Tensor):
-                value = value[index_N if field.name.endswith("_N") else rows]
-            values[field.name] = value
+                value = value[index_N if item.name.endswith("_N") else rows]
+            values[item.name] = value
         values["prompts"] = [self.prompts[row] for row in rows.tolist()]
         return StepData(**values)
 

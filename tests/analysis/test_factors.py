@@ -6,8 +6,8 @@ import pytest
 from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
+from analysis.figures.drawing import styled
 from analysis.figures.effects import interactions_figure
-from analysis.figures.style import styled
 from analysis.html.page import render_page
 from analysis.tables.experiment import all_tables
 from harness.store import ResultStore

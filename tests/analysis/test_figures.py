@@ -25,15 +25,21 @@ from analysis.figures.curves import (
     training_figure,
 )
 from analysis.figures.drawing import (
+    MARKERS,
+    PALETTE,
     accuracy_series,
+    appearances,
     centred_mean,
     combine,
     k_curves,
+    new_figure,
     panel_series,
+    save,
     spaced,
+    styled,
+    tidy,
 )
 from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
-from analysis.figures.style import MARKERS, PALETTE, appearances, new_figure, save, styled, tidy
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from harness.cli import main

@@ -14,8 +14,8 @@ from analysis.answer import answer_sentences, decisions, spreads
 from analysis.evidence.results import followed
 from analysis.evidence.samples import area, first_reach, value_of
 from analysis.figures.curves import metric_figure
+from analysis.figures.drawing import styled, tidy
 from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
-from analysis.figures.style import styled, tidy
 from analysis.html.page import chart_data
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference

@@ -174,6 +174,5 @@ def test_dark_and_narrow_screens_are_readable(page):
     )
     light, dark = (sum(int(part) for part in c[4:-1].split(",")) for c in colours)
     assert light - dark > 500
-    assert page.evaluate(
-        "document.documentElement.scrollWidth <= innerWidth"
-    )  # tables scroll in their own box
+    # Tables scroll in their own box.
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -100,9 +100,8 @@ def test_factorial_and_grid_tables(tmp_path):
     of_patches = [to_csv(table) for table in all_tables(results)[:7]]
     levels = {"factors": {"a": ["none", "clip"], "b": ["none", "lr"]}}
     store.write_plan("ladder", store.plan("ladder") | levels)
-    assert [
-        to_csv(table) for table in all_tables(loaded(tmp_path))[:7]
-    ] == of_patches  # two levels are patches
+    # Two levels are patches.
+    assert [to_csv(table) for table in all_tables(loaded(tmp_path))[:7]] == of_patches
     plan = store.plan("ladder") | {"design": "arms"}
     settings = [{}, {"clip": [0.2, 0.28]}, {"lr": [1e-4, 3e-4]}, {"clip": [0.2, 0.28], "lr": [1e-4, 3e-4]}]
     for arm, changes in zip(plan["arms"], settings, strict=True):

@@ -16,7 +16,7 @@ import pytest
 from synthetic_store import build_store, embedded, step_row
 from view_support import SMALL, ask, at_once, served
 
-from analysis.view.watch import Watch, progress_of
+from analysis.view.server import Watch, progress_of
 from harness.store import ResultStore, layout
 
 
@@ -167,7 +167,7 @@ def test_a_computation_that_breaks_is_said_and_tried_again_with_the_next_version
         raise FileNotFoundError("part-000.parquet went away")
 
     with monkeypatch.context() as patch, served(growing.root) as url:
-        patch.setattr("analysis.view.watch.results_of", broken)
+        patch.setattr("analysis.view.server.results_of", broken)
         status, text, _ = ask(f"{url}/ladder")
         assert status == 200
         assert "part-000.parquet went away" in text

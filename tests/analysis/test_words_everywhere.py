@@ -10,8 +10,8 @@ from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
 from analysis.evidence.results import Results
+from analysis.figures.drawing import styled
 from analysis.figures.effects import MARKS, differences_figure
-from analysis.figures.style import styled
 from analysis.html.page import render_page
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import main_table

@@ -9,8 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.view.server import PageServer
-from analysis.view.watch import Watch
+from analysis.view.server import PageServer, Watch
 
 RUNGS = [("a", "first arm", 0.4, 1.0), ("b", "+ second arm", 0.8, 1.0)]
 SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "evaluate": (0, 3, 6)}

@@ -181,9 +181,8 @@ def test_its_merger_exports_a_policy_with_our_tokenizer(tmp_path: Path, base_pol
     assert merged.keys() == weights.keys()
     for name, weight in weights.items():
         torch.testing.assert_close(merged[name].float(), weight.bfloat16().float(), rtol=0, atol=0)
-    assert (
-        AutoTokenizer.from_pretrained(folder).chat_template is None
-    )  # as before, not the one for prompts that are written out
+    # As before, not the one for prompts that are written out.
+    assert AutoTokenizer.from_pretrained(folder).chat_template is None
 
 
 def test_its_version_is_the_one_the_overrides_are_written_for() -> None:

@@ -78,9 +78,8 @@ def test_a_run_has_rows_samples_and_an_exported_policy(prepared: Prepared) -> No
     assert (
         load_tokenizer(folder / "policy").eos_token_id == load_tokenizer(Path(config.model.path)).eos_token_id
     )
-    assert not (
-        folder / "policy" / "chat_template.jinja"
-    ).exists()  # verl's own, for prompts that are written out
+    # Verl's own, for prompts that are written out.
+    assert not (folder / "policy" / "chat_template.jinja").exists()
     assert not (run.path / "verl" / "checkpoints").exists()
     samples = run.samples("arithmetic_heldout", 2)
     assert len(samples) == 6 * 4  # at the training cap only
@@ -206,7 +205,7 @@ def test_another_interpreter_than_verls_is_said(tmp_path: Path) -> None:
 def orphan() -> Iterator[int]:
     """The process that a killed parent had started."""
     code = (
-        "import sys, time; from pathlib import Path; from harness.training.child import Child\n"
+        "import sys, time; from pathlib import Path; from harness.training.torchrun import Child\n"
         "child = Child(['sleep', '300'], {}, Path('/dev/null')); print(child._process.pid, flush=True); time.sleep(300)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

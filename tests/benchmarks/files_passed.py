@@ -37,9 +37,8 @@ class Files:
         self.names: set[str] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if (
-            event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED
-        ):  # not the body of a module or class
+        # Not the body of a module or class.
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             self.names.add(frame.f_code.co_filename)
 
     def ours(self) -> list[str]:

@@ -31,7 +31,7 @@ from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.rollout.types import SamplingParams
 from harness.rollout.wrappers import key, sample_seeds
 from harness.store import ResultStore

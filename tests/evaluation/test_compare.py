@@ -17,7 +17,7 @@ from verbs import Said
 
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump
-from harness.evaluation.paired import Comparison, Side, compare
+from harness.evaluation.side_by_side import Comparison, Side, compare
 from harness.statistics.intervals import comparison_level, two_way_difference
 from harness.store import ResultStore
 from harness.store.samples import write_part

@@ -137,9 +137,8 @@ def test_trl_state_becomes_our_columns_and_units(tmp_path: Path) -> None:
 
 def test_a_chart_of_several_runs_needs_a_choice(tmp_path: Path) -> None:
     path, score = tmp_path / "export.csv", "critic/score/mean"
-    with path.open(
-        "w", newline="", encoding="utf-8-sig"
-    ) as file:  # with a byte order mark, as spreadsheets write it
+    # With a byte order mark, as spreadsheets write it.
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
         writer = csv.writer(file)
         writer.writerow(["Step", f"a - {score}", f"a - {score}__MAX", f"b - {score}"])
         writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
@@ -280,9 +279,8 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
     assert table.columns[1].header == "reward_mean (95 % interval)"
-    assert table.text()[0][1].startswith(
-        "0.275"
-    )  # the mean of the last ten evaluations there are, over two seeds
+    # The mean of the last ten evaluations there are, over two seeds.
+    assert table.text()[0][1].startswith("0.275")
     assert "a training metric" in " ".join(table.notes)
 
 

@@ -8,18 +8,18 @@ the intervals anew, from 24 seeds.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.compose import compose_run
-from harness.configuration.identity import arm_id, content_hash
+from harness.configuration.identity import arm_id, content_hash, run_id
 from harness.configuration.schema import RunConfig
 from harness.execution.progress import Progress
 from harness.execution.supervisor import Summary, dispatch_runs
 from harness.experiment.plan import RunSpec, content_hashes
-from harness.experiment.planning import run_spec
 from harness.store import ResultStore, RunDir
 
 FILE = Path(__file__).with_suffix(".json")
@@ -62,11 +62,12 @@ def configs(*overrides: str) -> dict[str, RunConfig]:
 
 def specs(arms: Mapping[str, RunConfig], seeds: Iterable[int]) -> dict[tuple[str, int], RunSpec]:
     """The run of every arm and seed."""
-    return {
-        (arm, seed): run_spec(dataclasses.replace(config, seed=seed), {"experiment": "numbers", "arm": arm})
-        for seed in seeds
-        for arm, config in arms.items()
-    }
+    runs = {}
+    for seed, (arm, config) in itertools.product(seeds, arms.items()):
+        run = dataclasses.replace(config, seed=seed)
+        labels = {"experiment": "numbers", "arm": arm, "steps": str(run.training.steps)}
+        runs[arm, seed] = RunSpec(run, run_id(run), arm_id(run), labels)
+    return runs
 
 
 def train(arms: Mapping[str, RunConfig], seeds: Iterable[int], root: Path, progress: Progress) -> Summary:

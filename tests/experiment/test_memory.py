@@ -241,9 +241,8 @@ def test_memory_of_a_language_models_run_is_near_what_one_held() -> None:
     config = compose_run(["preset=language"])
     parts = computer_memory(config, shape_of(config.model))
     assert parts["weights"] == parts["moments"] / 2 == 4 * 134_515_008
-    assert (
-        parts["keys and values"] == 128 * (256 + 24) * 30 * 2 * 192 * 4
-    )  # rows, tokens, layers, keys and values, width, float32
+    # Rows, tokens, layers, keys and values, width, float32.
+    assert parts["keys and values"] == 128 * (256 + 24) * 30 * 2 * 192 * 4
     assert sum(parts.values()) == pytest.approx(3.9e9, rel=0.12)
     few = compose_run(["preset=language", "runtime.rollout_rows=8"])
     assert "activations" in computer_memory(few, shape_of(few.model))

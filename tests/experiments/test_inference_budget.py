@@ -32,9 +32,8 @@ def test_break_even_by_hand() -> None:
     assert both.enough == 3
     assert both.break_even == pytest.approx(2400 / 22)
     assert both.budgets()["training over 500 questions"] == pytest.approx(8 + 4.8)
-    swapped = Sides(
-        both.after, both.before, 2400.0
-    )  # one sample of 8 tokens is enough, and cheaper than one of 10
+    # One sample of 8 tokens is enough, and cheaper than one of 10.
+    swapped = Sides(both.after, both.before, 2400.0)
     assert (swapped.enough, swapped.break_even) == (1, np.inf)
     assert Sides(both.before, Side(both.after.majority_SK, both.after.best_SK + 20, 8.0), 1.0).enough == 0
 

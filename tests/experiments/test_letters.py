@@ -54,9 +54,8 @@ def test_blocks_by_hand() -> None:
     assert fit.means_A.tolist() == pytest.approx([3, 5, 8])
     assert (fit.sd, fit.degrees, fit.blocks) == (pytest.approx(1.0), 4, 3)
     assert fit.own_sd_A**2 == pytest.approx([0.5, 2.0, 0.5])  # their mean is the pooled variance
-    assert honest_difference(fit) == pytest.approx(
-        5.04 / 3**0.5, abs=0.001
-    )  # printed tables: q(0.05; 3, 4) = 5.04
+    # Printed tables: q(0.05; 3, 4) = 5.04.
+    assert honest_difference(fit) == pytest.approx(5.04 / 3**0.5, abs=0.001)
 
 
 def test_a_collapsed_arm_is_measured_against_the_others_alone() -> None:

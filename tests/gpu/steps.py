@@ -25,7 +25,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig, load
 from harness.configuration.sections import visible_memory_gib
 from harness.experiment.memory import fitting_micro_batch, misfits
-from harness.reward.grading import Grader, Grades
+from harness.reward.shaping import Grader, Grades
 from harness.store import ResultStore
 from harness.training.loop import take_step
 from harness.training.run_parts import RunParts

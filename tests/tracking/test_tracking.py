@@ -12,12 +12,12 @@ import pytest
 from stored_runs import about
 
 from harness.configuration.compose import compose_run
+from harness.configuration.identity import arm_id, run_id
 from harness.configuration.sections import RuntimeConfig
 from harness.execution.launch import local
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch
 from harness.experiment.plan import RunSpec
-from harness.experiment.planning import run_spec
 from harness.store import ResultStore
 from harness.tracking import _feed, tensorboard
 from harness.tracking._feed import About, TrackerFeed, send_results, sent_step
@@ -34,8 +34,9 @@ def store(tmp_path, monkeypatch):
 
 def specs(*trackers: str, seeds: int = 2) -> list[RunSpec]:
     chosen = [f"tracker=[{','.join(trackers)}]", "training.steps=3"]
-    labels = {"experiment": "tracked", "arm": "dapo/clip higher"}
-    return [run_spec(compose_run([*chosen, f"seed={seed}"]), labels) for seed in range(seeds)]
+    labels = {"experiment": "tracked", "arm": "dapo/clip higher", "steps": "3"}
+    configs = [compose_run([*chosen, f"seed={seed}"]) for seed in range(seeds)]
+    return [RunSpec(config, run_id(config), arm_id(config), labels) for config in configs]
 
 
 def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps", **tracker: str):
@@ -140,8 +141,8 @@ def test_tables_that_a_tracker_refuses_are_one_line(store, monkeypatch, capsys):
 def test_tensorboard_keeps_runs_of_one_name_and_its_directories_apart(tmp_path, monkeypatch):
     folders: list[Path] = []
     monkeypatch.setattr(tensorboard, "_Sink", folders.append)
-    for run_id in ("0123456789abcdef", "fedcba9876543210"):
-        told = About(run_id, "mine", "grpo", "", 0, {}, {}, tmp_path)
+    for number in ("0123456789abcdef", "fedcba9876543210"):
+        told = About(number, "mine", "grpo", "", 0, {}, {}, tmp_path)
         tensorboard.open_sink(tensorboard.Config(), told)
     assert [folder.name for folder in folders] == ["seed-0-01234567", "seed-0-fedcba98"]
     places = {tensorboard.destination(tensorboard.Config(directory=name)) for name in (None, "a", "b")}

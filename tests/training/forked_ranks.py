@@ -19,7 +19,7 @@ def serve() -> None:
     import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
     import harness.training.loop  # noqa: F401
-    from harness.training.child import die_with
+    from harness.training.torchrun import die_with
 
     die_with(os.getppid())
     with Listener(("localhost", 0)) as listener:

@@ -213,9 +213,8 @@ def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest(
     data = of_lengths(totals - 3, groups, prompt=3)
     packed = list(micro_batches(rows, data, 14, shares_prompts=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
     assert [part.tolist() for part in packed] == [[0, 1, 2], [3, 4]]
-    cut = list(
-        micro_batches(rows, data, 13, shares_prompts=True, pairs=False)
-    )  # the cut group's prompt counts twice
+    # The cut group's prompt counts twice.
+    cut = list(micro_batches(rows, data, 13, shares_prompts=True, pairs=False))
     assert [part.tolist() for part in cut] == [[0, 1], [2], [3, 4]]
     padded = list(micro_batches(torch.arange(3), data, 20, shares_prompts=False, pairs=False))
     assert [part.tolist() for part in padded] == [[0, 1], [2]]

@@ -25,7 +25,7 @@ from harness.configuration.schema import RunConfig
 from harness.exchange.logs import verl_row
 from harness.model.checkpoint import copy_side_files
 from harness.problems.problem import Benchmark, load_benchmark
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.store import RunDir
 from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines

@@ -14,7 +14,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import VERL_VERSION as VERSION
 from harness.configuration.sections import VerlRuntime
 from harness.store.reader import read_tail
-from harness.training.child import Child
+from harness.training.torchrun import Child
 
 LOG = "verl.log"
 _ASK = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"

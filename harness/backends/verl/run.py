@@ -46,7 +46,7 @@ from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer
 from harness.model.system import content_fingerprint
 from harness.problems.problem import Benchmark, load_benchmark
-from harness.reward.grading import Grader
+from harness.reward.shaping import Grader
 from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file

@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 HIGHER, LOWER = "higher", "lower"
 TRAINING = "training"
 POINTS = "points"
-BY_SECOND = (
-    " by second"  # behind the name of a metric: the same by the second grader (`harness.verify.cross_check`)
-)
+# Behind the name of a metric: the same by the second grader (`harness.verify.cross_check`).
+BY_SECOND = " by second"
 _GRADED = (
     "avg",
     "pass",

@@ -65,9 +65,8 @@ def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
         Unparsable: the gold formula cannot be read.
     """
     if r"\ln" in gold and not _BARE_LOG.search(gold):
-        answer = _BARE_LOG.sub(
-            r"\\ln", answer
-        )  # beside `\ln` the logarithm without a base is the natural one
+        # Beside `\ln` the logarithm without a base is the natural one.
+        answer = _BARE_LOG.sub(r"\\ln", answer)
     left = parse_formula(gold)
     try:
         right = parse_formula(answer)
