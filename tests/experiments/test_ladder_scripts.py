@@ -10,6 +10,10 @@ import pytest
 import single_seed
 import thirty_problems
 
+from harness.experiment.checks import check_plan
+from harness.experiment.plan import Plan
+from harness.experiment.planning import plan_experiment
+
 
 def test_null_ladders_rise_once_in_720_whatever_the_spread() -> None:
     for sd in (0.5, 3.0):
@@ -30,3 +34,19 @@ def test_the_square_of_a_subset_s_mean_is_that_of_all_subsets() -> None:
     for size in (1, 2, 5):
         every = [np.mean(one) ** 2 for one in itertools.combinations(values, size)]
         assert thirty_problems.subset_square(values, size) == pytest.approx(np.mean(every))
+
+
+def test_the_second_arm_is_the_same_configuration_with_other_seeds():
+    plan = plan_experiment(["experiment=aa"])
+    first, second = plan.arms
+    assert first.runs.keys().isdisjoint(second.runs)
+    assert len({spec.arm_id for spec in plan.specs}) == 1
+    assert len({spec.run_id for spec in plan.specs}) == len(plan.specs) == 40
+    assert not [finding for finding in check_plan(plan) if "same arm twice" in str(finding)]
+
+
+def test_the_analysis_reads_seeds_per_arm_and_takes_them_as_independent():
+    plan = Plan.read(plan_experiment(["experiment=aa"]).record())
+    assert plan.seeds == tuple(range(40))
+    assert [plan.seeds_of(arm) for arm in plan.arms] == [tuple(range(20)), tuple(range(20, 40))]
+    assert not plan.paired

@@ -7,17 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import identity
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import EngineCorrectionConfig
+from harness.configuration.sections import AlgorithmConfig, EngineCorrectionConfig, EntropyControl
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
+from harness.rollout.engine import native, transformers
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
+from harness.training.loop import train
 from harness.training.step_data import NumericalFault
-from harness.training.update import Updater
+from harness.training.update import EntropyController, Updater
 
 AGGREGATION = "harness.objective.aggregation"
 
@@ -172,3 +177,69 @@ def test_truncated_importance_weights_multiply_by_trainer_over_sampler_up_to_the
     config.algorithm.engine_correction = EngineCorrectionConfig("token", cap, "recomputed")
     corrected, _ = gradient(config, base_policy, groups, prompts)
     torch.testing.assert_close(corrected, plain * factor, atol=1e-6, rtol=1e-3)
+
+
+def test_the_coefficient_by_hand() -> None:
+    control = EntropyControl(target_nats=0.2, step=0.1, maximum=0.25)
+    controller = EntropyController(AlgorithmConfig(entropy_control=control))
+    seen = [controller.observe(entropy) for entropy in (0.1, 0.1, 0.1, 0.3, 0.1, 0.2, 0.3, 0.3)]
+    # held: 0.1, 0.2, 0.25 (maximum), 0.15, 0.25, 0.15 (at the target it falls), 0.05, 0 (minimum); used below the target only
+    assert seen == pytest.approx([0.1, 0.2, 0.25, 0, 0.25, 0, 0, 0])
+    assert controller.value == 0
+    later = EntropyController(AlgorithmConfig(entropy_control=control))
+    later.value = 0.2
+    assert later.observe(0.0) == pytest.approx(0.25)
+
+
+def test_without_a_target_the_coefficient_is_the_configured_one_and_no_part_of_the_identity() -> None:
+    controller = EntropyController(AlgorithmConfig(entropy_coefficient=0.03))
+    assert [controller.observe(entropy) for entropy in (0.0, 9.0)] == [0.03, 0.03]
+    assert "entropy_control" not in identity(compose_run([]))["algorithm"]
+    assert "entropy_control" in identity(compose_run(["algorithm=adaptive_entropy"]))["algorithm"]
+
+
+def test_the_coefficient_in_use_is_recorded_and_trains(bench: Bench) -> None:
+    control = EntropyControl(target_nats=100.0, step=0.01, maximum=0.025)
+    moving = small_config(training__steps=3, algorithm__entropy_control=control)
+    steps = bench.trained(moving, "a").run.steps()
+    assert steps["entropy_coefficient"].tolist() == pytest.approx([0.01, 0.02, 0.025])
+    assert (steps["entropy_share"] > 0).all()
+    # the first step is that of a constant coefficient of the same size
+    constant = small_config(training__steps=1, algorithm__entropy_coefficient=0.01)
+    first = bench.trained(constant, "b").run.steps()
+    assert first["loss"][0] == steps["loss"][0]
+    assert first["gradient_norm"][0] == steps["gradient_norm"][0]
+    assert "entropy_coefficient" not in first.columns
+
+
+@pytest.mark.parametrize(("every", "equal_after"), [(None, []), (1, [1, 2, 3]), (2, [2])])
+def test_the_reference_is_the_policy_right_after_a_reset(
+    bench: Bench, every: int | None, equal_after: list[int]
+) -> None:
+    kl = member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=every)
+    config = small_config(training__steps=3, algorithm__kl=kl)
+    # always something to learn
+    config.algorithm.advantage.baseline = config.algorithm.advantage.scale = "none"
+    trainer = bench.trainer(config)
+    equal, fresh = [], []
+
+    def look() -> bool:
+        reference = trainer.updater.reference
+        assert reference is not None
+        pairs = zip(trainer.policy.parameters(), reference.parameters(), strict=True)
+        equal.append(all(torch.equal(a, b) for a, b in pairs))
+        fresh.append(not trainer.updater.optimizer.state)
+        return False
+
+    assert train(trainer, look, attempt=0)
+    assert [step for step, same in enumerate(equal, 1) if same] == equal_after
+    assert fresh == equal
+
+
+@pytest.mark.parametrize("engine", [native.Config(), transformers.Config()])
+def test_the_longest_prompt_and_the_cap_must_fit(bench: Bench, engine: object) -> None:
+    positions = NativePolicy.load(bench.base, "torch").decoder.shape.max_positions
+    config = small_config(engine=engine, sampling__max_response_tokens=positions - 3)
+    said = rf"the prompt of training problem \S+ has \d+ tokens.* {positions} positions"
+    with pytest.raises(ConfigError, match=said):
+        bench.trainer(config)
