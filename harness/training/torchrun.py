@@ -124,14 +124,6 @@ def main(run_path: Path, attempt: int) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    code = main(Path(sys.argv[1]), int(sys.argv[2]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Threads of torch's libraries can live on; destroying them with the interpreter aborts the process now and then.
-    os._exit(code)
-
-
 _PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 60.0
 
@@ -198,3 +190,11 @@ def _prepare(parent: int, death: int) -> None:
     # Slurm warns every process of a step of its time limit; a child stops when it is asked to.
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    code = main(Path(sys.argv[1]), int(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of torch's libraries can live on; destroying them with the interpreter aborts the process now and then.
+    os._exit(code)
