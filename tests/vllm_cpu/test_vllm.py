@@ -195,6 +195,8 @@ def test_the_process_keeps_its_threads_and_its_process_group(tied: NativePolicy)
 
 def test_the_pair_of_a_gpu_works_in_one_process(tmp_path: Path) -> None:
     """The FSDP2 policy of one rank opens the process group, in which vLLM makes its own groups; closing leaves it to the policy."""
+    from vllm.distributed import destroy_distributed_environment, destroy_model_parallel
+
     folder = tiny_checkpoint(tmp_path / "model", "qwen2", tied=True)
     settings = Pretrained(path=str(folder), precision="float32")
     policy = TransformersPolicy.load(folder, settings, RuntimeConfig(device="cpu"))
@@ -213,6 +215,9 @@ def test_the_pair_of_a_gpu_works_in_one_process(tmp_path: Path) -> None:
         made = policy.token_log_probs(prompts, torch.tensor([3, 4, 5]), torch.tensor([1, 2]))
         assert bool(made[0].isfinite().all())
     finally:
+        # vLLM remembers groups of this process, and would look for them when the next test opens an engine.
+        destroy_model_parallel()
+        destroy_distributed_environment()
         close_groups()
 
 
@@ -224,6 +229,7 @@ def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
     config = small_config(
         engine=member.Config(),
         **TWO_HEADS,
+        model__warmup__steps=240,
         algorithm__dead_groups__policy="refill",
         algorithm__engine_correction__old_log_probs=old_log_probs,
         runtime__results=str(tmp_path),
@@ -232,7 +238,7 @@ def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
     steps = run.steps()
     assert steps["step"].tolist() == [1, 2, 3, 4]
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4
-    steps = steps[steps["kept_groups"] > 0]  # so weak a policy has steps without any contrast
+    steps = steps[steps["kept_groups"] > 0]  # a weak policy has steps without any contrast
     assert len(steps)
     assert np.isfinite(steps[["loss", "gradient_norm", "entropy_nats"]].to_numpy()).all()
     assert len(run.samples("arithmetic_heldout", 4))
