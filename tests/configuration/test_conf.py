@@ -1,4 +1,4 @@
-"""Every file under `conf/` composes, and neighbouring rungs differ by exactly their patch; keys that would do nothing together are refused."""
+"""Every file under `conf/` composes; neighbouring rungs differ by exactly their patch; keys that do nothing together are refused."""
 
 from __future__ import annotations
 
