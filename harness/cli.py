@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from harness import __version__
 from harness.commands._arguments import FAMILY, Exit, answering, to_json
+from harness.configuration.compose import config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
@@ -30,23 +31,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
         print(f"harness: no verb {arguments[0]!r}{nearest(arguments[0], list(verbs))}", file=sys.stderr)
         return Exit.REFUSED
-    if arguments and arguments[0] in verbs:
-        verb = arguments[0]
-        module = member(FAMILY, verb)
-        parser = _verb_parser(verb, (module.__doc__ or "").strip())
-        for names, settings in module.ARGUMENTS.items():
-            parser.add_argument(*names.split(), **settings)
-        if answering(module):
-            parser.add_argument(
-                "--json", action="store_true", help="print the answer as JSON (docs/scripts.md)"
-            )
-        # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`.
-        options = parser.parse_intermixed_args(arguments[1:])
-    else:
+    if not arguments or arguments[0] not in verbs:
         _overview(verbs).parse_args(arguments)
         return Exit.REFUSED
+    verb, module = arguments[0], member(FAMILY, arguments[0])
+    parser = _verb_parser(verb, (module.__doc__ or "").strip())
+    hydra = getattr(module, "HYDRA", False)
+    for names, settings in {} if hydra else module.ARGUMENTS.items():
+        parser.add_argument(*names.split(), **settings)
+    if answering(module):
+        parser.add_argument("--json", action="store_true", help="print the answer as JSON (docs/scripts.md)")
+    parser.add_argument(
+        "--config-dir", "-cd", action="append", default=[], metavar="FOLDER", help="a folder of your own files"
+    )
+    # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`. Hydra reads what else its application is given.
+    known = parser.parse_known_args(arguments[1:]) if hydra else None
+    options, rest = known or (parser.parse_intermixed_args(arguments[1:]), [])
     try:
-        return _carry_out(module, options)
+        with config_dir(*options.config_dir):
+            return int(module.run(rest)) if hydra else _carry_out(module, options)
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         if vars(options).get("json"):

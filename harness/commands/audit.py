@@ -5,7 +5,7 @@ harness audit claim=gspo,cispo
 harness audit claim=gspo 'experiment.seeds={start: 8, step: 4, most: 32}'   # declared after the fact, and marked so
 harness audit claim=all --judge                                            # of what has been run; runs nothing
 harness audit claim=all replicate=true                                     # and a second look at what is decided, on fresh seeds
-harness audit config_dir=mine claim=shorter                                # your own mine/claim/shorter.yaml, whose name is claim_shorter
+harness audit --config-dir mine claim=shorter                             # your own mine/claim/shorter.yaml, whose name is claim_shorter
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from analysis.values import Interval
 from harness.commands import run as run_verb
 from harness.commands._arguments import Exit, VerbAnswer, flag, split
-from harness.configuration.compose import compose_run, folders_of, options
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import of_machine
@@ -207,8 +207,7 @@ def _row(claim: JudgedClaim) -> ClaimRow:
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
     """Split into names of claims, and the other overrides."""
     chosen, rest = split(overrides, "claim")
-    users = (path.stem for folder in folders_of(overrides) for path in folder.glob("claim/*.yaml"))
-    known = sorted([*options("claim"), *users])
+    known = options("claim")
     if len(chosen) != 1:
         raise ConfigError(f"name the claims once: harness audit claim=all, or of {', '.join(known)}")
     names = known if chosen == ["all"] else chosen[0].split(",")

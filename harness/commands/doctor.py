@@ -1,7 +1,7 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
-harness doctor members=true config_dir=FOLDER     # the contract tests on members of your own
+harness doctor members=true --config-dir FOLDER     # the contract tests on members of your own
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ARGUMENTS = {
     "overrides": {
         "nargs": "*",
         "help": "runtime.results=DIR, runtime.device=cuda, ...; "
-        "members=true config_dir=FOLDER for the contract tests on members of your own",
+        "members=true with --config-dir FOLDER for the contract tests on members of your own",
     }
 }
 
@@ -113,7 +113,7 @@ def _of_members(overrides: Sequence[str]) -> Answer:
     compose_values(overrides)
     faults = own_members_faults()
     if not faults:
-        raise ConfigError("doctor: no members of your own; give config_dir=FOLDER (docs/own_members.md)")
+        raise ConfigError("doctor: no members of your own; give --config-dir FOLDER (docs/own_members.md)")
     return Answer(members=[Member(str(path), of_member) for path, of_member in faults.items()])
 
 
@@ -138,7 +138,11 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
     )
     yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
     sbatch = shutil.which("sbatch")
-    yield Check("slurm", sbatch or "no sbatch: launcher=slurm cannot submit here", True if sbatch else None)
+    yield Check(
+        "slurm",
+        sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit here",
+        True if sbatch else None,
+    )
     yield from _store_checks(store)
 
 

@@ -5,7 +5,7 @@ harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log
 harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=json output=shares.json
 
 systems: grpo, dr_grpo, dapo, gspo, cispo and rloo in a table, else all; systems=all takes all.
-systems of your own: config_dir=FOLDER systems=NAME.
+systems of your own: --config-dir FOLDER systems=NAME.
 Further arguments: correct=[1,0], cap=TOKENS, value=NUMBER (the critic's prediction). Log-probabilities: one number a rollout, or one a
 token; the old ones are also the reference policy's.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.explain.shares import ExplainedRollout
 
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
-_KEYS = (*_LISTS, "cap", "value", "systems", "format", "output", "config_dir")
+_KEYS = (*_LISTS, "cap", "value", "systems", "format", "output")
 _FORMATS = ("table", "json")
 _SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
 _EDGES = 3  # of a column, in characters
@@ -43,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)
-    output, chosen, folder = (values.pop(key, None) for key in ("output", "systems", "config_dir"))
-    folders = [] if folder is None else [f"config_dir={folder}"]
+    output, chosen = (values.pop(key, None) for key in ("output", "systems"))
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
@@ -52,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
 
     group = make_group(**values)
     brief = chosen is None and shape == "table"
-    names = list(_SHOWN) if brief else None if chosen == "all" else _names(chosen, folders)
-    explained = explain(group, systems(group.cap, names, folders))
+    names = list(_SHOWN) if brief else None if chosen == "all" else _names(chosen)
+    explained = explain(group, systems(group.cap, names))
     if shape == "json":
         text = json.dumps(as_json(explained), indent=1)
         if output is None:
@@ -106,10 +105,10 @@ def tables(explained: Mapping[str, Sequence[ExplainedRollout]], width: int) -> l
     return drawings
 
 
-def _names(value: Any, folders: Sequence[str]) -> list[str] | None:
+def _names(value: Any) -> list[str] | None:
     names = listed_names(value)
     for name in names:
-        if name not in config_options("algorithm", folders):
+        if name not in config_options("algorithm"):
             raise ConfigError(f"systems: {no_option('algorithm', name)}")
     return names or None
 

@@ -87,7 +87,9 @@ def _import_config(items: Sequence[str]) -> int:
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
     move = "" if folder.name == "experiment" else f"move it to FOLDER/experiment/{out.name}, then "
-    print("\n".join([f"wrote {out}; {move}harness plan config_dir={place} experiment={out.stem}", *remarks]))
+    print(
+        "\n".join([f"wrote {out}; {move}harness plan --config-dir {place} experiment={out.stem}", *remarks])
+    )
     return 0
 
 

@@ -4,7 +4,7 @@ harness new experiment=NAME model=PATH task=FILE.jsonl [folder=.] [heldout=FILE.
 
 PATH is a Hugging Face id (ORG/NAME@COMMIT), a folder or a GGUF file; a line of FILE is {"id", "problem", "answer"}. Without heldout= up
 to a fifth of the problems, 256 at most, are kept apart. Some problems are asked in every form that fits the model; the form that
-it answers best and the cap that lets it end go into FOLDER/experiment/NAME.yaml, for `harness run config_dir=FOLDER experiment=NAME`.
+it answers best and the cap that lets it end go into FOLDER/experiment/NAME.yaml, for `harness run --config-dir FOLDER experiment=NAME`.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     write_file(target, _experiment(name, values["model"], model, train, heldout, fitting).encode())
     for line in _lines(seen, fitting):
         print(line)
-    print(f"written: {target}\nnext: harness plan config_dir={folder} experiment={name}")
+    print(f"written: {target}\nnext: harness plan --config-dir {folder} experiment={name}")
     return 0
 
 

@@ -1,14 +1,15 @@
-"""From overrides to run configurations: Hydra composes; directories, status and processes are ours."""
+"""From overrides to run configurations, composed by Hydra; folders of one's own beside the shipped files, and errors that name the fix."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import importlib.util
 import itertools
-import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
@@ -24,26 +26,41 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError, UnknownKeyError
-from harness.configuration.identity import flatten
+from harness.configuration.identity import flatten, run_id
 from harness.configuration.registry import nearest, own_members
 from harness.configuration.schema import RunConfig, load
 
 __all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "parse_overrides"]
 
-CONFIG_DIR = "config_dir"
-_WORDS = (CONFIG_DIR, "match", "checks")  # what stands for a key, beside groups
+_GONE = {  # what Hydra has a word of its own for
+    "config_dir": "give --config-dir {}, as Hydra calls it",
+    "launcher": "say where runs are sent as Hydra does: hydra/launcher=submitit_slurm, submitit_local, ray, joblib or processes",
+}
+_WORDS = ("match", "checks")  # what stands for a key, beside groups
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
+_own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=())
+
+
+def _run_directory(*, _root_: DictConfig) -> str:
+    """Where Hydra writes `.hydra/` of a job: the directory of its run."""
+    keys = [key for key in _root_ if key not in ("hydra", "experiment", "claim")]
+    values = OmegaConf.to_container(OmegaConf.masked_copy(_root_, keys), resolve=True)
+    assert isinstance(values, dict)
+    config = load({str(key): value for key, value in values.items()})
+    return str(Path(config.runtime.results).resolve() / "runs" / run_id(config))
+
 
 OmegaConf.register_new_resolver("twice", lambda number: 2 * number, replace=True)
+OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
     """Return the run configuration that overrides describe; composed once a process, every caller gets a copy. Raises `ConfigError`."""
-    return copy.deepcopy(_run_of(str(config_directory()), tuple(overrides)))
+    return copy.deepcopy(_run_of(tuple(folders()), tuple(overrides)))
 
 
 @functools.lru_cache(maxsize=4096)
-def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
+def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
     values = compose_values(overrides)
     values.pop("experiment", None)
     try:
@@ -56,63 +73,51 @@ def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included). Raises `ConfigError`."""
-    # `checks=` is said so often that it may stand without its section.
-    overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
-    # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
-    overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
-    _refuse_without_effect(overrides)
+    overrides = plain(overrides)
+    for item in overrides:
+        if re.match(r"[+~]*hydra[./@]", item):
+            raise ConfigError(f"{item}: a setting of Hydra is for `harness run`; leave it out here")
     try:
-        values = OmegaConf.to_container(_composed(searched(overrides)), resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explained(str(error), error.__cause__, overrides)) from error
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
+        values = OmegaConf.to_container(_composed([*overrides, *searchpath()]), resolve=True)
+    except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
+        raise ConfigError(explained(error, overrides)) from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 
 
-def _refuse_without_effect(overrides: Sequence[str]) -> None:
-    """Raises `ConfigError` for what Hydra would take and ignore: settings of Hydra itself, no member of a group, an empty mapping."""
-    for item in overrides:
-        if re.match(r"[+~]*hydra[./@]", item):
-            raise ConfigError(
-                f"{item}: settings of Hydra's own application have no effect here; leave it out (where runs are sent: launcher=local|slurm|"
-                "ray; where results go: runtime.results=DIR)"
-            )
-    for item in parse_overrides([item for item in overrides if not item.startswith(f"{CONFIG_DIR}=")]):
-        group = item.key_or_group
-        if item.package is None and _is_group(group) and (item.is_delete() or item.value() is None):
-            raise ConfigError(f"{item.input_line}: a run needs a member of {group}; choose {group}=NAME")
-        if item.value() == {} and item.is_force_add():
-            raise ConfigError(
-                f"{item.input_line.lstrip('+')} changes nothing, since mappings are merged; take single entries out with ~{group}.NAME"
-            )
+def plain(overrides: Sequence[str]) -> list[str]:
+    """The overrides as Hydra takes them. Raises `ConfigError` for what it would take and ignore.
 
-
-def _composed(overrides: Sequence[str]) -> DictConfig:
-    """Return what `hydra.compose` returns.
-
-    Chosen files are merged once a process (0.1 s), and values are set on a copy (8 ms), so that a grid of a thousand arms takes seconds.
-    Hydra, too, sets values last.
+    That is no member of a group, or an empty mapping; and words that Hydra has its own for.
     """
-    values = [item for item in parse_overrides(overrides) if sets_a_value(item)]
-    lines = {item.input_line for item in values}
-    chosen = tuple(item for item in overrides if item not in lines)
-    directory = str(config_directory())
-    config: DictConfig = pickle.loads(_merged(directory, chosen))
-    try:
-        for item in values:
-            OmegaConf.update(config, item.key_or_group, item.value(), force_add=item.is_force_add())
-    except OmegaConfBaseException:
-        config = pickle.loads(_merged(directory, tuple(overrides)))  # Hydra says which override it was
-    return config
+    # `checks=` is said so often that it may stand without its section.
+    overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
+    # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
+    overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
+    for item in overrides:
+        key, _, value = item.lstrip("+").partition("=")
+        if key in _GONE:
+            raise ConfigError(f"{item}: {_GONE[key].format(value)}")
+    for parsed in parse_overrides(overrides):
+        group = parsed.key_or_group
+        if parsed.is_sweep_override():
+            continue
+        if parsed.package is None and _is_group(group) and (parsed.is_delete() or parsed.value() is None):
+            raise ConfigError(f"{parsed.input_line}: a run needs a member of {group}; choose {group}=NAME")
+        if parsed.value() == {} and parsed.is_force_add():
+            raise ConfigError(
+                f"{str(parsed.input_line).lstrip('+')} changes nothing, since mappings are merged; take single entries out with "
+                f"~{group}.NAME"
+            )
+    return overrides
 
 
-@functools.lru_cache(maxsize=1024)
-def _merged(directory: str, overrides: tuple[str, ...]) -> bytes:
-    """Return a pickled `DictConfig`: loading it is ten times faster than a deep copy."""
-    with initialize_config_dir(directory, version_base="1.3", job_name="harness"):
-        return pickle.dumps(hydra_compose("config", list(overrides)))
+def _composed(overrides: list[str]) -> DictConfig:
+    """Compose by Hydra: in its application with what that has loaded, else by itself."""
+    if GlobalHydra.instance().is_initialized():
+        return hydra_compose("config", overrides)
+    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="harness"):
+        return hydra_compose("config", overrides)
 
 
 def sets_a_value(item: Override) -> bool:
@@ -132,8 +137,9 @@ def _is_group(key: str) -> bool:
 
 def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
     """The overrides that choose members, each with its group (and the place of the members, `benchmark@evaluation.benchmarks.aime24`)."""
-    parsed = parse_overrides([item for item in overrides if not item.startswith(f"{CONFIG_DIR}=")])
-    return [(item.get_key_element().lstrip("+~"), item) for item in parsed if _chooses(item)]
+    return [
+        (item.get_key_element().lstrip("+~"), item) for item in parse_overrides(overrides) if _chooses(item)
+    ]
 
 
 def refuse_second_choice(overrides: Sequence[str]) -> None:
@@ -160,35 +166,28 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
-        raise ConfigError(_explained(str(error), None, overrides)) from error
+        raise ConfigError(explained(error, overrides)) from error
 
 
 class _Members:
     """What Hydra's parser asks for the members that a glob may mean; those in the user's folders are among them."""
 
-    def __init__(self, overrides: Sequence[str]) -> None:
-        self._overrides = overrides
-
     def get_group_options(self, group_name: str, **_: Any) -> list[str]:
-        return options(group_name, self._overrides)
+        return options(group_name)
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """Expand choices, ranges and globs to one list of overrides a job, in the order of Hydra's multirun. Raises `ConfigError`."""
+    """The jobs of a grid: one list of overrides a combination, in the order of Hydra's multirun. Raises `ConfigError`."""
     jobs: dict[str, list[str]] = {}
     try:
-        parsed = OverridesParser.create(config_loader=_Members(overrides)).parse_overrides(list(overrides))
-        for item in parsed:
-            key = item.get_key_element()
+        for item in OverridesParser.create(config_loader=_Members()).parse_overrides(list(overrides)):
             if item.is_sweep_override() and not item.is_discrete_sweep():
-                raise ConfigError(
-                    f"{item.input_line}: an interval is for `harness sweep`; give range() or choice()"
-                )
-            sweeps = item.is_sweep_override()
+                raise ConfigError(f"{item.input_line}: an interval is for a search; give range() or choice()")
+            sweeps, key = item.is_sweep_override(), item.get_key_element()
             values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
             jobs[key] = [f"{key}={value}" for value in values]
     except HydraException as error:
-        raise ConfigError(_explained(str(error), None, overrides)) from error
+        raise ConfigError(explained(error, overrides)) from error
     return [list(job) for job in itertools.product(*jobs.values())]
 
 
@@ -217,17 +216,22 @@ def _chosen_files(group: str, overrides: Sequence[str]) -> list[tuple[str, Path]
     """The members of a group that overrides choose, with their files."""
     chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith(f"{group}=")]
     names = [part.strip() for item in chosen for part in item.split(",")]
-    return [(name, path) for name in names if (path := file_of(group, name, overrides)).exists()]
+    return [(name, path) for name in names if (path := file_of(group, name)).exists()]
 
 
-def _explained(message: str, cause: BaseException | None, overrides: Sequence[str]) -> str:
-    """Hydra's message, with the nearest valid key, option or group appended where one was mistyped, else with its cause."""
+def explained(error: BaseException, overrides: Sequence[str]) -> str:
+    """The message of Hydra or OmegaConf, with the nearest valid key, option or group where one was mistyped, else with its cause."""
+    message, cause = str(error), error.__cause__
+    if isinstance(error, yaml.MarkedYAMLError):
+        return f"a configuration file is no YAML: {' '.join(message.split())}"
+    if isinstance(cause, ConfigError):
+        return str(cause)
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
     if first.startswith("Error merging override") and cause is not None:
         first = f"{first}: {str(cause).strip().splitlines()[0]}"
     word = re.match(r"Error parsing override '([\w./-]+)'$", first)
     if word:
-        return f"{word[1]!r} is no key=value{_meant(word[1], overrides)}"
+        return f"{word[1]!r} is no key=value{_meant(word[1])}"
     key = re.search(r"Could not override '([^']+)'", message)
     if key and "No match in the defaults list" not in message:
         return f"unknown key {key[1]!r}{_nearest_key(key[1], overrides)}"
@@ -235,7 +239,7 @@ def _explained(message: str, cause: BaseException | None, overrides: Sequence[st
         return f"unknown group {key[1]!r}{nearest(key[1], _groups())}"
     option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
     if option:
-        return no_option(option[1], option[2], overrides)
+        return no_option(option[1], option[2])
     return first
 
 
@@ -244,10 +248,10 @@ def _groups() -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
 
 
-def _meant(word: str, overrides: Sequence[str]) -> str:
+def _meant(word: str) -> str:
     """The member of a group that a word without `=` may stand for."""
-    members = {name: group for group in reversed(_groups()) for name in options(group, overrides)}
-    members |= dict.fromkeys(options("experiment", overrides), "experiment")
+    members = {name: group for group in reversed(_groups()) for name in options(group)}
+    members |= dict.fromkeys(options("experiment"), "experiment")
     close = get_close_matches(word, members, n=1, cutoff=0.8)
     if close:
         return f"; did you mean {members[close[0]]}={close[0]}?"
@@ -261,8 +265,7 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
             f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
             "does not list it"
         )
-    folders = [item for item in overrides if item.startswith(f"{CONFIG_DIR}=")]
-    keys = _keys([*folders, *(str(item.input_line) for _, item in choices(overrides))])
+    keys = _keys([str(item.input_line) for _, item in choices(overrides)])
     if "." not in key:
         return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_WORDS}))
     close = get_close_matches(key, keys, n=1)
@@ -285,39 +288,29 @@ def config_directory() -> Path:
     raise ConfigError(f"no configuration files beside {package}; reinstall rlvr-harness")
 
 
-def options(group: str, overrides: Sequence[str] = ()) -> list[str]:
-    """The members of a configuration group, for example `rung` or `algorithm/kl`, sorted; with those of `config_dir=` overrides."""
-    folders = [config_directory(), *folders_of(overrides)]
-    return sorted(path.stem for folder in folders for path in (folder / group).glob("*.yaml"))
+@contextlib.contextmanager
+def config_dir(*names: str) -> Iterator[None]:
+    """Look for files and members in these folders, too, as long as the context lasts (`--config-dir`). Raises `ConfigError`."""
+    token = _own_folders.set((*_own_folders.get(), *map(_folder, names)))
+    try:
+        yield
+    finally:
+        _own_folders.reset(token)
 
 
-def file_of(group: str, name: str, overrides: Sequence[str]) -> Path:
-    """The file of a group's member, shipped or in a folder that `config_dir=` overrides name."""
-    places = [folder / group / f"{name}.yaml" for folder in (config_directory(), *folders_of(overrides))]
-    return next((path for path in places if path.exists()), places[0])
-
-
-def no_option(group: str, name: str, overrides: Sequence[str] = ()) -> str:
-    """Say that a group has no such option, and what is near it."""
-    return f"{group} has no option {name!r}{nearest(name, options(group, overrides))}"
-
-
-def folders_of(overrides: Sequence[str]) -> list[Path]:
-    """The folders of installed packages and those that `config_dir=` overrides name, absolute. Raises `ConfigError`."""
-    found = list(installed_folders())
-    for item in overrides:
-        key, _, value = item.partition("=")
-        if key.lstrip("+") != CONFIG_DIR:
-            continue
-        folder = Path(value.strip("'\"")).expanduser().resolve()
-        if not folder.is_dir():
-            raise ConfigError(f"{item}: there is no folder {folder}")
-        if not any(folder.glob("*/**/*.yaml")):
-            raise ConfigError(
-                f"{item}: no YAML file in a group below it; an experiment is {value}/experiment/NAME.yaml"
-            )
-        found.append(folder)
-    return found
+def _folder(name: str) -> Path:
+    folder = Path(name).expanduser().resolve()
+    if not folder.is_dir():
+        raise ConfigError(f"--config-dir {name}: there is no folder {folder}")
+    files = sorted(folder.glob("*/**/*.yaml"))
+    if not files:
+        raise ConfigError(
+            f"--config-dir {name}: no YAML file in a group below it; an experiment is {name}/experiment/NAME.yaml"
+        )
+    taken = next((file for file in files if (config_directory() / file.relative_to(folder)).exists()), None)
+    if taken is not None:
+        raise ConfigError(f"{taken} has the name of a shipped file; rename it")
+    return folder
 
 
 @functools.cache
@@ -330,21 +323,36 @@ def installed_folders() -> tuple[Path, ...]:
     )
 
 
-def searched(overrides: Sequence[str]) -> list[str]:
-    """The overrides with their folders as Hydra's search path. Raises `ConfigError` for a file with the name of a shipped one."""
-    folders = folders_of(overrides)
-    if not folders:
-        return list(overrides)
-    for folder in folders:
-        names = (path.relative_to(folder) for path in sorted(folder.glob("*/**/*.yaml")))
-        taken = next((name for name in names if (config_directory() / name).exists()), None)
-        if taken is not None:
-            raise ConfigError(f"{folder / taken} has the name of a shipped file; rename it")
-    rest = [item for item in overrides if item.partition("=")[0].lstrip("+") != CONFIG_DIR]
-    members = own_members(folders)
+def folders() -> list[Path]:
+    """The folders of installed packages, then those of `--config-dir`."""
+    return [*installed_folders(), *_own_folders.get()]
+
+
+def options(group: str) -> list[str]:
+    """The members of a configuration group, for example `rung` or `algorithm/kl`, sorted; shipped and one's own."""
+    places = [config_directory(), *folders()]
+    return sorted(path.stem for folder in places for path in (folder / group).glob("*.yaml"))
+
+
+def file_of(group: str, name: str) -> Path:
+    """The file of a group's member, shipped or one's own."""
+    places = [folder / group / f"{name}.yaml" for folder in (config_directory(), *folders())]
+    return next((path for path in places if path.exists()), places[0])
+
+
+def no_option(group: str, name: str) -> str:
+    """Say that a group has no such option, and what is near it."""
+    return f"{group} has no option {name!r}{nearest(name, options(group))}"
+
+
+def searchpath() -> list[str]:
+    """The folders of one's own as overrides: Hydra's search path, and for workers those that hold members in Python."""
+    if not folders():
+        return []
+    members = own_members(folders())
     recorded = [f"runtime.config_dir={_quoted(members)}"] if members else []
-    return [f"hydra.searchpath={_quoted(folders, 'file://')}", *rest, *recorded]
+    return [f"hydra.searchpath={_quoted(folders(), 'file://')}", *recorded]
 
 
-def _quoted(folders: Sequence[Path], scheme: str = "") -> str:
-    return "[{}]".format(",".join("'{}{}'".format(scheme, str(one).replace("'", r"\'")) for one in folders))
+def _quoted(paths: Sequence[Path], scheme: str = "") -> str:
+    return "[{}]".format(",".join("'{}{}'".format(scheme, str(path).replace("'", r"\'")) for path in paths))

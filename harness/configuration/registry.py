@@ -55,13 +55,14 @@ AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
 BENCHMARK, MODEL = "harness.problems.benchmarks", "harness.base_policy"
 ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
 SOURCE = "harness.sampling.source"
-LAUNCH, TRACKING = "harness.execution.launch", "harness.tracking"
+TRACKING = "harness.tracking"
 FAMILIES = (
-    ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, LAUNCH, TRACKING,
+    ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, TRACKING,
 )  # fmt: skip
 
 # Keys that are gone, by their class: the value that they had, and whether it goes on being hashed, so that no run's id changes. A stored
 # configuration that still has such a key at this value is read; at any other value it is refused.
+ANY_VALUE = object()  # of a key that decided no number
 RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
     "harness.experiment.declaration.Experiment": {
         "checkpoint_rule": ("last", True),
@@ -70,6 +71,7 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "trends": ([], False),
         "contrast_to": ("first", False),
     },
+    "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False)},
     "harness.configuration.sections.SamplingConfig": {"streaming": (False, False)},
     "harness.configuration.sections.Assumptions": {
         "response_tokens": (None, False),

@@ -20,6 +20,7 @@ import yaml
 
 from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.registry import (
+    ANY_VALUE,
     BACKEND,
     BENCHMARK,
     ENGINE,
@@ -151,7 +152,7 @@ def _without_retired(cls: type, values: dict[str, Any], path: str) -> dict[str, 
     """Raises `ConfigError` for a retired key with another value than it always had."""
     retired = retired_keys(cls)
     for name in values.keys() & retired.keys():
-        if values[name] != retired[name][0]:
+        if retired[name][0] not in (values[name], ANY_VALUE):
             raise ConfigError(f"{path}.{name}={values[name]!r}: the key is gone; leave it out")
     return {name: value for name, value in values.items() if name not in retired}
 

@@ -16,7 +16,6 @@ from harness.configuration.registry import (
     BENCHMARK,
     CURRICULUM,
     KL,
-    LAUNCH,
     SOURCE,
     SURROGATE,
     TRACKING,
@@ -231,7 +230,7 @@ def host_memory_gib() -> float:
 
 
 VERL_VERSION = "0.9.1"
-_OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=", "config_dir=")
+_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "hydra/")
 
 
 def of_machine(override: str) -> bool:
@@ -292,7 +291,7 @@ class RuntimeConfig(Checked, key="runtime"):
 
     Attributes:
         results: root of the result store.
-        config_dir: folders of one's own that hold members in Python; filled from `config_dir=FOLDER`.
+        config_dir: folders of one's own that hold members in Python; filled from `--config-dir FOLDER`.
         workers: runs at once on this machine; 0: as many as cores (or GPUs).
         threads: torch threads a run.
         device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
@@ -310,7 +309,7 @@ class RuntimeConfig(Checked, key="runtime"):
         deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, an error at an operator that has none.
             With engine=vllm its batch invariance (compute capability 8.0 and above); not with backend=verl.
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
-        launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
+        elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         assumed: hardware and rates behind the estimates of `harness plan`.
         verl: verl's environment and how it uses this machine (backend=verl).
@@ -335,7 +334,7 @@ class RuntimeConfig(Checked, key="runtime"):
     gradient_checkpointing: bool = False
     deterministic: bool = False
     record_rollouts: bool = False
-    launcher: Any = family(LAUNCH, "local")
+    elsewhere: bool = False
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     assumed: Assumptions = field(default_factory=Assumptions)
     verl: VerlRuntime = field(default_factory=VerlRuntime)

@@ -25,7 +25,7 @@ PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation 
 _VERIFIER = "answer_line"  # a box, else an answer line: covers what every template asks for
 # The other protocols are papers', whose graders take any form of the value.
 _GRADED_AS_TRAINING = ("testbed", "language")
-_MACHINE = ("runtime", "engine", "launcher", "tracker", "config_dir")
+_MACHINE = ("runtime", "engine", "tracker")
 
 
 @dataclass
@@ -114,7 +114,7 @@ def _of_request(request: Request) -> dict[str, Any]:
     names = request.benchmarks
     added = [name for name in names if name not in preset]
     for name in added:
-        if name not in (known := options("benchmark", overrides)):
+        if name not in (known := options("benchmark")):
             raise ConfigError(f"benchmark has no option {name!r}{nearest(name, known)}")
     values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in added)])
     values.pop("experiment", None)

@@ -10,14 +10,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.registry import implementation
-from harness.configuration.sections import RuntimeConfig
+from harness.configuration.error import ConfigError
+from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
 from harness.execution.progress import Progress, Snapshot, Warned
 from harness.execution.workers import Exited, Started, Workers
@@ -26,7 +26,7 @@ from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_
 from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
 from harness.store.lease import acquire
 from harness.store.reader import read_state, run_name, total_steps
-from harness.tracking._feed import TrackerFeed
+from harness.tracking._feed import TrackerFeed, absent
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
@@ -378,16 +378,19 @@ class GpuLeases:
                 yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
 
 
-def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
-    """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervisor.supervise`.
+def dispatch(
+    plan: Plan, store: ResultStore, progress: Progress, only: Collection[str] | None = None
+) -> Summary:
+    """Run what is not finished of a plan (of the run ids in `only`), the longest runs first; see `supervise`.
 
     Raises:
-        ConfigError: the launcher needs something that is absent, or a run has begun on other problems or another checkpoint.
+        ConfigError: a run has begun on other problems or another checkpoint, or wants more GPUs than there are.
         StoreError: nothing can be recorded.
     """
     data = content_hashes([planned.config for planned in plan.arms])
     require_same_content(plan, store, data)
-    specs, runtime = longest_first(plan, store), plan.arms[0].config.runtime
+    specs = [spec for spec in longest_first(plan, store) if only is None or spec.run_id in only]
+    runtime = plan.arms[0].config.runtime
     return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
 
 
@@ -399,13 +402,32 @@ def dispatch_runs(
     command: str,
     experiment: str,
     data: dict[str, str] | None = None,
+    leases: Path | None = None,
 ) -> Summary:
-    """The same for runs without a plan. `data`: content hashes of what they read, for the record."""
+    """The same for runs without a plan.
+
+    Args:
+        data: content hashes of what the runs read, for the record.
+        leases: the folder of the GPU locks; a job whose GPUs are its own alone has a folder of its own.
+    """
     record = provenance(command) | ({"data": data} if data else {})
     work = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
-    launcher = implementation("harness.execution.launch", runtime.launcher)
-    summary: Summary = launcher.launch(runtime.launcher, work, Warned(progress, store))
-    return summary
+    for name, reason in absent(runtime.trackers).items():
+        sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
+    gpus = _gpu_leases(runtime, leases or store.cache_dir("leases"))
+    return supervise(work, Warned(progress, store), gpus=gpus)
+
+
+def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
+    gpus = visible_gpus() if runtime.device == "cuda" else []
+    if not gpus:
+        return None
+    if runtime.gpus_per_run > len(gpus):
+        raise ConfigError(
+            f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here; lower it, or widen "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_per_run)
 
 
 OPEN = "open"

@@ -441,15 +441,14 @@ def refusals(config: RunConfig) -> list[str]:
 
 
 def absent(config: RunConfig) -> list[str]:
-    """List what is missing to start it: a policy's name, and what this machine lacks unless the launcher takes it to another one."""
+    """List what is missing to start it: a policy's name, and what this machine lacks unless it is sent to another one."""
     model = config.model
     nameless = unnamed(model.path, model.revision) if model.kind == "pretrained" else ""
     return [*[nameless] * bool(nameless), *_absent_here(config)]
 
 
 def _absent_here(config: RunConfig) -> list[str]:
-    launcher = config.runtime.launcher
-    if getattr(launcher, "cluster", launcher.kind) != "local" or config.backend.kind != "builtin":
+    if config.runtime.elsewhere or config.backend.kind != "builtin":
         return []
     lacking = []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))

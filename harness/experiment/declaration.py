@@ -162,21 +162,20 @@ class Experiment:
         """The names of the metrics, one or several."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
-    def declared_arms(self, folders: Sequence[str] = ()) -> list[Arm]:
-        """The arms, listed, or expanded from a grid or from patches. `folders`: the `config_dir=` overrides that apply to every arm."""
+    def declared_arms(self) -> list[Arm]:
+        """The arms, listed, or expanded from a grid or from patches."""
         for name, overrides in (("base", self.base), ("overrides", self.overrides)):
             _refuse_second_choice(f"experiment.{name}", overrides)
         if self.arms:
             arms = [_listed(f"experiment.arms[{index}]", values) for index, values in enumerate(self.arms)]
-            return as_a_ladder(arms, folders) if self.design == "cumulative" else arms
+            return as_a_ladder(arms) if self.design == "cumulative" else arms
         if self.grid:
-            return grid_arms(self.grid, [*self.base, *self.overrides], folders)
+            return grid_arms(self.grid, [*self.base, *self.overrides])
         if self.search is not None:
             raise ConfigError(
                 f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
             )
-        every = [*folders, *self.overrides]
-        return design_arms(self.design, self.base, self.crossing, self.orders, self.together, every)
+        return design_arms(self.design, self.base, self.crossing, self.orders, self.together, self.overrides)
 
     @property
     def crossing(self) -> Crossing:
@@ -209,11 +208,11 @@ def _listed(where: str, values: Any) -> Arm:
     return dataclasses.replace(arm, patches=[arm.patch]) if arm.patch else arm
 
 
-def grid_arms(grid: Sequence[str], base: Sequence[str], folders: Sequence[str] = ()) -> list[Arm]:
+def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
     """Every combination of the values, each compared with the point that equals the base configuration (else with the first)."""
     jobs = expand(grid)
-    start = arm_id(compose_run([*folders, *base]))
-    origin = next((job for job in jobs if arm_id(compose_run([*folders, *base, *job])) == start), jobs[0])
+    start = arm_id(compose_run(base))
+    origin = next((job for job in jobs if arm_id(compose_run([*base, *job])) == start), jobs[0])
     return [
         Arm(_point(job), (*base, *job), label=label, parent=None if job == origin else _point(origin))
         for job, label in zip(jobs, short_names(jobs), strict=True)

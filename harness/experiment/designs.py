@@ -154,7 +154,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
                     f"{', '.join(beaten)}: patch {level!r} writes it, and so does an override of the base, which wins in every arm; take "
                     "it out of experiment.base (or experiment.overrides), or out of the patch"
                 )
-        _check_levels(name, changes[-1], base)
+        _check_levels(name, changes[-1])
     factors = itertools.combinations([found.items() for found in changes], 2)
     for pair in itertools.chain.from_iterable(itertools.product(*both) for both in factors):
         (first, ours), (second, theirs) = pair
@@ -166,7 +166,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
             )
 
 
-def _check_levels(name: str, changes: Mapping[str, Changes], base: Sequence[str]) -> None:
+def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
     """Raises `ConfigError` unless the levels of a factor are different configurations and write the same keys."""
     for first, second in itertools.combinations(changes, 2):
         if changes[first] == changes[second]:
@@ -177,16 +177,16 @@ def _check_levels(name: str, changes: Mapping[str, Changes], base: Sequence[str]
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )
-        if first != NONE and (alone := sorted(_written_keys(first, base) ^ _written_keys(second, base))):
+        if first != NONE and (alone := sorted(_written_keys(first) ^ _written_keys(second))):
             raise ConfigError(
                 f"experiment.factors.{name}: of {first!r} and {second!r} only one writes {', '.join(alone)}; write it in all levels, or "
                 "make it a factor of its own"
             )
 
 
-def _written_keys(patch: str, base: Sequence[str]) -> set[str]:
+def _written_keys(patch: str) -> set[str]:
     """Return the keys that a patch's file writes; a member that it chooses is one key, with all that belongs to it."""
-    values = yaml.safe_load(file_of("patch", patch, base).read_text(encoding="utf-8")) or {}
+    values = yaml.safe_load(file_of("patch", patch).read_text(encoding="utf-8")) or {}
     items = (item for item in values.pop("defaults", ()) if isinstance(item, dict))
     chosen = [re.sub("^override *|/", ".", str(key)).strip(".") for item in items for key in item]
     keys = {key for key in flatten(values) if not any(key.startswith(f"{one}.") for one in chosen)}
@@ -195,9 +195,7 @@ def _written_keys(patch: str, base: Sequence[str]) -> set[str]:
 
 def _beaten(patch: str, base: Sequence[str]) -> list[str]:
     """Return the keys that a patch writes and that a value among the base's overrides sets in its stead."""
-    values = [
-        item for item in parse_overrides(base) if sets_a_value(item) and item.key_or_group != "config_dir"
-    ]
+    values = [item for item in parse_overrides(base) if sets_a_value(item)]
     keys = {item.key_or_group: item.input_line for item in values}
     files = [line for line in base if line not in keys.values()]
     written = patch_changes(patch, files)
@@ -240,17 +238,13 @@ def with_patch(overrides: Sequence[str], patch: str) -> list[str]:
     return [*rest, f"patch=[{','.join([*patches_of(overrides), patch])}]"]
 
 
-def lower_rungs(overrides: Sequence[str], folders: Sequence[str] = ()) -> dict[tuple[str, ...], str]:
-    """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds.
-
-    `folders`: `config_dir=` overrides, in which rungs are looked for as well.
-    """
-    searched = [*folders, *overrides]
+def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds."""
     found: dict[tuple[str, ...], str] = {}
     index = next((n for n, item in enumerate(overrides) if item.startswith("rung=")), None)
     rung = None if index is None else overrides[index].removeprefix("rung=")
-    while rung in (known := options("rung", searched)):
-        text = file_of("rung", rung, searched).read_text(encoding="utf-8")
+    while rung in (known := options("rung")):
+        text = file_of("rung", rung).read_text(encoding="utf-8")
         entries = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str)]
         rung = next((item for item in entries if item in known), None)
         patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
@@ -259,27 +253,24 @@ def lower_rungs(overrides: Sequence[str], folders: Sequence[str] = ()) -> dict[t
     return found
 
 
-def as_a_ladder(arms: Sequence[Arm], folders: Sequence[str] = ()) -> list[Arm]:
-    """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more.
-
-    `folders`: `config_dir=` overrides, in which rungs are looked for as well.
-    """
+def as_a_ladder(arms: Sequence[Arm]) -> list[Arm]:
+    """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more."""
     ladder, named = list(arms[:1]), {arm.name: arm for arm in arms}
     for before, arm in itertools.pairwise(arms):
         parent = named.get(arm.parent or "", before)
-        before_it = _all_patches(parent.overrides, folders)
-        more = [name for name in _all_patches(arm.overrides, folders) if name not in before_it]
+        before_it = _all_patches(parent.overrides)
+        more = [name for name in _all_patches(arm.overrides) if name not in before_it]
         patch = arm.patch or (more[0] if len(more) == 1 else None)
         patches = (patch,) if patch else ()
         ladder.append(replace(arm, parent=arm.parent or parent.name, patch=patch, patches=patches))
     return ladder
 
 
-def _all_patches(overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
-    return [*lower_rungs(overrides, folders).values(), *patches_of(overrides)]
+def _all_patches(overrides: Sequence[str]) -> list[str]:
+    return [*lower_rungs(overrides).values(), *patches_of(overrides)]
 
 
-_NOT_THE_ARM = ("seed", "runtime", "launcher", "tracker", "checks", "config_dir")
+_NOT_THE_ARM = ("seed", "runtime", "tracker", "checks", "hydra")
 _TERMS = {"learning_rate": "lr"}  # the field's own short forms
 _VAGUE = {"alpha", "cap", "coefficient", "count", "floor", "rank"}  # of what, says the part before
 _BETWEEN = " · "

@@ -268,7 +268,7 @@ def misfits(config: RunConfig) -> list[str]:
     only its positions are looked at.
     """
     reasons = [_too_long(config)]
-    local = config.runtime.launcher.kind == "local"
+    local = not config.runtime.elsewhere
     if config.backend.kind == "builtin" and config.runtime.device == "cuda":
         memory = visible_memory_gib() if local else None
         fit = fit_of(config, memory)
@@ -421,7 +421,8 @@ def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
     here = (
         config
         for config in configs
-        if (config.backend.kind, config.runtime.launcher.kind) == ("builtin", "local")
+        if config.backend.kind == "builtin"
+        and not config.runtime.elsewhere
         and config.runtime.device != "cuda"
     )
     estimates = [computer_memory(config, shape) for config in here if (shape := shape_of(config.model))]

@@ -86,11 +86,11 @@ def planned_arm(
         runs=runs,
         composed=config,
         common=common,
-        labels={"experiment": experiment.name, "arm": arm.name, **_labels(config)},
+        labels={"experiment": experiment.name, "arm": arm.name, **cost_labels(config)},
     )
 
 
-def _labels(config: RunConfig) -> dict[str, str]:
+def cost_labels(config: RunConfig) -> dict[str, str]:
     """What the labels of a run say of its configuration; a run that ends by a budget tells no number of steps."""
     training = config.training
     budget = training.generated_tokens is not None or training.seconds is not None
@@ -153,7 +153,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     experiment = declared_experiment(overrides)
     refuse_seed(overrides, "'experiment.seeds=[0,1]'")
     common = (*experiment.overrides, *common_overrides(overrides))
-    declared = experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
+    declared = experiment.declared_arms()
     refuse_replaced(declared, common)
     arms = [
         planned_arm(arm, compose_run([*arm.overrides, *common]), experiment, common, with_runs=False)
@@ -173,7 +173,7 @@ def with_runs(plan: Plan) -> Plan:
 
     def with_ids(arm: PlannedArm, budget: float | None = None) -> PlannedArm:
         config = arm.config if budget is None else with_budget(arm.config, plan.match, budget)
-        labels = {"experiment": plan.name, "arm": arm.name, **_labels(config)}
+        labels = {"experiment": plan.name, "arm": arm.name, **cost_labels(config)}
         arm_id, runs = ids(config, arm.seeds)
         return dataclasses.replace(arm, composed=config, arm_id=arm_id, runs=runs, labels=labels)
 
@@ -203,7 +203,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
     spelled = [plain for item in overrides for plain in replacing(spelled_out(item))]
-    own = ("experiment", "claim=", "config_dir=")
+    own = ("experiment", "claim=")
     both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
     if len(both) > 1:
         raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
@@ -257,20 +257,32 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
-    """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm.
-
-    An arm is compared with the rung below it where there is one, else with the arm that equals the base configuration (else the first).
-    """
+    """Plan what Hydra's multirun would run."""
     refuse_second_choice(overrides)
-    given, (declared, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
+    return plan_jobs(jobs, overrides)
+
+
+def job_config(job: Sequence[str]) -> RunConfig:
+    """The configuration of a job. Its seed is set last, so that jobs that differ in nothing else are composed once."""
+    seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
+    config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
+    return dataclasses.replace(config, seed=seeds[-1]) if seeds else config
+
+
+def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
+    """Plan the jobs of a multirun, each a list of overrides, made of those that were `given`: every job is a run.
+
+    Jobs that differ only in the seed are one arm. It is compared with the rung below it where there is one, else with the arm that equals
+    the base configuration (else the first).
+    """
+    refuse_second_choice(jobs[0])
+    (declared, overrides), jobs = asked_of_a_multirun(given), [asked_of_a_multirun(job)[1] for job in jobs]
     found: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
-        seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
-        config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
-        config = dataclasses.replace(config, seed=seeds[-1]) if seeds else config
+        config = job_config(job)
         *_, own_seeds = found.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
         own_seeds.append(config.seed)
     first = next(iter(found.values()))[1]

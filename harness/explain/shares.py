@@ -120,16 +120,14 @@ class ExplainedRollout:
     share: float
 
 
-def systems(
-    cap: int, names: Sequence[str] | None = None, folders: Sequence[str] = ()
-) -> dict[str, AlgorithmConfig]:
-    """The algorithms under `conf/algorithm` and in `config_dir=` folders (all by default), composed for a response cap."""
-    chosen = list(names) if names else options("algorithm", folders)
-    common = [*folders, f"sampling.max_response_tokens={cap}"]
+def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, AlgorithmConfig]:
+    """The algorithms under `conf/algorithm` and in folders of one's own (all by default), composed for a response cap."""
+    chosen = list(names) if names else options("algorithm")
+    common = f"sampling.max_response_tokens={cap}"
     # The section alone: the rest of a run's configuration has no part in this, and loading it takes almost as long.
     return {
         name: load_dataclass(
-            AlgorithmConfig, compose_values([f"algorithm={name}", *common])["algorithm"], "algorithm"
+            AlgorithmConfig, compose_values([f"algorithm={name}", common])["algorithm"], "algorithm"
         )
         for name in chosen
     }

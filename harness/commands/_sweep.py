@@ -1,0 +1,510 @@
+"""The runs of a sweep on their way to their end, whatever sweeper made the jobs and whatever launcher takes them."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.plugins.launcher import Launcher
+from omegaconf import DictConfig, OmegaConf
+
+from harness.commands._answer import (
+    TablesSoFar,
+    answer_stands,
+    answered_runs,
+    decide,
+    edited,
+    left_out,
+    put_back,
+    table_so_far,
+    write_answer,
+)
+from harness.commands._arguments import Exit
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, load
+from harness.execution.progress import PlainProgress, progress_on
+from harness.execution.slurm import requeue_if_it_has_to_leave, slurm_job
+from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
+from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
+from harness.experiment.claim import remember
+from harness.experiment.designs import short_names
+from harness.experiment.history import counted, found_elsewhere, longest_first
+from harness.experiment.plan import Plan, RunSpec, content_hashes
+from harness.experiment.planning import (
+    asked_of_a_multirun,
+    cost_labels,
+    job_config,
+    plan_experiment,
+    plan_jobs,
+    with_runs,
+)
+from harness.experiment.power import score
+from harness.store import ResultStore, StoreError
+from harness.store.atomic import write_file
+from harness.store.reader import run_state
+from harness.tracking._feed import send_results
+
+_JOBS = "jobs"  # in the sweep's directory, a file for each job of another launcher
+_SECONDS_TO_LEAVE = 600.0
+Bring = Callable[[Plan], Summary]
+
+
+@dataclass
+class Outcome:
+    """What one call of the application does: its arguments, its sweep, how that ended, and an error that a callback met.
+
+    `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`: of the runs that were launched last.
+    """
+
+    arguments: Sequence[str] = ()
+    sweep: Sweep | None = None
+    jobs: list[Sequence[str]] = field(default_factory=list)
+    summary: Summary | None = None
+    exit_code: int = Exit.DONE
+    error: Exception | None = None
+
+    def code(self) -> int:
+        """The exit code. Raises what a callback could not raise, since Hydra turns exceptions of callbacks into warnings."""
+        if self.error is not None:
+            raise self.error
+        return self.exit_code
+
+    @property
+    def command(self) -> str:
+        """What the user typed."""
+        return shlex.join(["harness", "run", *self.arguments])
+
+    @property
+    def overrides(self) -> list[str]:
+        """The overrides of keys among the arguments, without flags and without settings of Hydra."""
+        return [item for item in self.arguments if not item.startswith(("-", "hydra.", "hydra/"))]
+
+
+outcome: ContextVar[Outcome] = ContextVar("outcome")
+
+
+@dataclass
+class Sweep:
+    """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them while runs go on.
+
+    `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `record` what is stored of it.
+    """
+
+    plan: Plan
+    bring: Bring
+    tables: bool = True
+    store: ResultStore = field(init=False)
+    checks: list[str] = field(init=False)
+    part: Plan = field(init=False)
+    record: dict[str, Any] = field(init=False)
+    summary: Summary = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.plan.arms[0].config
+        self.store = ResultStore(config.runtime.results)
+        refuse_imported(self.store, self.plan.name)
+        self.checks = [str(finding) for finding in report_checks(self.plan, config.runtime.checks)]
+        report_data(config)
+        self._before = answered_runs(self.store, self.plan.name)
+        _say(left_out(self.plan, self._before))
+        _say("\n".join(edited(self.plan, self.store)))
+
+    def to_its_end(self) -> Summary:
+        """Run what is not finished, say what became of it, and set the exit code."""
+        summary = self._bring_all()
+        if self.plan.waits_for and summary.complete:  # the budget of the other arms is known now
+            self.plan = refuse(with_runs(self.plan))
+            summary = self._bring_all()
+        if self.plan.looks and summary.complete:  # how many seeds are asked for is known now
+            _say(left_out(self.part, self._before))
+        self.summary = summary
+        outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._blocked(summary) else Exit.DONE)
+        return summary
+
+    def answer(self) -> None:
+        """Write tables, figures and page, and print what was found."""
+        summary, store, name = self.summary, self.store, self.plan.name
+        put_back(store, name, self.record)
+        # Tables that stand already are shown, in a second instead of twenty.
+        stands = summary.complete and answer_stands(store, name)
+        # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
+        only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
+        write_answer(store, name, only=only)
+        send_results(store, name, self.plan.arms[0].config.runtime.trackers)
+        if only == "tables":
+            print(f"figures and page are left out; they come with: harness report experiment={name}")
+            outcome.get().exit_code = exit_code(summary) or Exit.AGAIN
+
+    def _bring_all(self) -> Summary:
+        plan, name = self.plan, self.plan.name
+        _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
+        undecidable = 0
+        if plan.looks:
+            judge = partial(decide, store=self.store)
+            _, decisions, summary = until_decided(
+                plan, decide=judge, record=self._record, bring=self.bring, show=self._show
+            )
+            undecidable = decisions.open if summary.complete and not plan.waits_for else 0
+        else:
+            self._record(plan)
+            summary = self.bring(plan)
+        if self._blocked(summary):
+            print(
+                f"{name}: nothing was run: {counted(len(summary.skipped))} finished before, and all arms that lack runs are refused"
+            )
+        else:
+            print(describe(name, len(self.part.specs), summary, outcome.get().command))
+        if undecidable:
+            print(
+                f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+                f"evaluation); `harness status experiment={name}` names them"
+            )
+        refused = {planned.name: planned.refused for planned in plan.arms if planned.refused}
+        if refused:
+            print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
+            print("\n".join(f"  {line}" for line in refusal_lines(refused)))
+        return summary
+
+    def _blocked(self, summary: Summary) -> bool:
+        """Say if nothing is left but runs of refused arms."""
+        return len(summary.skipped) == len(self.part.specs) and any(arm.refused for arm in self.plan.arms)
+
+    def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
+        closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
+        self.part, self.record = part, {**part.record(), **closed, "checks": self.checks}
+        self.store.write_plan(part.name, self.record)
+        if "declaration" in self.record:
+            remember(self.store, part.name, self.record["declaration"])
+
+    def _show(self, decisions: Decisions) -> None:
+        name = self.plan.name
+        print(f"{name}: {decisions.headline()}, the next look needs more seeds")
+        if self.tables:
+            put_back(self.store, name, self.record)
+            print(table_so_far(self.store, name))
+
+    def supervise(self, part: Plan, only: Collection[str] | None = None) -> Summary:
+        """Bring runs of a part of the plan to their end in processes of this machine: all, or those whose ids are in `only`."""
+        progress = progress_on(sys.stderr)
+        if self.tables:
+            progress = TablesSoFar(progress, part, self.store, partial(table_so_far, self.store, part.name))
+        return dispatch(part, self.store, progress, only)
+
+
+def supervised(part: Plan, only: Collection[str] | None = None) -> Summary:
+    """Bring runs of the current sweep to their end in processes of this machine."""
+    sweep = outcome.get().sweep
+    assert sweep is not None
+    return sweep.supervise(part, only)
+
+
+# ---- a declared experiment as jobs, for whatever launcher ---------------------------------------------------------------------
+
+
+def sweep_design(
+    config: DictConfig, arguments: Sequence[str], launcher: Launcher
+) -> list[Sequence[JobReturn]]:
+    """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
+    refuse_settings(config.hydra)
+    returns: list[Sequence[JobReturn]] = []
+
+    def bring(part: Plan) -> Summary:
+        before = finished(part, store)
+        specs = longest_first(part, store)
+        if not getattr(launcher, "skips_finished_runs", False):
+            specs = [spec for spec in specs if spec.run_id not in before]
+        state.summary = None
+        if specs:
+            jobs = [job_of(part, spec) for spec in specs]
+            returns.append(launcher.launch(jobs, initial_job_idx=sum(map(len, returns))))
+        return state.summary or summary_of(part, store, before)
+
+    state = outcome.get()
+    plan = refuse(plan_experiment(arguments))
+    sweep = state.sweep = Sweep(plan, bring)
+    store = sweep.store
+    sweep.to_its_end()
+    return returns
+
+
+def job_of(plan: Plan, spec: RunSpec) -> list[str]:
+    """The overrides of a planned run; `experiment.name` tells its job which plan it belongs to."""
+    arm = next(arm for arm in plan.arms if spec.run_id in arm.runs.values())
+    training = spec.config.training
+    budget = {
+        "generated_tokens": training.generated_tokens,
+        "seconds": training.seconds,
+        "steps": training.steps,
+    }
+    matched = [f"++training.{key}={value}" for key, value in budget.items() if value is not None]
+    budgets = matched if plan.match != "steps" else []
+    return [*arm.overrides, *arm.common, *budgets, f"seed={spec.seed}", f"++experiment.name={plan.name}"]
+
+
+# ---- jobs as processes of this machine ----------------------------------------------------------------------------------------
+
+
+def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+    """Bring jobs to their end, `runtime.workers` at once; see `harness.execution.supervisor.supervise`."""
+    refuse_settings(config.hydra)
+    state = outcome.get()
+    wanted = {run_id(job_config(asked_of_a_multirun(job)[1])): list(job) for job in jobs}
+    if state.sweep is not None and not state.jobs:  # of our own sweeper, which knows their plan
+        state.summary = state.sweep.supervise(state.sweep.part, wanted)
+    elif state.summary is None or state.summary.stopped_by is None:
+        state.jobs += jobs
+        plan = refuse(plan_jobs(state.jobs, outcome.get().overrides))
+        state.sweep = Sweep(plan, partial(supervised, only=wanted))
+        state.summary = state.sweep.to_its_end()
+    assert state.sweep is not None
+    specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
+    return [_returned(config, state.sweep, specs.get(name), job) for name, job in wanted.items()]
+
+
+def _returned(config: DictConfig, sweep: Sweep, spec: RunSpec | None, job: list[str]) -> JobReturn:
+    """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
+    value, directory = math.nan, sweep.store.root
+    if spec is not None:
+        value = run_value(sweep.store, spec.config, spec.run_id)
+        directory = sweep.store.run(spec.run_id).path
+        folder = directory / str(config.hydra.output_subdir)
+        if config.hydra.output_subdir is not None and directory.is_dir() and not folder.is_dir():
+            folder.mkdir()
+            contents = {"config": spec.config_yaml, "overrides": yaml.safe_dump(job)}
+            contents["hydra"] = OmegaConf.to_yaml(OmegaConf.create({"hydra": config.hydra}))
+            for name, text in contents.items():
+                (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    done = JobReturn(job, config, config, str(directory), "train", JobStatus.COMPLETED)
+    done.return_value = value
+    return done
+
+
+# ---- one run: alone, or as a job of a launcher that is not ours ---------------------------------------------------------------
+
+
+def run_alone(config: DictConfig) -> float:
+    """Train the composed run as an experiment of one arm, and write its answer; returns its value."""
+    refuse_settings(HydraConfig.get())
+    if "design" in (config.get("experiment") or {}):
+        raise ConfigError(
+            "an experiment is a sweep: its file needs the line `- override /hydra/sweeper: design` below `defaults:` (docs/hydra.md)"
+        )
+    state, job = outcome.get(), list(HydraConfig.get().overrides.task)
+    sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)), supervised)
+    sweep.to_its_end()
+    if HydraConfig.get().callbacks.answer.write:
+        sweep.answer()
+    (spec,) = sweep.plan.specs
+    return run_value(sweep.store, spec.config, spec.run_id)
+
+
+def run_job(config: DictConfig) -> float:
+    """Train one job of a sweep; returns its value, or NaN where it did not finish, so that the sweep goes on."""
+    hydra = HydraConfig.get()
+    refuse_settings(hydra)
+    values = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(values, dict)
+    declared = values.pop("experiment", None) or {}
+    run = load({str(key): value for key, value in values.items()})
+    if reasons := [*refusals(run), *absent(run)]:
+        raise ConfigError(f"this run cannot be trained here: {'; '.join(reasons)}")
+    store, name = ResultStore(run.runtime.results), run_id(run)
+    spec = RunSpec(
+        run, name, arm_id(run), _labels(store, declared.get("name"), name, run, hydra.overrides.task)
+    )
+    before = _newest_checkpoint(store, name)
+    with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
+        summary = dispatch_runs(
+            [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
+            spec.labels["experiment"], content_hashes([run]), Path(leases) if slurm_job() else None,
+        )  # fmt: skip
+    if not declared.get("name"):  # the plan is made of the jobs, at their end
+        write_file(
+            Path(hydra.sweep.dir) / _JOBS / f"{hydra.job.num}.json",
+            json.dumps(list(hydra.overrides.task)).encode(),
+        )
+    if requeue_if_it_has_to_leave(summary, _newest_checkpoint(store, name) > before):
+        time.sleep(
+            _SECONDS_TO_LEAVE
+        )  # Slurm ends this job; a return would tell whoever waits that it is done
+    return run_value(store, run, name)
+
+
+def _labels(
+    store: ResultStore, experiment: str | None, name: str, run: RunConfig, job: Sequence[str]
+) -> dict[str, str]:
+    """What `harness status` calls the run: its arm in the plan, or its own overrides."""
+    arms = store.plan(experiment)["arms"] if experiment in store.plans() else []
+    arm = next((arm["name"] for arm in arms if name in arm["runs"].values()), short_names([list(job)])[0])
+    return {"experiment": experiment or "multirun", "arm": arm, **cost_labels(run)}
+
+
+def _newest_checkpoint(store: ResultStore, name: str) -> int:
+    return max((step for step, _ in store.run(name).checkpoints()), default=-1)
+
+
+def run_value(store: ResultStore, run: RunConfig, name: str) -> float:
+    """The score of a run: avg of its first benchmark at the training cap; NaN where it is not finished, or is not evaluated."""
+    try:
+        if store.run(name).status != "finished":
+            return math.nan
+        value = score(store, name, next(iter(run.evaluation.benchmarks), ""), run.score_cap)
+    except StoreError:
+        return math.nan
+    return math.nan if value is None else value
+
+
+# ---- the end ------------------------------------------------------------------------------------------------------------------
+
+
+class Answer(Callback):
+    """Hydra's callback at the end of a sweep: tables, figures and page, whatever launched the runs."""
+
+    def __init__(self, write: bool = True) -> None:
+        self.write = write
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Judge what the store holds of the sweep's runs; an error is raised by `Outcome.code`."""
+        state = outcome.get()
+        try:
+            if state.sweep is None:
+                _gather(config)
+            if self.write and state.sweep is not None:
+                state.sweep.answer()
+        except Exception as error:
+            state.error = error
+
+
+def _gather(config: DictConfig) -> None:
+    """Make a plan of the jobs that another launcher ran."""
+    files = sorted((Path(config.hydra.sweep.dir) / _JOBS).glob("*.json"), key=lambda path: int(path.stem))
+    if files:
+        plan = refuse(plan_jobs([json.loads(path.read_text()) for path in files], outcome.get().overrides))
+        store = ResultStore(plan.arms[0].config.runtime.results)
+        sweep = outcome.get().sweep = Sweep(plan, partial(summary_of, store=store, before=frozenset()))
+        sweep.to_its_end()
+
+
+def finished(part: Plan, store: ResultStore) -> frozenset[str]:
+    """The ids of the runs that are finished."""
+    names = (spec.run_id for spec in part.specs)
+    return frozenset(name for name in names if run_state(store, name).status == "finished")
+
+
+def summary_of(part: Plan, store: ResultStore, before: Collection[str]) -> Summary:
+    """Summarise what other launchers made of runs, by what the store holds now; those in `before` were finished then."""
+    summary = Summary(skipped=list(before))
+    for name in (spec.run_id for spec in part.specs if spec.run_id not in before):
+        now = run_state(store, name)
+        if now.status == "finished":
+            summary.finished.append(name)
+        elif now.status == "running":
+            summary.elsewhere.append(name)
+        elif now.status in ("failed", "unreadable"):
+            summary.failed.append(name)
+            summary.errors[name] = now.problem
+        else:
+            (summary.interrupted if now.attempts else summary.not_started).append(name)
+    return summary
+
+
+def refuse_settings(hydra: DictConfig) -> None:
+    """Raise `ConfigError` for settings of Hydra that would mislead: runs have directories and relative paths of their own."""
+    if hydra.job.chdir:
+        raise ConfigError(
+            "hydra.job.chdir=true: paths of a run (results, problems, checkpoints) are relative to where you call; leave it out"
+        )
+    moved = [
+        item for item in hydra.overrides.hydra if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir="))
+    ]
+    if moved:
+        raise ConfigError(
+            f"{moved[0]}: a run lies in runs/ID of the results root; set runtime.results=DIR instead"
+        )
+
+
+# ---- what is said -------------------------------------------------------------------------------------------------------------
+
+
+def report_data(config: RunConfig) -> None:
+    """Say what is wrong with the data before anything runs: golds the verifier cannot read, duplicates, train/test overlap."""
+    from harness.problems.hygiene import report
+
+    for finding in report(config.evaluation.benchmarks, config.task):
+        print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
+
+
+def refuse_imported(store: ResultStore, name: str) -> None:
+    """Refuse the name of an experiment of imported logs: it has no runs to make, and writing over its plan would lose it."""
+    if name in store.plans() and store.plan(name).get("foreign"):
+        raise ConfigError(
+            f"experiment.name={name}: the store holds imported logs under this name; choose another"
+        )
+
+
+def _say(line: str) -> None:
+    if line:
+        print(line, file=sys.stderr)
+
+
+def describe(name: str, total: int, summary: Summary, command: str) -> str:
+    """Say what the invocation did, in a line or a few."""
+    if len(summary.skipped) == total:
+        done = f"all {total} runs were" if total > 1 else "its run was"
+        return f"{name}: {done} finished already; nothing to do"
+    if summary.submitted:
+        return (
+            f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
+            f"command again for the answer: {command}"
+        )
+    parts = [
+        f"{len(summary.finished)} finished",
+        *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped),
+    ]
+    for label in ("failed", "interrupted", "elsewhere", "not_started"):
+        count = len(getattr(summary, label))
+        if count:
+            parts.append(f"{count} {label.replace('_', ' ')}")
+    lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
+    lines += [
+        f"  {run_id} {_outcome(summary, run_id)}: {_shortly(reason)}"
+        for run_id, reason in summary.errors.items()
+        if reason.strip()
+    ]
+    if not summary.complete:
+        lines.append(f"run the same command again to finish the rest: {command}")
+    return "\n".join(lines)
+
+
+def _outcome(summary: Summary, run_id: str) -> str:
+    named = {"failed": summary.failed, "was interrupted": summary.interrupted}
+    return next((words for words, run_ids in named.items() if run_id in run_ids), "was not run")
+
+
+def _shortly(reason: str) -> str:
+    """Return the line that says why a run failed: what killed it, else the last line that it wrote."""
+    lines = reason.strip().splitlines()
+    killed = lines[0].startswith("killed by")
+    return lines[0].partition("; ")[0] if killed else lines[-1]
+
+
+def exit_code(summary: Summary) -> int:
+    """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
+    if summary.failed:
+        return Exit.FOUND
+    return Exit.DONE if summary.complete or summary.submitted else Exit.AGAIN

@@ -1,0 +1,66 @@
+"""What a job of Slurm does at its time limit, or where another job takes its place: it goes back into the queue with its checkpoint."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+
+from harness.execution.supervisor import Summary
+
+# What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
+_TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+class RequeueFailed(RuntimeError):
+    """A job had to leave and is not in the queue again; its log says why."""
+
+
+def requeue_if_it_has_to_leave(summary: Summary, progressed: bool) -> bool:
+    """Put this job back into the queue where Slurm stopped it and its run goes on from a newer checkpoint; returns whether it did.
+
+    Raises:
+        RequeueFailed: time was up before a run had a new checkpoint, or Slurm refuses.
+    """
+    if slurm_job() is None or summary.complete or summary.stopped_by is None:
+        return False
+    if summary.stopped_by in _TIME_IS_UP:
+        if not progressed:
+            raise RequeueFailed(
+                "time was up before the run had a new checkpoint, and would be again: not requeued. Raise hydra.launcher.timeout_min, or "
+                "lower runtime.checkpoint_every"
+            )
+        return requeue()
+    return summary.stopped_by == signal.SIGTERM and pre_empted() and requeue()
+
+
+def slurm_job() -> str | None:
+    """This job as `scontrol` takes it, None outside Slurm. One task's own number is also that of its whole array: a task is ARRAY_TASK."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")
+
+
+def requeue() -> bool:
+    """Put this Slurm job back into the queue; False outside Slurm. Raises `RequeueFailed` where Slurm refuses."""
+    job = slurm_job()
+    if job is None:
+        return False
+    answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise RequeueFailed(
+            f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
+        )
+    return True
+
+
+def pre_empted() -> bool:
+    """Ask whether this Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
+    job = slurm_job()
+    if job is None:
+        return False
+    shown = subprocess.run(
+        ["scontrol", "show", "job", job], capture_output=True, text=True, check=False
+    ).stdout
+    match = re.search(r"PreemptTime=(\S+)", shown)
+    return match is not None and match[1] not in ("None", "Unknown")
