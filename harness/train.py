@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         application()
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
-        raise ConfigError(explained(error, arguments)) from error
+        raise ConfigError(explained(error, outcome.get().overrides)) from error
     finally:
         sys.argv = argv
     return outcome.get().code()
@@ -74,6 +74,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
     elsewhere = ["runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]
+    outcome.get().overrides = own
     return [*flags, *settings, *plain(own), *elsewhere, *searchpath()]
 
 

@@ -66,12 +66,13 @@ Bring = Callable[[Plan], Summary]
 
 @dataclass
 class Outcome:
-    """What one call of the application does: its arguments, its sweep, how that ended, and an error that a callback met.
+    """What one call of the application does: its arguments and the overrides of keys among them, its sweep, how that ended, and an error that a callback met.
 
     `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`: of the runs that were launched last.
     """
 
     arguments: Sequence[str] = ()
+    overrides: Sequence[str] = ()
     sweep: Sweep | None = None
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
@@ -88,11 +89,6 @@ class Outcome:
     def command(self) -> str:
         """What the user typed."""
         return shlex.join(["harness", "run", *self.arguments])
-
-    @property
-    def overrides(self) -> list[str]:
-        """The overrides of keys among the arguments, without flags and without settings of Hydra."""
-        return [item for item in self.arguments if not item.startswith(("-", "hydra.", "hydra/"))]
 
 
 outcome: ContextVar[Outcome] = ContextVar("outcome")
