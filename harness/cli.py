@@ -42,7 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if answering(module):
         parser.add_argument("--json", action="store_true", help="print the answer as JSON (docs/scripts.md)")
     parser.add_argument(
-        "--config-dir", "-cd", action="append", default=[], metavar="FOLDER", help="a folder of your own files"
+        "--config-dir",
+        "-cd",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder of your own files",
     )
     # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`. Hydra reads what else its application is given.
     known = parser.parse_known_args(arguments[1:]) if hydra else None

@@ -23,7 +23,18 @@ from harness.configuration.error import ConfigError
 from harness.experiment.planning import replacing, spelled_out
 
 # Flags of Hydra that take the argument after them.
-_WITH_VALUE = {"--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--info", "-i"}
+_WITH_VALUE = {
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--info",
+    "-i",
+}
 _COMPLETION = {"--shell-completion", "-sc"}
 _ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 

@@ -66,9 +66,10 @@ Bring = Callable[[Plan], Summary]
 
 @dataclass
 class Outcome:
-    """What one call of the application does: its arguments and the overrides of keys among them, its sweep, how that ended, and an error that a callback met.
+    """What one call of the application does: its sweep, how that ended, and an error that a callback met.
 
-    `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`: of the runs that were launched last.
+    `overrides` are those of keys among its `arguments`. `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`
+    is of the runs that were launched last.
     """
 
     arguments: Sequence[str] = ()
@@ -368,7 +369,7 @@ def run_value(store: ResultStore, run: RunConfig, name: str) -> float:
 # ---- the end ------------------------------------------------------------------------------------------------------------------
 
 
-class Answer(Callback):
+class Answer(Callback):  # type: ignore[misc]
     """Hydra's callback at the end of a sweep: tables, figures and page, whatever launched the runs."""
 
     def __init__(self, write: bool = True) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.values import Interval
-from harness.commands import run as run_verb
 from harness.commands._arguments import Exit, VerbAnswer, flag, split
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -111,11 +110,12 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 def _run(names: Sequence[str], rest: Sequence[str], root: Path, *, replicate: bool) -> int:
     """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
+    from harness.train import main
+
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0
     for overrides in _looks(names, first, rest, root, replicate=replicate):
-        chosen = argparse.Namespace(overrides=overrides, multirun=False, no_answer=True)
-        ended = run_verb.run(chosen)
+        ended = main([*overrides, "--no-answer"])
         code = code or ended
         if ended == Exit.AGAIN:
             break

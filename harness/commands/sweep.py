@@ -15,8 +15,7 @@ import sys
 from typing import Any
 
 from harness.commands._arguments import Exit
-from harness.commands.run import refuse_imported
-from harness.commands.run import run as run_grid
+from harness.commands._sweep import refuse_imported
 from harness.configuration.compose import compose_run, parse_overrides, refuse_second_choice
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
@@ -54,7 +53,9 @@ def run(options: argparse.Namespace) -> int:
                 f"--{', --'.join(flags).replace('objectives', 'objective')}: this experiment lists its arms and searches nothing; "
                 "leave it out (other seeds: 'experiment.seeds=[0,1]')"
             )
-        return run_grid(argparse.Namespace(overrides=options.overrides, multirun=False, no_answer=False))
+        from harness.train import main
+
+        return main(options.overrides)
     try:
         from harness.search.ask_and_tell import Sweep, best_lines
         from harness.search.study import search_of

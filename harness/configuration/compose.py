@@ -43,7 +43,7 @@ _own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=(
 
 def _run_directory(*, _root_: DictConfig) -> str:
     """Where Hydra writes `.hydra/` of a job: the directory of its run."""
-    keys = [key for key in _root_ if key not in ("hydra", "experiment", "claim")]
+    keys = [str(key) for key in _root_ if key not in ("hydra", "experiment", "claim")]
     values = OmegaConf.to_container(OmegaConf.masked_copy(_root_, keys), resolve=True)
     assert isinstance(values, dict)
     config = load({str(key): value for key, value in values.items()})

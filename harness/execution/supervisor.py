@@ -406,9 +406,8 @@ def dispatch_runs(
 ) -> Summary:
     """The same for runs without a plan.
 
-    Args:
-        data: content hashes of what the runs read, for the record.
-        leases: the folder of the GPU locks; a job whose GPUs are its own alone has a folder of its own.
+    `data`: content hashes of what the runs read, for the record. `leases`: the folder of the GPU locks; a job whose GPUs are its own alone
+    has a folder of its own.
     """
     record = provenance(command) | ({"data": data} if data else {})
     work = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)

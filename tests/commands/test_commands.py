@@ -261,7 +261,7 @@ def test_clean_lists_no_run_that_was_never_started(store, said):
 
 
 def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeypatch):
-    monkeypatch.setattr("harness.commands.run.write_answer", lambda *_, **__: None)
+    monkeypatch.setattr("harness.commands._sweep.write_answer", lambda *_, **__: None)
     failed, *others = plan(store).specs
     finish(store, failed, status="failed")
     for spec in others:

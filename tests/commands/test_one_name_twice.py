@@ -18,7 +18,7 @@ def answered(monkeypatch):
     """The plans that lay in the store when an answer was asked for."""
     plans = []
     monkeypatch.setattr(
-        "harness.commands.run.write_answer", lambda store, name, **_: plans.append(store.plan(name))
+        "harness.commands._sweep.write_answer", lambda store, name, **_: plans.append(store.plan(name))
     )
     return plans
 

@@ -169,7 +169,7 @@ def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(
     looks += ["training.steps=2", *SMALL]
     name = "dapo_equal_tokens"
     whole, parted = (with_base_policy(tmp_path / part, ladder) for part in ("whole", "parted"))
-    monkeypatch.setattr("harness.commands.run.write_answer", tables_for_all)
+    monkeypatch.setattr("harness.commands._sweep.write_answer", tables_for_all)
     assert main(command(whole, "run", *looks)[3:]) == 0
     said = capfd.readouterr().out
     assert "of 2 comparisons are closed, the next look needs more seeds" in said

@@ -7,12 +7,12 @@ import subprocess
 import threading
 
 import pytest
+from harness.execution.launch import _jobs
+from harness.execution.launch._jobs import Job, RequeueFailed, states, watch
 from launch_support import Events, work
 from sweep_support import spec
 
 from harness.execution.attempt import Attempt
-from harness.execution.launch import _jobs
-from harness.execution.launch._jobs import Job, RequeueFailed, states, watch
 from harness.execution.supervisor import Summary
 
 RECORD = {"provenance": {}, "environment": {}}

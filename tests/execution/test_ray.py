@@ -7,11 +7,11 @@ import threading
 import time
 
 import pytest
+from harness.execution.launch import ray as launcher
 from launch_support import Events, use_stubs, work
 from sweep_support import spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
-from harness.execution.launch import ray as launcher
 from harness.store import ResultStore
 
 

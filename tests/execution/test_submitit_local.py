@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.execution.launch import slurm
 from launch_support import Events, statuses, use_stubs, work
 from sweep_support import spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
-from harness.execution.launch import slurm
 from harness.store import ResultStore
 
 HERE = Path(__file__).parent

@@ -15,12 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
+from harness.execution.launch import slurm
 from launch_support import Events, statuses, use_stubs, work
 from sweep_support import Spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.execution.launch import slurm
 from harness.store import ResultStore
 
 REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes, the one of setup.sh for ten seconds

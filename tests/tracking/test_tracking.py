@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from harness.execution.launch import local
 from stored_runs import about
 
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.sections import RuntimeConfig
-from harness.execution.launch import local
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch
 from harness.experiment.plan import RunSpec
