@@ -28,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code (`Exit`). Errors with a known cause are one line on standard error, code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     verbs = kinds(FAMILY)
+    if arguments[:1] == ["-sc"]:  # the shell asks the program, not a verb, what comes next
+        arguments.insert(0, "run")
+        os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" run ", " ", 1)
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
         print(f"harness: no verb {arguments[0]!r}{nearest(arguments[0], list(verbs))}", file=sys.stderr)
         return Exit.REFUSED

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -15,12 +16,20 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from harness.commands._sweep import Outcome, outcome, run_alone, run_job
-from harness.configuration.compose import config_directory, explained, plain, refuse_second_choice, searchpath
+from harness.configuration.compose import (
+    compose_run,
+    config_directory,
+    explained,
+    plain,
+    refuse_second_choice,
+    searchpath,
+)
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import replacing, spelled_out
+from harness.store import StoreError
 
 # Flags of Hydra that take the argument after them.
 _WITH_VALUE = {
@@ -46,7 +55,13 @@ def train(config: DictConfig) -> float:
         Its score (avg of the first benchmark at the training cap), for sweepers that optimise it; NaN where the run of a sweep failed, so
         that the sweep goes on.
     """
-    return run_alone(config) if HydraConfig.get().mode == RunMode.RUN else run_job(config)
+    if HydraConfig.get().mode != RunMode.RUN:
+        return run_job(config)
+    try:
+        return run_alone(config)
+    except (ConfigError, StoreError) as error:  # Hydra would say more than one line of it
+        outcome.get().error = error
+        return math.nan
 
 
 application = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")(train)
@@ -62,7 +77,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         application()
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
+        if isinstance(
+            error, InterpolationResolutionError
+        ):  # of the run's directory: composing says what is wrong with the run
+            compose_run(outcome.get().overrides)
         raise ConfigError(explained(error, outcome.get().overrides)) from error
+    except ValueError as error:
+        if "--" not in str(error):
+            raise
+        raise ConfigError(str(error)) from error  # of flags that do not go together
     finally:
         sys.argv = argv
     return outcome.get().code()

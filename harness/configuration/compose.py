@@ -229,6 +229,8 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
     if first.startswith("Error merging override") and cause is not None:
         first = f"{first}: {str(cause).strip().splitlines()[0]}"
+    if first.startswith("Ambiguous value"):
+        return f"{first}; for a run of each value add -m"
     word = re.match(r"Error parsing override '([\w./-]+)'$", first)
     if word:
         return f"{word[1]!r} is no key=value{_meant(word[1])}"
@@ -238,6 +240,9 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
     if key:
         return f"unknown group {key[1]!r}{nearest(key[1], _groups())}"
     option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
+    if option and option[1].startswith("hydra/"):
+        known = re.findall(r"^\t(\S+)$", message, re.MULTILINE)
+        return f"{option[1]} has no option {option[2]!r}{nearest(option[2], known)}"
     if option:
         return no_option(option[1], option[2])
     return first
