@@ -106,14 +106,11 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     own = [item for item in overrides if not item.startswith(("hydra.", "hydra/"))]
     refuse_second_choice(own)
     sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
-    elsewhere = ["runtime.elsewhere=true"] if set(sent) & set(overrides) else []
+    elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]
     outcome.get().overrides = own
     return [*flags, *settings, *plain(own), *elsewhere, *searchpath()]
 
 
 if __name__ == "__main__":
-    from harness.cli import entry
-
-    sys.argv[1:1] = ["run"]
-    entry()
+    os.execv(sys.executable, [sys.executable, "-m", "harness", "run", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""From a plan to finished runs: dispatch, launchers, supervisor, worker, progress, provenance.
+"""From a plan to finished runs: dispatch, supervisor, worker, progress, provenance.
 
 May import: configuration, experiment, model, store, tracking, training.
 """
