@@ -1,116 +1,13 @@
-"""The Hydra application: `python -m harness.train OVERRIDES` trains one composed run into the store. `harness run` is the same program.
-
-`-m` is Hydra's multirun, `hydra/launcher=` names where its jobs run, `hydra/sweeper=` what they are; an experiment is a sweep.
-"""
+"""`python -m harness.train OVERRIDES`: the Hydra application, which `harness run` is, too."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-from collections.abc import Sequence
 
-import hydra
-import yaml
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig
-from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
+from harness.commands._application import application, main, train
 
-from harness.commands._sweep import Outcome, outcome, run_alone, run_job
-from harness.configuration.compose import (
-    compose_run,
-    config_directory,
-    explained,
-    plain,
-    refuse_second_choice,
-    searchpath,
-)
-from harness.configuration.error import ConfigError
-from harness.experiment.planning import replacing, spelled_out
-from harness.store import StoreError
-
-# Flags of Hydra that take the argument after them.
-_WITH_VALUE = {
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--info",
-    "-i",
-}
-_COMPLETION = {"--shell-completion", "-sc"}
-_ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
-
-
-def train(config: DictConfig) -> float:
-    """Bring one composed run to its end in the store, or return at once where it is finished.
-
-    Returns:
-        Its score (avg of the first benchmark at the training cap), for sweepers that optimise it; NaN where the run of a sweep failed, so
-        that the sweep goes on.
-    """
-    if HydraConfig.get().mode != RunMode.RUN:
-        return run_job(config)
-    try:
-        return run_alone(config)
-    except (ConfigError, StoreError) as error:  # Hydra would say more than one line of it
-        outcome.get().error = error
-        return math.nan
-
-
-application = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")(train)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the application with these arguments and return the exit code. Raises `ConfigError` for what does not compose."""
-    outcome.set(Outcome(arguments))
-    given = prepared(arguments)
-    # Hydra would print its exceptions and exit: ours are one line with the nearest key.
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    argv, sys.argv = sys.argv, ["harness run", *given]
-    try:
-        application()
-    except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
-        if isinstance(
-            error, InterpolationResolutionError
-        ):  # of the run's directory: composing says what is wrong with the run
-            compose_run(outcome.get().overrides)
-        raise ConfigError(explained(error, outcome.get().overrides)) from error
-    except ValueError as error:
-        if "--" not in str(error):
-            raise
-        raise ConfigError(str(error)) from error  # of flags that do not go together
-    finally:
-        sys.argv = argv
-    return outcome.get().code()
-
-
-def prepared(arguments: Sequence[str]) -> list[str]:
-    """The arguments as Hydra takes them: short forms spelled out, and folders of one's own on its search path. Raises `ConfigError`."""
-    if _COMPLETION & set(arguments):
-        return list(arguments)
-    flags, overrides, left = [], list[str](), iter(arguments)
-    for item in left:
-        if item == "--no-answer":
-            flags.append("hydra.callbacks.answer.write=false")
-        elif item.startswith("-"):
-            flags += [item, next(left, "")] if item in _WITH_VALUE else [item]
-        else:
-            overrides += replacing(spelled_out(item))
-    own = [item for item in overrides if not item.startswith(("hydra.", "hydra/"))]
-    refuse_second_choice(own)
-    sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
-    elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
-    settings = [item for item in overrides if item not in own]
-    outcome.get().overrides = own
-    return [*flags, *settings, *plain(own), *elsewhere, *searchpath()]
-
+__all__ = ["application", "main", "train"]
 
 if __name__ == "__main__":
     os.execv(sys.executable, [sys.executable, "-m", "harness", "run", *sys.argv[1:]])

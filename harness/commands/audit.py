@@ -110,7 +110,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 def _run(names: Sequence[str], rest: Sequence[str], root: Path, *, replicate: bool) -> int:
     """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
-    from harness.train import main
+    from harness.commands._application import main
 
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0

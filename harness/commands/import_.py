@@ -34,6 +34,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
 from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
 from harness.exchange.logs import Import, import_logs
+from harness.experiment.declaration import as_file
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.layout import safe_name
@@ -162,15 +163,9 @@ def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, rema
         for line in overrides
         if not line.startswith("seed=")
     ]
-    head = [
-        "# @package experiment",
-        *remarks,
-        f"name: {name}",
-        "design: arms",
-        f"seeds: [{seed}]",
-        f"benchmark: {benchmark}",
-    ]
-    return "\n".join([*head, "arms:", f"  - name: {name}", "    overrides:", *lines]) + "\n"
+    head = [f"name: {name}", "design: arms", f"seeds: [{seed}]", f"benchmark: {benchmark}"]
+    arms = ["arms:", f"  - name: {name}", "    overrides:", *lines]
+    return as_file("\n".join([*head, *arms, ""]), remarks)
 
 
 # ---- logs ----

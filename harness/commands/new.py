@@ -22,6 +22,7 @@ from harness.commands._arguments import Counter, key_values
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import nothing_to_learn
+from harness.experiment.declaration import as_file
 from harness.problems.problem import Record, read_jsonl, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
@@ -52,8 +53,8 @@ _MACHINE = {
   - algorithm.prompts_per_step=128 # with 4 updates, as verl's examples at an eighth of their prompts
   - algorithm.updates_per_step=4""",
 }
+_COMMENT = f"# Written by `harness new` after {_ASKED} problems; every value is yours to change. See docs/your_model.md."
 _TEXT = """\
-# Written by `harness new` after {asked} problems; every value is yours to change. See docs/your_model.md.
 name: {name}
 title: "{name}"
 question: Does DAPO train this model better than naive GRPO on these problems, at equal rollout steps?
@@ -204,8 +205,7 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     rate, why = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
     stem, _, commit = path.partition("@")
     given = Path(stem).expanduser()
-    return _TEXT.format(
-        asked=_ASKED,
+    declared = _TEXT.format(
         name=name,
         path=given.resolve() if given.exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",
@@ -219,6 +219,7 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
         why_rate=why,
         machine=_MACHINE[_device()],
     )
+    return as_file(declared, [_COMMENT])
 
 
 def _device() -> str:

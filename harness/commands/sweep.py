@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
                 f"--{', --'.join(flags).replace('objectives', 'objective')}: this experiment lists its arms and searches nothing; "
                 "leave it out (other seeds: 'experiment.seeds=[0,1]')"
             )
-        from harness.train import main
+        from harness.commands._application import main
 
         return main(options.overrides)
     try:

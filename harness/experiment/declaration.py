@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,6 +25,18 @@ from harness.statistics.intervals import BOUNDED, Collapse
 from harness.store import METRICS, layout
 
 MATCHES = ("steps", "tokens", "seconds")
+_FILE = """\
+# @package _global_
+{comments}defaults:
+  - override /hydra/sweeper: design
+hydra: {{mode: MULTIRUN}}
+experiment:
+"""
+
+
+def as_file(declared: str, comments: Sequence[str] = ()) -> str:
+    """The text of an experiment's file: the YAML of a declaration in its place, comments above it."""
+    return _FILE.format(comments="".join(f"{line}\n" for line in comments)) + textwrap.indent(declared, "  ")
 
 
 @dataclass

@@ -213,7 +213,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     if not isinstance(declared.get("experiment"), dict):
         raise ConfigError(
-            f"{both[0]} declares nothing: its file must begin with the line `# @package experiment`"
+            f"{both[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
         )
     experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
     changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
