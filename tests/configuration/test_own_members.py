@@ -13,7 +13,7 @@ from verbs import Said
 
 from harness.configuration import compose as folders
 from harness.configuration import user_code as own
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
 from harness.configuration.registry import FAMILIES, implementation, kinds
@@ -63,7 +63,8 @@ def write(where: Path, member: str, text: str, group: str = "") -> Path:
 
 
 def composed(*places: Path, choice: str = "algorithm/advantage=median", seed: int = 0) -> RunConfig:
-    return compose_run([*(f"config_dir={place}" for place in places), choice, f"seed={seed}"])
+    with config_dir(*map(str, places)):
+        return compose_run([choice, f"seed={seed}"])
 
 
 @pytest.mark.parametrize("group", ["patch", "rung", "preset"])
@@ -81,11 +82,8 @@ def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, sa
     for group, head in (("experiment", "# @package _global_"), ("claim", "# one")):
         (tmp_path / group).mkdir()
         (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
-        text = said("plan", f"config_dir={tmp_path}", f"{group}=mine", code=2)
-        assert (
-            f"{group}=mine declares nothing: its file must begin with the line `# @package experiment`"
-            in text
-        )
+        text = said("plan", "--config-dir", str(tmp_path), f"{group}=mine", code=2)
+        assert f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
 
 
 @pytest.fixture
@@ -103,8 +101,9 @@ def test_the_content_of_the_code_is_the_identity_and_its_place_is_not(mine: Path
     edited = tmp_path / "edited/objective/advantage/median.py"
     edited.write_text(edited.read_text().replace("median(1", "nanmedian(1"))
     assert run_id(composed(tmp_path / "edited")) != run_id(first)
-    plain, beside = compose_run([]), compose_run([f"config_dir={mine}"])
-    assert run_id(plain) == run_id(beside)
+    plain = compose_run([])
+    with config_dir(str(mine)):
+        assert run_id(compose_run([])) == run_id(plain)
     assert plain.runtime.config_dir == []
 
 
@@ -224,7 +223,7 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
     for member, text in OTHERS.items():
         write(mine, member, text)
     write(mine, "problems/benchmarks/twins", TWINS, "benchmark")
-    told = said("doctor", "members=true", f"config_dir={mine}")
+    told = said("doctor", "members=true", "--config-dir", str(mine))
     assert [line.split()[0] for line in told.splitlines()] == ["ok"] * 6
     for member in OTHERS:
         family, kind = member.split("/")[1:]
@@ -236,7 +235,7 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
     write(mine, "sampling/curriculum/first", FIRST.replace("np.arange(count)", "np.zeros(count, int)"))
     write(mine, "objective/advantage/median", MEDIAN.replace("* batch.counted_PG", "+ 1"))
     write(mine, "problems/benchmarks/twins", TWINS.replace("Problem('2'", "Problem('1'"), "benchmark")
-    told = said("doctor", "members=true", f"config_dir={mine}", code=1)
+    told = said("doctor", "members=true", "--config-dir", str(mine), code=1)
     for fault in (
         "the estimate is [1.0, 1.0]",
         "seven different indices",
