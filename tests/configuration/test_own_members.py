@@ -83,7 +83,9 @@ def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, sa
         (tmp_path / group).mkdir()
         (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
         text = said("plan", "--config-dir", str(tmp_path), f"{group}=mine", code=2)
-        assert f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
+        assert (
+            f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
+        )
 
 
 @pytest.fixture
