@@ -74,13 +74,13 @@ def _carry_out(module: Any, options: argparse.Namespace) -> int:
     if verb is None:
         return int(module.run(options))
     if not options.json:
-        found = verb.answer(options)
-        verb.show(found, options)
-        return found.exit_code
+        answer = verb.answer(options)
+        verb.show(answer, options)
+        return answer.exit_code
     with contextlib.redirect_stdout(sys.stderr):
-        found = verb.answer(options)
-    print(to_json(found))
-    return found.exit_code
+        answer = verb.answer(options)
+    print(to_json(answer))
+    return answer.exit_code
 
 
 def entry() -> NoReturn:

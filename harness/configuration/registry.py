@@ -35,9 +35,9 @@ def kinds(family: str) -> dict[str, str]:
 def member(family: str, kind: str) -> Any:
     """Return the module of one member, shipped or a user's own. Raises `UnknownMemberError` that names the nearest."""
     members = kinds(family)
-    own = own_member(family, kind)
-    if own is not None:
-        return own
+    users = own_member(family, kind)
+    if users is not None:
+        return users
     if kind not in members:
         label = family.removeprefix("harness.").replace(".", "/")
         known = [*members, *own_kinds(family)]

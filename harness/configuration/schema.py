@@ -188,7 +188,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        return _convert_to_one([one for one in arguments if one is not type(None)], value, where)
+        return _convert_to_one([kind for kind in arguments if kind is not type(None)], value, where)
     if dataclasses.is_dataclass(hint):
         return load_dataclass(typing.cast(type, hint), value, where)
     if origin in (list, Sequence):
@@ -210,13 +210,13 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 def _convert_to_one(choices: list[Any], value: Any, where: str) -> Any:
     """Check a value against the choice that has its shape: a list, a mapping, or a plain value."""
     shape = type(value) if isinstance(value, list | dict) else None
-    fitting = [one for one in choices if typing.get_origin(one) is shape]
+    fitting = [kind for kind in choices if typing.get_origin(kind) is shape]
     if len(choices) == 1 or (shape and fitting):
         return _convert((fitting or choices)[0], value, where)
-    for one in fitting:
+    for kind in fitting:
         with contextlib.suppress(ConfigError):
-            return _convert(one, value, where)
-    names = (str(one) if typing.get_args(one) else one.__name__ for one in choices)
+            return _convert(kind, value, where)
+    names = (str(kind) if typing.get_args(kind) else kind.__name__ for kind in choices)
     raise ConfigError(f"{where} must be {' or '.join(names)}, got {value!r}")
 
 

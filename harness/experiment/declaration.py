@@ -281,9 +281,13 @@ def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
     given = values["seeds"]
     if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
         raise ConfigError("experiment.seeds: give either looks, or start, step and most")
-    found = load_dataclass(Looks, dict(given), "experiment.seeds")
-    looks = found.looks or []
-    return {**values, "seeds": list(range(found.first, found.first + looks[-1])), "looks": looks}
+    asked = load_dataclass(Looks, dict(given), "experiment.seeds")
+    looks = asked.looks or []
+    return {
+        **values,
+        "seeds": list(range(asked.first, asked.first + looks[-1])),
+        "looks": looks,
+    }
 
 
 def check_numbers(looks: Sequence[int]) -> None:
@@ -308,19 +312,21 @@ def asked_metrics(names: Sequence[str]) -> list[Metric]:
     if len(set(names)) < len(names):
         raise ConfigError(f"experiment.metric={list(names)} names a metric twice")
     try:
-        found = [metric(name) for name in names]
+        metrics = [metric(name) for name in names]
     except UnknownMetric as error:
         raise ConfigError(f"experiment.metric: {error}") from error
-    for one in found:
-        if one.kind == TRAINING and one.parameter not in METRICS:
-            hint = nearest(str(one.parameter), list(METRICS))
-            raise ConfigError(f"experiment.metric={one.name!r}: no step logs {one.parameter!r}{hint}")
-    return found
+    for metric_asked in metrics:
+        if metric_asked.kind == TRAINING and metric_asked.parameter not in METRICS:
+            hint = nearest(str(metric_asked.parameter), list(METRICS))
+            raise ConfigError(
+                f"experiment.metric={metric_asked.name!r}: no step logs {metric_asked.parameter!r}{hint}"
+            )
+    return metrics
 
 
 def check_metrics(names: Sequence[str], margin: float | Mapping[str, float] | None) -> None:
     """Raises `ConfigError` for metrics that cannot be, and for margins that are not above zero or of no metric."""
-    units = {one.name: one.unit for one in asked_metrics(names)}
+    units = {asked.name: asked.unit for asked in asked_metrics(names)}
     if margin is None:
         return
     if not isinstance(margin, Mapping):

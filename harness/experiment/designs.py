@@ -58,7 +58,7 @@ def design_arms(
     together = together or {}
     check_factors(crossing)
     check_conflicts([*every, *base], crossing, together)
-    patches = tuple(level for of in crossing.factors.values() for level in of if level != NONE)
+    patches = tuple(level for levels in crossing.factors.values() for level in levels if level != NONE)
     return [
         Arm(
             name=arm_name(subset),
@@ -155,7 +155,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
                     "it out of experiment.base (or experiment.overrides), or out of the patch"
                 )
         _check_levels(name, changes[-1])
-    factors = itertools.combinations([found.items() for found in changes], 2)
+    factors = itertools.combinations([levels.items() for levels in changes], 2)
     for pair in itertools.chain.from_iterable(itertools.product(*both) for both in factors):
         (first, ours), (second, theirs) = pair
         shared = ours.keys() & theirs.keys()
@@ -189,7 +189,7 @@ def _written_keys(patch: str) -> set[str]:
     values = yaml.safe_load(file_of("patch", patch).read_text(encoding="utf-8")) or {}
     items = (item for item in values.pop("defaults", ()) if isinstance(item, dict))
     chosen = [re.sub("^override *|/", ".", str(key)).strip(".") for item in items for key in item]
-    keys = {key for key in flatten(values) if not any(key.startswith(f"{one}.") for one in chosen)}
+    keys = {key for key in flatten(values) if not any(key.startswith(f"{group}.") for group in chosen)}
     return keys | set(chosen)
 
 
@@ -240,7 +240,7 @@ def with_patch(overrides: Sequence[str], patch: str) -> list[str]:
 
 def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
     """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds."""
-    found: dict[tuple[str, ...], str] = {}
+    lower: dict[tuple[str, ...], str] = {}
     index = next((n for n, item in enumerate(overrides) if item.startswith("rung=")), None)
     rung = None if index is None else overrides[index].removeprefix("rung=")
     while rung in (known := options("rung")):
@@ -249,8 +249,8 @@ def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
         rung = next((item for item in entries if item in known), None)
         patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
         if rung is not None and index is not None:
-            found[*overrides[:index], f"rung={rung}", *overrides[index + 1 :]] = patch
-    return found
+            lower[*overrides[:index], f"rung={rung}", *overrides[index + 1 :]] = patch
+    return lower
 
 
 def as_a_ladder(arms: Sequence[Arm]) -> list[Arm]:
@@ -283,13 +283,13 @@ def short_names(jobs: Sequence[Sequence[str]]) -> list[str]:
     else `defaults`. Two jobs have one name only if they differ in nothing but seed and `runtime`.
     """
     settings = [_settings(job) for job in jobs]
-    keys = list(dict.fromkeys(key for one in settings for key in one))
-    varying = [key for key in keys if len({one.get(key) for one in settings}) > 1]
+    keys = list(dict.fromkeys(key for job in settings for key in job))
+    varying = [key for key in keys if len({job.get(key) for job in settings}) > 1]
     if not varying:
         varying = [key for key in keys if _chooses(key)] or keys
     for whole in (False, True):
-        names = [_BETWEEN.join(_parts(one, varying, whole=whole)) or "defaults" for one in settings]
-        if len(set(names)) == len({tuple(sorted(one.items())) for one in settings}):
+        names = [_BETWEEN.join(_parts(job, varying, whole=whole)) or "defaults" for job in settings]
+        if len(set(names)) == len({tuple(sorted(job.items())) for job in settings}):
             break
     return names
 
