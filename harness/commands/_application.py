@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
-from harness.commands._sweep import Outcome, outcome, run_alone, run_job
+from harness.commands._sweep import Answer, Outcome, outcome, run_alone, run_job
 from harness.configuration.compose import (
     compose_run,
     config_directory,
@@ -45,6 +46,13 @@ _WITH_VALUE = {
     "-i",
 }
 _COMPLETION = {"--shell-completion", "-sc"}
+_EXTRA = {
+    "submitit_slurm": "slurm",
+    "submitit_local": "slurm",
+    "ray": "ray",
+    "ray_aws": "ray",
+    "joblib": "joblib",
+}
 _ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 
 
@@ -81,14 +89,36 @@ def main(arguments: Sequence[str]) -> int:
             error, InterpolationResolutionError
         ):  # of the run's directory: composing says what is wrong with the run
             compose_run(outcome.get().overrides)
+        if (wanted := re.search("'hydra/launcher/(.+?)'", str(error))) and wanted[1] in _EXTRA:
+            raise _lacking(wanted[1]) from error
         raise ConfigError(explained(error, outcome.get().overrides)) from error
-    except ValueError as error:
-        if "--" not in str(error):
-            raise
-        raise ConfigError(str(error)) from error  # of flags that do not go together
+    except Exception as error:
+        if isinstance(error, ValueError) and "--" in str(error):
+            raise ConfigError(str(error)) from error  # of flags that do not go together
+        _after_a_launcher(error)
     finally:
         sys.argv = argv
     return outcome.get().code()
+
+
+def _after_a_launcher(error: Exception) -> None:
+    """Answer from what the store holds where a launcher that is not ours ends with an error. Raises what has another cause."""
+    state = outcome.get()
+    if state.multirun is None:
+        raise error
+    name = state.multirun.hydra.runtime.choices["hydra/launcher"]
+    if isinstance(error, ImportError) and name in _EXTRA:
+        raise _lacking(name) from error
+    if state.sweep is not None:
+        raise error
+    state.lose(error)
+    Answer(state.multirun.hydra.callbacks.answer.write).on_multirun_end(state.multirun)
+
+
+def _lacking(launcher: str) -> ConfigError:
+    return ConfigError(
+        f"hydra/launcher={launcher} needs packages that are not installed: pip install -e '.[{_EXTRA[launcher]}]'"
+    )
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:

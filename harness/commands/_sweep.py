@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shlex
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +41,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, load
 from harness.execution.progress import PlainProgress, progress_on
-from harness.execution.slurm import requeue_if_it_has_to_leave, slurm_job
+from harness.execution.slurm import RequeueFailed, requeue_if_it_has_to_leave, slurm_job
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
@@ -69,7 +72,7 @@ class Outcome:
     """What one call of the application does: its sweep, how that ended, and an error that a callback met.
 
     `overrides` are those of keys among its `arguments`. `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`
-    is of the runs that were launched last.
+    is of the runs that were launched last. `multirun` is Hydra's configuration of the sweep; `lost`: a job of it died.
     """
 
     arguments: Sequence[str] = ()
@@ -78,13 +81,29 @@ class Outcome:
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
     exit_code: int = Exit.DONE
+    multirun: DictConfig | None = None
+    lost: bool = False
     error: Exception | None = None
 
     def code(self) -> int:
         """The exit code. Raises what a callback could not raise, since Hydra turns exceptions of callbacks into warnings."""
         if self.error is not None:
             raise self.error
-        return self.exit_code
+        return Exit.FOUND if self.lost and self.exit_code else self.exit_code
+
+    def lose(self, error: Exception) -> None:
+        """Go on where a launcher that is not ours raised an error, since a job died. Raises `ConfigError` where no job has begun."""
+        if isinstance(error, ConfigError | StoreError | ImportError) or self.multirun is None:
+            raise error
+        launcher = self.multirun.hydra.runtime.choices["hydra/launcher"]
+        if launcher == "processes":
+            raise error
+        if not _notes(self.multirun):
+            raise ConfigError(
+                f"hydra/launcher={launcher} began no run: {type(error).__name__}: {error}"
+            ) from error
+        self.lost = True
+        traceback.print_exception(error)
 
     @property
     def command(self) -> str:
@@ -219,17 +238,21 @@ def sweep_design(
     """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
     refuse_settings(config.hydra)
     returns: list[Sequence[JobReturn]] = []
+    ours = getattr(launcher, "skips_finished_runs", False)
 
     def bring(part: Plan) -> Summary:
         before = finished(part, store)
         specs = longest_first(part, store)
-        if not getattr(launcher, "skips_finished_runs", False):
+        if not ours:
             specs = [spec for spec in specs if spec.run_id not in before]
         state.summary = None
         if specs:
             jobs = [job_of(part, spec) for spec in specs]
-            returns.append(launcher.launch(jobs, initial_job_idx=sum(map(len, returns))))
-        return state.summary or summary_of(part, store, before)
+            try:
+                returns.append(launcher.launch(jobs, initial_job_idx=sum(map(len, returns))))
+            except Exception as error:
+                state.lose(error)
+        return (state.summary if ours else None) or summary_of(part, store, before, _notes(config))
 
     state = outcome.get()
     plan = refuse(plan_experiment(arguments))
@@ -318,28 +341,37 @@ def run_job(config: DictConfig) -> float:
     assert isinstance(values, dict)
     declared = values.pop("experiment", None) or {}
     run = load({str(key): value for key, value in values.items()})
-    if reasons := [*refusals(run), *absent(run)]:
-        raise ConfigError(f"this run cannot be trained here: {'; '.join(reasons)}")
     store, name = ResultStore(run.runtime.results), run_id(run)
-    spec = RunSpec(
-        run, name, arm_id(run), _labels(store, declared.get("name"), name, run, hydra.overrides.task)
-    )
+    done = run_state(store, name).status == "finished"
+    note = {"overrides": list(hydra.overrides.task), "run": name, "before": done, "error": ""}
+    file = Path(hydra.sweep.dir) / _JOBS / f"{hydra.job.num}.json"
+    write_file(file, json.dumps(note).encode())  # now, since a job that dies is of the sweep, too
+    try:
+        _train_job(run, store, declared.get("name"), hydra)
+    except (ConfigError, StoreError, RequeueFailed) as error:
+        print(error, file=sys.stderr)
+        write_file(file, json.dumps({**note, "error": str(error)}).encode())
+    return run_value(store, run, name)
+
+
+def _train_job(run: RunConfig, store: ResultStore, experiment: str | None, hydra: DictConfig) -> None:
+    """Bring a run to its end here, or a part of the way where a stop comes; after a stop this process begins no other."""
+    state = outcome.get(Outcome())  # the sweep's own where its jobs run in its process (hydra/launcher=basic)
+    if state.summary is not None and state.summary.stopped_by is not None:
+        return
+    here = dataclasses.replace(run, runtime=dataclasses.replace(run.runtime, elsewhere=False))
+    if reasons := [*refusals(here), *absent(here)]:
+        raise ConfigError(f"this run cannot be trained here: {'; '.join(reasons)}")
+    name = run_id(run)
+    spec = RunSpec(run, name, arm_id(run), _labels(store, experiment, name, run, hydra.overrides.task))
     before = _newest_checkpoint(store, name)
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
-        summary = dispatch_runs(
+        state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
             spec.labels["experiment"], content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
-    if not declared.get("name"):  # the plan is made of the jobs, at their end
-        write_file(
-            Path(hydra.sweep.dir) / _JOBS / f"{hydra.job.num}.json",
-            json.dumps(list(hydra.overrides.task)).encode(),
-        )
-    if requeue_if_it_has_to_leave(summary, _newest_checkpoint(store, name) > before):
-        time.sleep(
-            _SECONDS_TO_LEAVE
-        )  # Slurm ends this job; a return would tell whoever waits that it is done
-    return run_value(store, run, name)
+    if requeue_if_it_has_to_leave(state.summary, _newest_checkpoint(store, name) > before):
+        time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done
 
 
 def _labels(
@@ -375,6 +407,11 @@ class Answer(Callback):  # type: ignore[misc]
     def __init__(self, write: bool = True) -> None:
         self.write = write
 
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Forget the jobs of an earlier sweep that had the same directory."""
+        outcome.get().multirun = config
+        shutil.rmtree(Path(config.hydra.sweep.dir) / _JOBS, ignore_errors=True)
+
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Judge what the store holds of the sweep's runs; an error is raised by `Outcome.code`."""
         state = outcome.get()
@@ -389,12 +426,21 @@ class Answer(Callback):  # type: ignore[misc]
 
 def _gather(config: DictConfig) -> None:
     """Make a plan of the jobs that another launcher ran."""
-    files = sorted((Path(config.hydra.sweep.dir) / _JOBS).glob("*.json"), key=lambda path: int(path.stem))
-    if files:
-        plan = refuse(plan_jobs([json.loads(path.read_text()) for path in files], outcome.get().overrides))
+    if notes := _notes(config):
+        plan = refuse(plan_jobs([note["overrides"] for note in notes], outcome.get().overrides))
         store = ResultStore(plan.arms[0].config.runtime.results)
-        sweep = outcome.get().sweep = Sweep(plan, partial(summary_of, store=store, before=frozenset()))
+        planned = {spec.run_id for spec in plan.specs}
+        before = planned & {note["run"] for note in notes if note["before"]}
+        sweep = outcome.get().sweep = Sweep(
+            plan, partial(summary_of, store=store, before=before, notes=notes)
+        )
         sweep.to_its_end()
+
+
+def _notes(config: DictConfig) -> list[dict[str, Any]]:
+    """What jobs of another launcher wrote of themselves: overrides, run, if it was finished before, and what error ended them."""
+    files = sorted((Path(config.hydra.sweep.dir) / _JOBS).glob("*.json"), key=lambda path: int(path.stem))
+    return [json.loads(path.read_text()) for path in files]
 
 
 def finished(part: Plan, store: ResultStore) -> frozenset[str]:
@@ -403,20 +449,25 @@ def finished(part: Plan, store: ResultStore) -> frozenset[str]:
     return frozenset(name for name in names if run_state(store, name).status == "finished")
 
 
-def summary_of(part: Plan, store: ResultStore, before: Collection[str]) -> Summary:
+def summary_of(
+    part: Plan, store: ResultStore, before: Collection[str], notes: Sequence[Mapping[str, Any]]
+) -> Summary:
     """Summarise what other launchers made of runs, by what the store holds now; those in `before` were finished then."""
-    summary = Summary(skipped=list(before))
+    here = outcome.get().summary  # of the last job in this process
+    summary = Summary(skipped=list(before), stopped_by=None if here is None else here.stopped_by)
+    errors = {note["run"]: note["error"] for note in notes if note["error"]}
     for name in (spec.run_id for spec in part.specs if spec.run_id not in before):
         now = run_state(store, name)
         if now.status == "finished":
             summary.finished.append(name)
         elif now.status == "running":
             summary.elsewhere.append(name)
-        elif now.status in ("failed", "unreadable"):
+        elif now.status in ("failed", "unreadable") or (name in errors and now.status != "interrupted"):
             summary.failed.append(name)
-            summary.errors[name] = now.problem
         else:
             (summary.interrupted if now.attempts else summary.not_started).append(name)
+        if name not in summary.finished and (reason := errors.get(name) or now.problem):
+            summary.errors[name] = reason
     return summary
 
 

@@ -46,6 +46,9 @@ def requeue() -> bool:
     job = slurm_job()
     if job is None:
         return False
+    signal.signal(
+        signal.SIGTERM, signal.SIG_DFL
+    )  # by which Slurm ends this job now; submitit's handler would ignore it
     answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise RequeueFailed(
