@@ -333,6 +333,13 @@ def folders() -> list[Path]:
     return [*installed_folders(), *_own_folders.get()]
 
 
+def folder_flags() -> list[str]:
+    """The folders of `--config-dir` as one types them here, below this folder by their relative path."""
+    here = Path.cwd()
+    shown = (path.relative_to(here) if path.is_relative_to(here) else path for path in _own_folders.get())
+    return [word for path in shown for word in ("--config-dir", str(path))]
+
+
 def options(group: str) -> list[str]:
     """The members of a configuration group, for example `rung` or `algorithm/kl`, sorted; shipped and one's own."""
     places = [config_directory(), *folders()]

@@ -9,7 +9,14 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.configuration.compose import choices, compose_run, compose_values, expand, refuse_second_choice
+from harness.configuration.compose import (
+    choices,
+    compose_run,
+    compose_values,
+    expand,
+    folder_flags,
+    refuse_second_choice,
+)
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
@@ -137,9 +144,9 @@ def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[Pla
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
-    """Plan an experiment where one is named, else Hydra's multirun. Raises `ConfigError` for both at once."""
+    """Plan an experiment where one is named, else one run, or Hydra's multirun. Raises `ConfigError` for both at once."""
     if not any(item.startswith(("experiment=", "claim=")) for item in overrides):
-        return plan_multirun(overrides)
+        return plan_multirun(overrides) if multirun else plan_jobs([overrides], overrides)
     if multirun:
         raise ConfigError(
             "experiment= does not go with -m: an experiment lists its own arms and seeds. Leave out -m "
@@ -160,7 +167,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
         for arm in declared
     ]
     _refuse_unfit(experiment, arms)
-    command = shlex.join(["harness", "run", *_recorded(overrides)])
+    command = shlex.join(["harness", "run", *folder_flags(), *_recorded(overrides)])
     return with_runs(plan_of(experiment, arms, command, common[len(experiment.overrides) :]))
 
 
@@ -309,7 +316,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     ]
     if declared:
         _refuse_unfit(experiment, arms)
-    return plan_of(experiment, arms, shlex.join(["harness", "run", "-m", *_recorded(given)]))
+    return plan_of(experiment, arms, shlex.join(["harness", "run", "-m", *folder_flags(), *_recorded(given)]))
 
 
 def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | None]:

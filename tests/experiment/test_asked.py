@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.commands.plan import metric_lines
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
+from harness.experiment.declaration import as_file
 from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
 from harness.experiment.power import planned_comparisons, power_lines, power_of_metrics
 from harness.statistics.intervals import comparison_level, power
@@ -92,6 +93,12 @@ def test_seeds_of_an_experiment_are_understood_with_and_without_brackets(written
     assert make_plan(["experiment=dapo_ladder", f"experiment.seeds={written}"]).seeds == tuple(seeds)
 
 
+def test_several_values_without_a_multirun_are_refused():
+    with pytest.raises(ConfigError, match=r"'seed=0,1'; for a run of each value add -m"):
+        make_plan(["seed=0,1"])
+    assert make_plan(["seed=3"]).seeds == (3,)
+
+
 def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
     asked = ["experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"]
     plan = plan_experiment([*DECLARED, *asked])
@@ -111,8 +118,10 @@ def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
 @pytest.fixture
 def folder(tmp_path):
     files = {
-        "experiment/mine.yaml": "name: mine\narms:\n  - {name: a, overrides: [algorithm=grpo]}\n"
-        "  - {name: b, parent: a, patch: low_rate, overrides: [algorithm=gentle, 'patch=[low_rate]']}\n",
+        "experiment/mine.yaml": as_file(
+            "name: mine\narms:\n  - {name: a, overrides: [algorithm=grpo]}\n"
+            "  - {name: b, parent: a, patch: low_rate, overrides: [algorithm=gentle, 'patch=[low_rate]']}\n"
+        ),
         "algorithm/gentle.yaml": "defaults:\n  - grpo\n  - _self_\nentropy_coefficient: 0.001\n",
         "patch/low_rate.yaml": "# @package _global_\noptimizer:\n  learning_rate: 1.0e-05\n",
     }
@@ -124,20 +133,22 @@ def folder(tmp_path):
 
 def test_a_folder_of_ones_own_adds_experiments_algorithms_and_patches(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
-    plan = make_plan([f"config_dir={folder.name}", "experiment=mine", "experiment.seeds=[0,1]"])
+    with config_dir(folder.name):
+        plan = make_plan(["experiment=mine", "experiment.seeds=[0,1]"])
+        jobs = make_plan(["algorithm=grpo,gentle", "seed=0"], multirun=True)
     a, b = plan.arms
     assert (b.config.algorithm.entropy_coefficient, b.config.optimizer.learning_rate) == (0.001, 1e-5)
     assert a.config == compose_run(["algorithm=grpo"])
-    assert f"config_dir={folder.name}" in plan.command
+    assert plan.command.startswith(f"harness run --config-dir {folder.name} experiment=mine ")
     assert list(plan.seeds) == [0, 1]
-    jobs = make_plan([f"config_dir={folder}", "algorithm=grpo,gentle", "seed=0"], multirun=True)
     assert jobs.specs[0].run_id == a.runs[0]
 
 
 def test_a_grid_varies_an_algorithm_of_ones_own(folder):
     text = "name: grid\ngrid: ['algorithm=grpo,gentle', 'optimizer.learning_rate=1e-4,2e-4']\n"
-    (folder / "experiment" / "own_grid.yaml").write_text(text)
-    plan = make_plan([f"config_dir={folder}", "experiment=own_grid", "experiment.seeds=[0]"])
+    (folder / "experiment" / "own_grid.yaml").write_text(as_file(text))
+    with config_dir(str(folder)):
+        plan = make_plan(["experiment=own_grid", "experiment.seeds=[0]"])
     found = [
         (arm.config.algorithm.entropy_coefficient, arm.config.optimizer.learning_rate) for arm in plan.arms
     ]
@@ -145,14 +156,16 @@ def test_a_grid_varies_an_algorithm_of_ones_own(folder):
 
 
 def test_folders_that_cannot_be_are_named(folder):
-    with pytest.raises(ConfigError, match="there is no folder"):
-        make_plan([f"config_dir={folder}/nowhere", "experiment=mine"])
+    with pytest.raises(ConfigError, match="there is no folder"), config_dir(f"{folder}/nowhere"):
+        pass
     (folder / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"no YAML file in a group below it.*experiment/NAME.yaml"):
-        make_plan([f"config_dir={folder}/empty", "experiment=mine"])
+    says = r"no YAML file in a group below it.*experiment/NAME.yaml"
+    with pytest.raises(ConfigError, match=says), config_dir(f"{folder}/empty"):
+        pass
     (folder / "experiment" / "dapo_ladder.yaml").write_text("name: other\n")
-    with pytest.raises(ConfigError, match=r"dapo_ladder.yaml has the name of a shipped file"):
-        make_plan([f"config_dir={folder}", "experiment=dapo_ladder"])
+    says = r"dapo_ladder.yaml has the name of a shipped file"
+    with pytest.raises(ConfigError, match=says), config_dir(str(folder)):
+        pass
 
 
 def test_every_logged_column_is_a_metric():
@@ -168,6 +181,6 @@ def test_an_algorithm_beside_a_ladder_of_rungs_is_refused() -> None:
 
 
 def test_a_key_that_only_one_arm_has_at_null_is_no_change() -> None:
-    plan = make_plan(["algorithm=grpo,vapo", "seed=0"])
+    plan = make_plan(["algorithm=grpo,vapo", "seed=0"], multirun=True)
     assert [pair for arm in plan.arms for pair in arm.changes.values() if pair == (None, None)] == []
     assert "algorithm.advantage.kind" in plan.arms[1].changes

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refuse
+from harness.experiment.declaration import as_file
 from harness.experiment.designs import design_arms, patch_changes
 from harness.experiment.plan import Plan, PlanError
 from harness.experiment.planning import make_plan, plan_experiment
@@ -98,28 +99,31 @@ def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
         patch_changes(patch, ["algorithm=grpo"])
 
 
-def own_patches(folder: Path, base: str = "") -> list[str]:
-    """A folder with two patches of its own and a factorial of them."""
+def own_patches(folder: Path, base: str = "") -> Plan:
+    """The plan of a factorial of two patches, all of it in a folder of one's own."""
     for name, line in (("group_16", "responses_per_prompt: 16"), ("bonus", "entropy_coefficient: 0.01")):
         path = folder / "patch" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# @package _global_\n# one\nalgorithm:\n  {line}\n")
     (folder / "experiment").mkdir(exist_ok=True)
     (folder / "experiment" / "groups.yaml").write_text(
-        f"name: groups\ndesign: factorial\nseeds: [0]\nbase: [algorithm=grpo{base}]\npatches: [group_16, bonus]\n"
+        as_file(
+            f"name: groups\ndesign: factorial\nseeds: [0]\nbase: [algorithm=grpo{base}]\npatches: [group_16, bonus]\n"
+        )
     )
-    return [f"config_dir={folder}", "experiment=groups"]
+    with config_dir(str(folder)):
+        return plan_experiment(["experiment=groups"])
 
 
 def test_patches_of_ones_own_stand_in_every_design(tmp_path: Path) -> None:
-    plan = plan_experiment(own_patches(tmp_path))
+    plan = own_patches(tmp_path)
     assert [arm.name for arm in plan.arms] == ["base", "group_16", "bonus", "group_16+bonus"]
     assert plan.arms[-1].config.algorithm.responses_per_prompt == 16
     assert plan.arms[-1].config.algorithm.entropy_coefficient == 0.01
 
 
 def test_rungs_of_ones_own_are_a_ladder(tmp_path: Path) -> None:
-    given = own_patches(tmp_path)
+    own_patches(tmp_path)
     (tmp_path / "rung").mkdir()
     for name, below, patch in (("mine_1", "dapo_0_naive_grpo", "bonus"), ("mine_2", "mine_1", "group_16")):
         (tmp_path / "rung" / f"{name}.yaml").write_text(
@@ -129,20 +133,21 @@ def test_rungs_of_ones_own_are_a_ladder(tmp_path: Path) -> None:
         f"{{name: {rung}, overrides: [rung={rung}]}}" for rung in ("dapo_0_naive_grpo", "mine_1", "mine_2")
     )
     (tmp_path / "experiment" / "ladder.yaml").write_text(
-        f"name: ladder\ndesign: cumulative\narms: [{arms}]\n"
+        as_file(f"name: ladder\ndesign: cumulative\narms: [{arms}]\n")
     )
-    plan = plan_experiment([given[0], "experiment=ladder"])
+    with config_dir(str(tmp_path)):
+        plan = plan_experiment(["experiment=ladder"])
     assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
 
 
 def test_a_base_that_overrides_a_patch_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algorithm\.entropy_coefficient: patch 'bonus' writes it"):
-        plan_experiment(own_patches(tmp_path, ", algorithm.entropy_coefficient=0.5"))
+        own_patches(tmp_path, ", algorithm.entropy_coefficient=0.5")
 
 
 # ---- factors with levels --------------------------------------------------------------------------------------------------
 
-Factors = Callable[..., list[str]]
+Factors = Callable[..., Plan]
 LINES = {
     "group_4": "responses_per_prompt: 4",
     "group_8": "responses_per_prompt: 8",  # what the base has
@@ -155,26 +160,26 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def factors(tmp_path_factory: pytest.TempPathFactory) -> Factors:
-    """Overrides of an experiment with these factors, of patches in a folder of one's own."""
+    """Plans an experiment with these factors, of patches in a folder of one's own."""
     folder = tmp_path_factory.mktemp("own")
     for group in ("patch", "experiment"):
         (folder / group).mkdir()
     for name, line in LINES.items():
         (folder / "patch" / f"{name}.yaml").write_text(f"# @package _global_\nalgorithm:\n  {line}\n")
     (folder / "experiment" / "groups.yaml").write_text(
-        "name: groups\nseeds: [0, 1, 2]\nbase: [algorithm=grpo]\n"
+        as_file("name: groups\nseeds: [0, 1, 2]\nbase: [algorithm=grpo]\n")
     )
 
-    def declared(levels: str, *more: str) -> list[str]:
+    def planned(levels: str, *more: str) -> Plan:
         asked = [f"experiment.{item}" for item in (f"factors={levels}", *more)]
-        return [f"config_dir={folder}", "experiment=groups", *asked]
+        with config_dir(str(folder)):
+            return plan_experiment(["experiment=groups", f"runtime.results={folder / 'results'}", *asked])
 
-    return declared
+    return planned
 
 
 def test_levels_of_factors_are_crossed(factors: Factors) -> None:
-    declared = "{group: [group_4, group_8, group_16], bonus: [none, bonus]}"
-    plan = plan_experiment(factors(declared))
+    plan = factors("{group: [group_4, group_8, group_16], bonus: [none, bonus]}")
     cells = {
         arm.name: (arm.config.algorithm.responses_per_prompt, arm.config.algorithm.entropy_coefficient)
         for arm in plan.arms
@@ -216,14 +221,13 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
 )
 def test_factors_that_cannot_be_crossed_are_refused(declared: str, says: str, factors: Factors) -> None:
     with pytest.raises(ConfigError, match=says):
-        plan_experiment(factors(*declared.split("\n")))
+        factors(*declared.split("\n"))
 
 
 def test_an_empty_cell_is_refused_before_anything_runs(
-    factors: Factors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    factors: Factors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared = factors("{g: [none, group_4], b: [none, bonus]}")
-    plan = plan_experiment([*declared, f"runtime.results={tmp_path}"])
+    plan = factors("{g: [none, group_4], b: [none, bonus]}")
     wide = [["no room"], [], [], []]
     monkeypatch.setattr("harness.experiment.checks.refusals", lambda config: wide.pop())
     with pytest.raises(ConfigError, match=r"the cell group_4\+bonus cannot be run.*no room"):

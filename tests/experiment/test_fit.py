@@ -69,7 +69,7 @@ def test_what_does_not_fit_names_the_parts_and_the_fixes(overrides, words):
             "model=qwen25_32b",
             "runtime=eight_gpus",
             "runtime.nodes=8",
-            "launcher=slurm",
+            "runtime.elsewhere=true",
             "engine.gpu_memory_utilization=0.8",
         ],
     ],
@@ -102,7 +102,7 @@ def test_the_real_gpu_counts_where_there_is_one(monkeypatch):
     (reason,) = misfits(composed("model=qwen25_0_5b"))
     assert "GPU of 8.0 GiB" in reason
     # on a cluster the machine is another one: the assumed kind counts
-    assert misfits(composed("model=qwen25_0_5b", "launcher=slurm")) == []
+    assert misfits(composed("model=qwen25_0_5b", "runtime.elsewhere=true")) == []
 
 
 def test_a_computer_without_the_memory_says_so(monkeypatch):
