@@ -135,6 +135,9 @@ def prepared(arguments: Sequence[str]) -> list[str]:
             overrides += replacing(spelled_out(item))
     own = [item for item in overrides if not item.startswith(("hydra.", "hydra/"))]
     refuse_second_choice(own)
+    for item in overrides:
+        if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
+            raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
     sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
     elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]

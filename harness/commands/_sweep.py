@@ -279,7 +279,7 @@ def job_of(plan: Plan, spec: RunSpec) -> list[str]:
 # ---- jobs as processes of this machine ----------------------------------------------------------------------------------------
 
 
-def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobReturn]:
     """Bring jobs to their end, `runtime.workers` at once; see `harness.execution.supervisor.supervise`."""
     refuse_settings(config.hydra)
     state = outcome.get()
@@ -289,7 +289,8 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]], first: int) -
     elif state.summary is None or state.summary.stopped_by is None:
         state.jobs += jobs
         plan = refuse(plan_jobs(state.jobs, outcome.get().overrides))
-        state.sweep = Sweep(plan, partial(supervised, only=wanted))
+        before = state.summary or Summary()
+        state.sweep = Sweep(plan, lambda part: before.then(supervised(part, wanted)))
         state.summary = state.sweep.to_its_end()
     assert state.sweep is not None
     specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
@@ -472,17 +473,10 @@ def summary_of(
 
 
 def refuse_settings(hydra: DictConfig) -> None:
-    """Raise `ConfigError` for settings of Hydra that would mislead: runs have directories and relative paths of their own."""
+    """Raise `ConfigError` where jobs would change the folder that a run's relative paths start from."""
     if hydra.job.chdir:
         raise ConfigError(
             "hydra.job.chdir=true: paths of a run (results, problems, checkpoints) are relative to where you call; leave it out"
-        )
-    moved = [
-        item for item in hydra.overrides.hydra if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir="))
-    ]
-    if moved:
-        raise ConfigError(
-            f"{moved[0]}: a run lies in runs/ID of the results root; set runtime.results=DIR instead"
         )
 
 

@@ -38,4 +38,4 @@ class ProcessLauncher(Launcher):
 
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         with env_override(self.config.hydra.job.env_set):
-            return launch_here(self.config, [list(overrides) for overrides in job_overrides], initial_job_idx)
+            return launch_here(self.config, [list(overrides) for overrides in job_overrides])

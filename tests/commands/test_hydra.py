@@ -1,0 +1,95 @@
+"""What a Hydra user types: it does what Hydra does, or is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+from small_runs import SMALL
+from verbs import Said, harness, python
+
+from harness.configuration.identity import run_id
+from harness.configuration.schema import dump, load
+from harness.experiment.planning import make_plan
+from harness.store import ResultStore
+
+TWO = [*SMALL, "training.steps=1", "training.evaluate_every=1", "--no-answer"]
+
+
+def test_cfg_job_is_the_configuration_that_is_planned(said: Said) -> None:
+    plan = make_plan(["experiment=dapo_ladder", "training.steps=7"])
+    for arm in (plan.arms[0], plan.arms[-1]):
+        composed = yaml.safe_load(said("run", "--cfg", "job", "--resolve", *arm.overrides, "training.steps=7", "seed=3"))
+        config = load(composed)
+        assert run_id(config) == arm.runs[3]
+        assert dump(config) == {**dump(arm.config), "seed": 3}
+
+
+def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
+    alone, sweep = (
+        yaml.safe_load(said("run", "--cfg", "hydra", *more))["hydra"] for more in ([], ["claim=cispo"])
+    )
+    assert "DesignSweeper" in sweep["sweeper"]["_target_"]
+    assert (alone["mode"], sweep["mode"]) == (None, "MULTIRUN")
+    assert "ProcessLauncher" in alone["launcher"]["_target_"]
+    assert alone["callbacks"]["answer"]["write"] is True
+    assert (
+        said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["algorithm=grpo,dapo"], "for a run of each value add -m"),
+        (
+            ["-m", "hydra/launcher=jobli", "seed=0,1"],
+            "hydra/launcher has no option 'jobli'; did you mean 'joblib'",
+        ),
+        (["hydra.job.chdir=true"], "relative to where you call"),
+        (["hydra.run.dir=elsewhere"], "set runtime.results=DIR instead"),
+        (["hydra.sweep.subdir=elsewhere", "-m", "seed=0,1"], "set runtime.results=DIR instead"),
+        (["launcher=slurm"], "hydra/launcher=submitit_slurm"),
+        (["config_dir=mine"], "give --config-dir mine"),
+        (["--resolve"], "--resolve flag can only be used"),
+        (["+absent=1"], "unknown key 'absent'"),
+        (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
+        (["algorithm=grpo", "algorithm=dapo"], "keep one of them"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(said: Said, arguments: list[str], says: str) -> None:
+    words = said("run", *arguments, code=2)
+    assert says in words
+    assert len(words.strip().splitlines()) == 1
+
+
+def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_LINE", "harness run algorithm=dapo_mi")
+    assert said("-sc", "query=bash").split() == ["algorithm=dapo_microbatch"]
+    assert "complete -o nospace" in said("run", "-sc", "install=bash")
+
+
+def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
+    """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun, and each has its `.hydra/`."""
+    python(tmp_path, "-m", "harness.train", "algorithm=dapo", "seed=1", *TWO)
+    callback = ["+hydra.callbacks.mine._target_=hydra.experimental.callback.Callback"]
+    words = harness(
+        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,1", *TWO, "hydra.sweep.dir=there", *callback
+    )
+    assert "4 runs: 3 finished, 1 finished before" in words
+    assert (tmp_path / "there" / "multirun.yaml").exists()
+    store = ResultStore(tmp_path / "results")
+    for name in store.run_ids():
+        folder = store.run(name).path / ".hydra"
+        assert "training.steps=1" in yaml.safe_load((folder / "overrides.yaml").read_text())
+        composed = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
+        assert isinstance(composed, dict)
+        assert run_id(load(composed)) == name
+        assert "hydra" in OmegaConf.load(folder / "hydra.yaml")
+    assert len(store.run_ids()) == 4
+    batches = harness(
+        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,2", *TWO, "hydra.sweeper.max_batch_size=2"
+    )
+    assert "4 runs: 2 finished, 2 finished before" in batches
