@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help="a folder of your own files",
     )
-    # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`. Hydra reads what else its application is given.
+    # Flags may stand between overrides. Hydra reads what else its application is given.
     known = parser.parse_known_args(arguments[1:]) if hydra else None
     options, rest = known or (parser.parse_intermixed_args(arguments[1:]), [])
     try:

@@ -128,7 +128,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     flags, overrides, left = [], list[str](), iter(arguments)
     for item in left:
         if item == "--no-answer":
-            flags.append("hydra.callbacks.answer.write=false")
+            overrides.append("hydra.callbacks.answer.write=false")
         elif item.startswith("-"):
             flags += [item, next(left, "")] if item in _WITH_VALUE else [item]
         else:
@@ -137,7 +137,9 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     refuse_second_choice(own)
     for item in overrides:
         if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
-            raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
+            raise ConfigError(
+                f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead"
+            )
     sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
     elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from hydra.core.hydra_config import HydraConfig
@@ -62,6 +62,9 @@ from harness.store.atomic import write_file
 from harness.store.reader import run_state
 from harness.tracking._feed import send_results
 
+if TYPE_CHECKING:
+    from harness.commands._search import Trials
+
 _JOBS = "jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
 Bring = Callable[[Plan], Summary]
@@ -77,7 +80,7 @@ class Outcome:
 
     arguments: Sequence[str] = ()
     overrides: Sequence[str] = ()
-    sweep: Sweep | None = None
+    sweep: Sweep | Trials | None = None
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
     exit_code: int = Exit.DONE
@@ -232,34 +235,67 @@ def supervised(part: Plan, only: Collection[str] | None = None) -> Summary:
 # ---- a declared experiment as jobs, for whatever launcher ---------------------------------------------------------------------
 
 
-def sweep_design(
-    config: DictConfig, arguments: Sequence[str], launcher: Launcher
-) -> list[Sequence[JobReturn]]:
-    """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
-    refuse_settings(config.hydra)
-    returns: list[Sequence[JobReturn]] = []
-    ours = getattr(launcher, "skips_finished_runs", False)
+@dataclass
+class Jobs:
+    """Runs as jobs of a launcher. `returns`: what it returned, a list for each batch."""
 
-    def bring(part: Plan) -> Summary:
-        before = finished(part, store)
-        specs = longest_first(part, store)
+    config: DictConfig
+    launcher: Launcher
+    returns: list[Sequence[JobReturn]] = field(default_factory=list)
+
+    def bring(self, part: Plan, specs: Sequence[RunSpec], store: ResultStore) -> Summary:
+        """Have the launcher bring runs of the plan to their end, and say what became of them."""
+        state, before = outcome.get(), finished(part, store)
+        ours = getattr(self.launcher, "skips_finished_runs", False)
         if not ours:
             specs = [spec for spec in specs if spec.run_id not in before]
         state.summary = None
         if specs:
             jobs = [job_of(part, spec) for spec in specs]
             try:
-                returns.append(launcher.launch(jobs, initial_job_idx=sum(map(len, returns))))
+                self.returns.append(self.launcher.launch(jobs, initial_job_idx=sum(map(len, self.returns))))
             except Exception as error:
                 state.lose(error)
-        return (state.summary if ours else None) or summary_of(part, store, before, _notes(config))
+        return (state.summary if ours else None) or summary_of(part, store, before, _notes(self.config))
 
-    state = outcome.get()
+
+def sweep_design(
+    config: DictConfig, arguments: Sequence[str], launcher: Launcher
+) -> list[Sequence[JobReturn]]:
+    """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
+    refuse_settings(config.hydra)
+    if (config.get("experiment") or {}).get("search"):
+        return sweep_search(config, arguments, launcher, {})
+    jobs = Jobs(config, launcher)
     plan = refuse(plan_experiment(arguments))
-    sweep = state.sweep = Sweep(plan, bring)
-    store = sweep.store
+    store = ResultStore(plan.arms[0].config.runtime.results)
+    sweep = outcome.get().sweep = Sweep(
+        plan, lambda part: jobs.bring(part, longest_first(part, store), store)
+    )
     sweep.to_its_end()
-    return returns
+    return jobs.returns
+
+
+def sweep_search(
+    config: DictConfig, arguments: Sequence[str], launcher: Launcher, options: Mapping[str, Any]
+) -> list[Sequence[JobReturn]]:
+    """Search what the experiment declares, or the ranges among the arguments: Optuna asks, the launcher runs, the study is told."""
+    from harness.commands._search import trials_of
+
+    refuse_settings(config.hydra)
+    state, jobs = outcome.get(), Jobs(config, launcher)
+    trials, places = trials_of(arguments, options, state.command)
+    refuse_imported(trials.store, trials.study.experiment.name)
+    state.sweep = trials
+
+    def dispatch(specs: Sequence[RunSpec]) -> Summary:
+        trials.record()
+        return jobs.bring(trials.part, specs, trials.store)
+
+    trials.summary = trials.study.run(dispatch, places)
+    trials.record()
+    state.exit_code = trials.code
+    return jobs.returns
 
 
 def job_of(plan: Plan, spec: RunSpec) -> list[str]:
@@ -297,7 +333,7 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     return [_returned(config, state.sweep, specs.get(name), job) for name, job in wanted.items()]
 
 
-def _returned(config: DictConfig, sweep: Sweep, spec: RunSpec | None, job: list[str]) -> JobReturn:
+def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
     """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
     value, directory = math.nan, sweep.store.root
     if spec is not None:

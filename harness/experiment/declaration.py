@@ -63,7 +63,7 @@ class Experiment:
             gives parent and patch.
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
             that is the base, else the first.
-        search: instead of arms, what `harness sweep` searches (see `harness.search.ask_and_tell.Search`).
+        search: instead of arms, what is searched (see `harness.search.ask_and_tell.Search`).
         match: steps (every arm takes training.steps), or one budget for all arms in tokens or seconds.
         match_reference: the arm whose spending is the budget; null: the first.
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
@@ -186,7 +186,7 @@ class Experiment:
             return grid_arms(self.grid, [*self.base, *self.overrides])
         if self.search is not None:
             raise ConfigError(
-                f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
+                f"experiment {self.name!r} is a search, whose arms are not known before; run it: harness run experiment={self.name}"
             )
         return design_arms(self.design, self.base, self.crossing, self.orders, self.together, self.overrides)
 

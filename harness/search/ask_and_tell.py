@@ -128,6 +128,11 @@ class Sweep:
         return len(self.study.get_trials(deepcopy=False))
 
     @property
+    def begun(self) -> bool:
+        """Say if there is a trial that could be composed."""
+        return bool(self._arms)
+
+    @property
     def unsettled(self) -> int:
         """Trials that are asked for and not told."""
         running = (optuna.trial.TrialState.RUNNING,)
