@@ -195,7 +195,7 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
     """Write table, problems, disagreements and figure, and return what they say."""
     import pandas as pd
 
-    from analysis.comparison import comparison_figure, comparison_table, notes_of, scale_of
+    from analysis.api import comparison_figure, comparison_table, notes_of, scale_of
     from analysis.figures.drawing import save, styled
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements

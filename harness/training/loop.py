@@ -33,8 +33,7 @@ from harness.rollout.wrappers import key, sample_seeds, uniforms
 from harness.sampling.selection import Collected, Groups, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-from harness.training.checkpoints import save_fault
-from harness.training.run_parts import RunParts
+from harness.training.run_parts import RunParts, save_fault
 from harness.training.step_data import (
     UNFINISHED,
     NumericalFault,
