@@ -29,7 +29,8 @@ from analysis.report import figure_makers
 from analysis.tables.differences import metric_header, why_absent
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
-from harness.evaluation.metrics.names import PLAIN, Metric, metric
+from harness.evaluation.metrics import names
+from harness.evaluation.metrics.names import PLAIN, Metric
 from harness.evaluation.side_by_side import AVG, TOKENS, Comparison
 from harness.statistics.intervals import Estimate, Paired, judge_one
 
@@ -50,7 +51,7 @@ def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Resu
         harness.store.StoreError: no such experiment; names those that there are.
         UnknownMetric: a name that is none.
     """
-    also = [metric(name) for name in metrics]
+    also = [names.metric(name) for name in metrics]
     return results_of(load_experiment(root, experiment, also=also, further=True))
 
 
@@ -207,7 +208,7 @@ def known_metrics() -> list[Metric]:
 
 def _about(results: Results, name: str) -> Results:
     score = results.experiment.plan.score
-    view = results.about(score if name == score.name else metric(name))
+    view = results.about(score if name == score.name else names.metric(name))
     arms = view.experiment.plan.arms
     if any(view.scores(arm, "avg") for arm in arms) and not any(view.values(arm) for arm in arms):
         raise NoValueError(
