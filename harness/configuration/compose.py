@@ -235,6 +235,8 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
     if word:
         return f"{word[1]!r} is no key=value{_meant(word[1])}"
     key = re.search(r"Could not override '([^']+)'", message)
+    if key and key[1].startswith("hydra."):
+        return f"unknown key {key[1]!r}; the same command with `--cfg hydra -p {key[1].rpartition('.')[0]}`, without it and -m, lists them"
     if key and "No match in the defaults list" not in message:
         return f"unknown key {key[1]!r}{_nearest_key(key[1], overrides)}"
     if key:
@@ -270,7 +272,7 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
             f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
             "does not list it"
         )
-    keys = _keys([str(item.input_line) for _, item in choices(overrides)])
+    keys = _keys([str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()])
     if "." not in key:
         return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_WORDS}))
     close = get_close_matches(key, keys, n=1)
