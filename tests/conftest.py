@@ -43,7 +43,7 @@ LONG_FILES = (
     "packaging/test_launch.py",
     "end_to_end/test_notebook.py",
     "commands/test_json.py",
-    "execution/test_ray.py",
+    "execution/test_launchers.py",
     "backends/test_verl_environment.py",
 )
 

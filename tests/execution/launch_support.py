@@ -1,43 +1,37 @@
-"""RunBatch of stub runs for the launchers' tests; jobs import the stubs by PYTHONPATH."""
+"""`harness run -m` on the command line with runs of seconds, for the tests of Hydra's launchers."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import small_runs
 
-from harness.execution.progress import Progress
-from harness.execution.supervisor import RunBatch
 from harness.store import ResultStore
 
-STUBS = Path(__file__).parent
-sys.path.insert(0, str(STUBS))
-
-from sweep_support import STUB_PATH, Spec, batch  # noqa: E402
+FEW_STEPS = [*small_runs.FEW, "runtime.checkpoint_every=1", "training.steps=3", "training.evaluate_every=3"]
 
 
-def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", STUB_PATH)
+def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The command, brought to its end."""
+    command = [sys.executable, "-m", "harness", "run", *arguments, f"runtime.results={results}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+    return done
 
 
-def work(root: Path, specs: list[Spec], entry: str = "steps") -> RunBatch:
-    return batch(root, specs, f"stub_worker:{entry}", workers=1, command="test")
+def attempts(results: Path) -> dict[str, tuple[str | None, int]]:
+    """Of each run its status, and how often it was begun."""
+    store = ResultStore(results)
+    manifests = {run_id: store.run(run_id).manifest() or {} for run_id in store.run_ids()}
+    return {
+        run_id: (found.get("status"), len(found.get("attempts", []))) for run_id, found in manifests.items()
+    }
 
 
-class Events(Progress):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.started_runs: list[str] = []
-        self.ended_runs: list[tuple[str, str]] = []
-
-    def started(self, name: str, run_id: str, attempt: int) -> None:
-        self.started_runs.append(run_id)
-
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self.ended_runs.append((run_id, outcome))
-
-
-def statuses(store: ResultStore, specs: list[Spec]) -> list[str | None]:
-    return [store.run(spec.run_id).status for spec in specs]
+def one_arm_fails(folder: Path) -> list[str]:
+    """A multirun of two arms, of which one ends with an error when its reward function is loaded."""
+    broken = folder / "broken.py"
+    broken.write_text("def score(response):\n    return True\n\n\nthreshold = 1 / 0\n")
+    return ["-m", f"algorithm.reward.function='','{broken}:score'", *FEW_STEPS, "training.steps=1"]

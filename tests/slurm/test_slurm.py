@@ -1,50 +1,40 @@
-"""A real Slurm: arrays, pre-emption, the signal before the time limit, stopping. Start one with tests/slurm/setup.sh."""
+"""A real Slurm by hydra/launcher=submitit_slurm: arrays, pre-emption, the signal before the time limit. tests/slurm/setup.sh starts one."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
-from harness.execution.launch import slurm
-from launch_support import Events, statuses, use_stubs, work
-from sweep_support import Spec, sweep, wait_until
+from launch_support import FEW_STEPS, attempts, harness, one_arm_fails
+from sweep_support import wait_until
 
-from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig
 from harness.store import ResultStore
 
+pytestmark = [pytest.mark.optional, pytest.mark.usefixtures("_slurm")]
 REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes, the one of setup.sh for ten seconds
-
-
-def test_options_are_what_slurm_is_asked_for():
-    config = slurm.Config(partition="gpu", minutes=90, runs_per_job=4, gpus=2, memory_gib=32, jobs=8)
-    options = slurm.parameters(config, RuntimeConfig(device="cuda", threads=3, workers=2), "ladder")
-    assert options["slurm_partition"] == "gpu"
-    assert options["gpus_per_node"] == 2
-    assert options["cpus_per_task"] == 6  # two runs at once, three threads each
-    assert options["slurm_array_parallelism"] == 8
-    assert options["slurm_additional_parameters"]["requeue"] is True
-    assert "slurm_account" not in options
-    cpu = slurm.parameters(slurm.Config(), RuntimeConfig(device="cpu"), "ladder")
-    assert "gpus_per_node" not in cpu
-
-
-def test_a_job_over_several_nodes_runs_its_supervisor_on_the_first():
-    runtime = RuntimeConfig(nodes=4, gpus_per_run=8, device="cuda")
-    several = slurm.parameters(slurm.Config(), runtime, "name")
-    assert (several["nodes"], several["gpus_per_node"], several["cpus_per_task"]) == (4, 8, 8)
-    assert several["slurm_srun_args"] == ["--nodes=1", "--ntasks=1", "--overlap"]
-    assert "slurm_srun_args" not in slurm.parameters(slurm.Config(), RuntimeConfig(), "name")
+PARTITION = "hydra.launcher.partition=low"
+SLURM = ["hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=10", "hydra.launcher.name=launched"]
+SLURM += ["hydra.launcher.signal_delay_s=30", "+hydra.launcher.additional_parameters.requeue=true"]
+SLURM += ["--no-answer", PARTITION]
+GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
+STEPS = 100
+LONG = [
+    "-m",
+    "algorithm=grpo",
+    "seed=0,",
+    *FEW_STEPS,
+    f"training.steps={STEPS}",
+    "training.evaluate_every=100",
+]
 
 
 def available() -> bool:
@@ -60,21 +50,23 @@ def available() -> bool:
 
 
 @pytest.fixture
-def specs(monkeypatch):
+def _slurm() -> Iterator[None]:
     if not available():
         pytest.skip("no idle Slurm node; start one with tests/slurm/setup.sh")
-    use_stubs(monkeypatch)
-    yield sweep(2, steps=30, seconds=0.3)
+    yield
     subprocess.run(["scancel", "--name=launched"], check=False)
     wait_until(available, 60)
 
 
-def submit(root: Path, specs: list[Spec], **options: object):
-    return slurm.launch(slurm.Config(partition="low", minutes=10, **options), work(root, specs), Events())
-
-
-def steps_of(store: ResultStore, specs: list[Spec]) -> list[int]:
-    return [(store.run(one.run_id).last_step() or {}).get("step", 0) for one in specs]
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The command of one long run, which waits for its job. The job has made some steps."""
+    command = [sys.executable, "-m", "harness", "run", *SLURM, *LONG, f"runtime.results={tmp_path}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: bool(list(tmp_path.glob("runs/*/checkpoints/step-*2"))), 120, "the second checkpoint")
+    yield process
+    process.kill()
+    process.communicate()
 
 
 def jobs() -> list[str]:
@@ -84,67 +76,64 @@ def jobs() -> list[str]:
     return listed.stdout.split()
 
 
-@pytest.mark.optional
-def test_an_array_runs_every_run_once(tmp_path, specs):
-    summary = submit(tmp_path, specs)
-    assert sorted(summary.finished) == [one.run_id for one in specs]
-    manifest = ResultStore(tmp_path).run(specs[0].run_id).manifest()
-    assert len(manifest["attempts"]) == 1
-    assert manifest["attempts"][0]["job"]
-    assert submit(tmp_path, specs).skipped == [one.run_id for one in specs]
+def test_an_array_goes_on_without_the_command_which_then_collects_the_answer(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness", "run", *SLURM, *GRID, f"runtime.results={tmp_path}"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: ("finished", 1) in attempts(tmp_path).values(), 120, "a finished run")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: jobs() == [], 120, "the end of the jobs")
+    assert list(attempts(tmp_path).values()) == [("finished", 1)] * 4
+    said = harness(tmp_path, *SLURM, "hydra.callbacks.answer.write=true", *GRID).stdout
+    assert "all 4 runs were finished already" in said
+    assert list(attempts(tmp_path).values()) == [("finished", 1)] * 4
+    assert list(tmp_path.glob("experiments/*/tables/answer.md"))
+    assert len(list(tmp_path.glob("runs/*/.hydra/overrides.yaml"))) == 4
 
 
-@pytest.mark.optional
+def test_a_run_that_fails_ends_no_other(tmp_path: Path) -> None:
+    said = harness(tmp_path, *SLURM, *one_arm_fails(tmp_path), code=1).stdout
+    assert "2 runs: 1 finished, 1 failed" in said
+    assert "ZeroDivisionError" in said
+
+
 @pytest.mark.parametrize("how", ["time limit", "pre-emption"])
-def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(tmp_path, specs, how):
-    submit(tmp_path, specs[:1], wait=False)
-    store = ResultStore(tmp_path)
-    wait_until(lambda: min(steps_of(store, specs[:1])) > 2, 60)
-    if how == "time limit":  # Slurm sends this signal `grace_seconds` before the limit
+def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(
+    tmp_path: Path, waiting: subprocess.Popen[str], how: str
+) -> None:
+    if how == "time limit":  # Slurm sends this signal `signal_delay_s` before the limit
         subprocess.run(["scancel", "--signal=USR2", *jobs()], check=True)
     else:
         subprocess.run(
             ["sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"],
             check=True,
         )
-    wait_until(lambda: statuses(store, specs[:1]) == ["interrupted"], 60)
-    step = store.run(specs[0].run_id).checkpoints()[-1][0]
-    wait_until(lambda: statuses(store, specs[:1]) == ["finished"], REQUEUE_SECONDS)
-    steps = store.run(specs[0].run_id).steps()
-    assert list(steps["step"]) == list(range(1, 31))
-    assert (steps["attempt"] == 1).sum() == 30 - step
+    wait_until(lambda: list(attempts(tmp_path).values()) == [("interrupted", 1)], 60, "the interrupted run")
+    (run,) = map(ResultStore(tmp_path).run, ResultStore(tmp_path).run_ids())
+    step = run.checkpoints()[-1][0]
+    said, _ = waiting.communicate(timeout=REQUEUE_SECONDS)
+    assert waiting.returncode == 0, said
+    assert "its run was finished" in said or "1 run: 1 finished" in said
+    steps = run.steps()
+    assert list(steps["step"]) == list(range(1, STEPS + 1))
+    assert (steps["attempt"] == 1).sum() == STEPS - step
 
 
-@pytest.mark.optional
-def test_a_stop_ends_a_job_with_a_checkpoint_and_without_requeueing(tmp_path, specs):
-    store = ResultStore(tmp_path)
-
-    def stop_when_it_runs() -> None:
-        wait_until(lambda: min(steps_of(store, specs[:1])) > 2, 120)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=stop_when_it_runs)
-    thread.start()
-    summary = submit(tmp_path, specs[:1])
-    thread.join()
-    assert (summary.interrupted, summary.stopped_by) == ([specs[0].run_id], signal.SIGTERM)
-    assert store.run(specs[0].run_id).checkpoints()
+def test_a_cancelled_job_ends_with_a_checkpoint_and_is_not_requeued(
+    tmp_path: Path, waiting: subprocess.Popen[str]
+) -> None:
+    subprocess.run(["scancel", "--signal=TERM", *jobs()], check=True)
+    said, _ = waiting.communicate(timeout=120)
+    assert waiting.returncode == 75, said
+    assert "1 interrupted" in said
     wait_until(lambda: jobs() == [], 60)
     time.sleep(1)
-    assert statuses(store, specs[:1]) == ["interrupted"]
+    assert list(attempts(tmp_path).values()) == [("interrupted", 1)]
 
 
-@pytest.mark.optional
-def test_a_job_that_dies_before_its_runs_says_why_and_where(tmp_path, specs, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if "execution" not in path))
-    summary = submit(tmp_path, specs)
-    assert set(summary.failed) == {one.run_id for one in specs}
-    said = summary.errors[specs[0].run_id]
-    assert "No module named 'sweep_support'" in said
-    assert "_log.err" in said
-
-
-@pytest.mark.optional
-def test_what_slurm_refuses_is_one_clear_error(tmp_path, specs):
-    with pytest.raises(ConfigError, match="refused the jobs"):
-        slurm.launch(slurm.Config(partition="no_such_partition"), work(tmp_path, specs), Events())
+def test_what_slurm_refuses_is_one_clear_error(tmp_path: Path) -> None:
+    refused = ["hydra.launcher.partition=no_such_partition" if item == PARTITION else item for item in SLURM]
+    said = harness(tmp_path, *refused, *GRID, code=2).stderr
+    assert "hydra/launcher=submitit_slurm began no run" in said
+    assert "no_such_partition" in said or "invalid partition" in said.lower()
+    assert "Traceback" not in said
