@@ -54,6 +54,7 @@ from harness.experiment.planning import (
     job_config,
     plan_experiment,
     plan_jobs,
+    refuse_declarations,
     with_runs,
 )
 from harness.experiment.power import score
@@ -357,10 +358,6 @@ def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, j
 def run_alone(config: DictConfig) -> float:
     """Train the composed run as an experiment of one arm, and write its answer; returns its value."""
     refuse_settings(HydraConfig.get())
-    if "design" in (config.get("experiment") or {}):
-        raise ConfigError(
-            "an experiment is a sweep: its file needs the line `- override /hydra/sweeper: design` below `defaults:` (docs/hydra.md)"
-        )
     state, job = outcome.get(), list(HydraConfig.get().overrides.task)
     sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)), supervised)
     sweep.to_its_end()
@@ -374,6 +371,7 @@ def run_job(config: DictConfig) -> float:
     """Train one job of a sweep; returns its value, or NaN where it did not finish, so that the sweep goes on."""
     hydra = HydraConfig.get()
     refuse_settings(hydra)
+    refuse_declarations(hydra.overrides.task)
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
     declared = values.pop("experiment", None) or {}

@@ -144,15 +144,10 @@ def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[Pla
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
-    """Plan an experiment where one is named, else one run, or Hydra's multirun. Raises `ConfigError` for both at once."""
-    if not any(item.startswith(("experiment=", "claim=")) for item in overrides):
-        return plan_multirun(overrides) if multirun else plan_jobs([overrides], overrides)
-    if multirun:
-        raise ConfigError(
-            "experiment= does not go with -m: an experiment lists its own arms and seeds. Leave out -m "
-            "(several experiments: one command each; other seeds: 'experiment.seeds=[0,1]')"
-        )
-    return plan_experiment(overrides)
+    """Plan an experiment where one is named (a multirun in any case), else one run, or Hydra's multirun. Raises `ConfigError`."""
+    if any(item.startswith(("experiment=", "claim=")) for item in overrides):
+        return plan_experiment(overrides)
+    return plan_multirun(overrides) if multirun else plan_jobs([overrides], overrides)
 
 
 def plan_experiment(overrides: Sequence[str]) -> Plan:
@@ -266,10 +261,7 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
 def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan what Hydra's multirun would run."""
     refuse_second_choice(overrides)
-    jobs = expand(overrides)
-    if not jobs:
-        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
-    return plan_jobs(jobs, overrides)
+    return plan_jobs(expand(overrides), overrides)
 
 
 def job_config(job: Sequence[str]) -> RunConfig:
@@ -285,6 +277,8 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     Jobs that differ only in the seed are one arm. It is compared with the rung below it where there is one, else with the arm that equals
     the base configuration (else the first).
     """
+    if not jobs:
+        raise ConfigError(f"{' '.join(given)}: no configuration matches; a glob found nothing")
     refuse_second_choice(jobs[0])
     (declared, overrides), jobs = asked_of_a_multirun(given), [asked_of_a_multirun(job)[1] for job in jobs]
     found: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
@@ -402,8 +396,21 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
 _OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
 
 
+def refuse_declarations(job: Sequence[str]) -> None:
+    """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
+    whole = next(
+        (item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None
+    )
+    if whole:
+        raise ConfigError(
+            f"{whole}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "
+            "`- override /hydra/sweeper: design` below `defaults:` (docs/hydra.md)"
+        )
+
+
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
+    refuse_declarations(overrides)
     own = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
     rest = [item for item in overrides if item not in own]
     values = compose_values([f"++{item.lstrip('+')}" for item in own])["experiment"] if own else {}

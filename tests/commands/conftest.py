@@ -1,4 +1,4 @@
-"""What every test of the verbs has: a store, and what stands for the launcher."""
+"""What every test of the verbs has: a store, and what stands for the supervisor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from harness.store import ResultStore
 
 @pytest.fixture
 def launched(monkeypatch):
-    """Takes what stands for the local launcher."""
-    return lambda launch: monkeypatch.setattr("harness.execution.launch.local.launch", launch)
+    """Takes what stands for the supervisor."""
+    return lambda launch: monkeypatch.setattr(
+        "harness.execution.supervisor.supervise", lambda work, progress, **_: launch(work)
+    )
 
 
 @pytest.fixture

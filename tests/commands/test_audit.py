@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,12 +12,13 @@ from verbs import Said
 from analysis.claims import judged as judged_module
 from analysis.claims.judged import JudgedClaim, Look
 from harness.cli import main
-from harness.commands import audit
+from harness.commands import _application, audit
 from harness.evaluation.metrics.names import metric
+from harness.experiment.declaration import as_file
 from harness.experiment.planning import make_plan
 from harness.statistics.intervals import Estimate, Finding
 
-OWN = """# @package experiment
+OWN = as_file("""\
 name: claim_shorter
 title: A claim of one's own
 question: Is it shorter?
@@ -29,7 +29,7 @@ margin: 1.0
 arms:
   - {name: grpo, label: GRPO, overrides: [algorithm=grpo]}
   - {name: dr_grpo, label: Dr.GRPO, parent: grpo, overrides: [algorithm=dr_grpo]}
-"""
+""")
 
 
 @pytest.fixture
@@ -37,15 +37,15 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
     """What was run and judged, in place of doing so; a run of dapo_clip_higher fails."""
     found: dict[str, list[list[str]]] = {"ran": [], "judged": []}
 
-    def ran(options: SimpleNamespace) -> int:
-        found["ran"].append(options.overrides)
-        return int("claim=dapo_clip_higher" in options.overrides)
+    def ran(arguments: list[str]) -> int:
+        found["ran"].append([item for item in arguments if item != "--no-answer"])
+        return int("claim=dapo_clip_higher" in arguments)
 
     def judged(root: Path, names: list[str], code: int) -> audit.Answer:
         found["judged"].append([str(root), *names])
         return audit.Answer([], [], "", None, code)
 
-    monkeypatch.setattr(audit.run_verb, "run", ran)
+    monkeypatch.setattr(_application, "main", ran)
     monkeypatch.setattr(audit, "judge", judged)
     return found
 
@@ -54,8 +54,8 @@ def test_keys_of_a_chosen_launcher_and_tracker_are_known(
     called: dict[str, list[list[str]]], tmp_path: Path
 ) -> None:
     there = [
-        "launcher=slurm",
-        "runtime.launcher.partition=gpu",
+        "hydra/launcher=submitit_slurm",
+        "hydra.launcher.partition=gpu",
         "tracker=wandb",
         "runtime.trackers.wandb.mode=offline",
     ]
@@ -82,13 +82,15 @@ def test_a_mistyped_key_of_the_machine_is_said_before_anything_runs(
     assert called == {"ran": [], "judged": []}
 
 
-def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]], tmp_path: Path) -> None:
+def test_a_claim_of_ones_own_is_run_and_judged(
+    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
+) -> None:
     (tmp_path / "claim").mkdir()
     (tmp_path / "claim" / "shorter.yaml").write_text(OWN)
-    own = f"config_dir={tmp_path}"
-    assert make_plan([own, "claim=shorter"]).name == "claim_shorter"
-    assert main(["audit", own, "claim=shorter", f"runtime.results={tmp_path / 'results'}"]) == 0
-    assert called["ran"] == [["claim=shorter", own, f"runtime.results={tmp_path / 'results'}"]]
+    own, here = ("--config-dir", str(tmp_path)), f"runtime.results={tmp_path / 'results'}"
+    assert "claim_shorter" in said("plan", *own, "claim=shorter", here, "--json")
+    assert main(["audit", *own, "claim=shorter", here]) == 0
+    assert called["ran"] == [["claim=shorter", here]]
     assert called["judged"] == [[str(tmp_path / "results"), "shorter"]]
 
 

@@ -268,7 +268,7 @@ def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeyp
         finish(store, spec)
     batches = []
 
-    def launch(config, work, progress):
+    def launch(work):
         batches.append([spec.run_id for spec in work.unfinished()])
         return Summary(finished=batches[-1], skipped=[spec.run_id for spec in others])
 

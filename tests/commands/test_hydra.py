@@ -21,7 +21,9 @@ TWO = [*SMALL, "training.steps=1", "training.evaluate_every=1", "--no-answer"]
 def test_cfg_job_is_the_configuration_that_is_planned(said: Said) -> None:
     plan = make_plan(["experiment=dapo_ladder", "training.steps=7"])
     for arm in (plan.arms[0], plan.arms[-1]):
-        composed = yaml.safe_load(said("run", "--cfg", "job", "--resolve", *arm.overrides, "training.steps=7", "seed=3"))
+        composed = yaml.safe_load(
+            said("run", "--cfg", "job", "--resolve", *arm.overrides, "training.steps=7", "seed=3")
+        )
         config = load(composed)
         assert run_id(config) == arm.runs[3]
         assert dump(config) == {**dump(arm.config), "seed": 3}

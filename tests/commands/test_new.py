@@ -31,12 +31,12 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     train, heldout = (read(mine / "problems" / f"sums_{part}.jsonl") for part in ("train", "heldout"))
     assert (len(train), len(heldout)) == (32, 8)
     assert sorted(train + heldout) == sorted(read(problems))
-    planned = said("plan", f"config_dir={mine}", "experiment=sums", results)
+    planned = said("plan", "--config-dir", str(mine), "experiment=sums", results)
     assert "8 runs, 0 finished, 8 to run" in planned
     small = [
         "experiment.seeds=[0]", "training.steps=1", "sampling.max_response_tokens=8", "algorithm.prompts_per_step=2", "runtime.workers=1"
     ]  # fmt: skip
-    ran = said("run", f"config_dir={mine}", "experiment=sums", results, *small)
+    ran = said("run", "--config-dir", str(mine), "experiment=sums", results, *small)
     assert "2 runs: 2 finished" in ran
     assert "exists already" in said(*asked, code=2)
 

@@ -32,7 +32,7 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
 ):
     mine, other = plan(store), plan(store, "training.steps=10")
 
-    def launch(config, work, progress):
+    def launch(work):
         store.write_plan(other.name, other.record())  # the other command starts meanwhile
         for spec in mine.specs:
             finish(store, spec)
@@ -44,7 +44,7 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
 
 
 def test_a_plan_that_nobody_touched_is_not_written_again(store, launched, said, answered):
-    launched(lambda config, work, progress: Summary(finished=[spec.run_id for spec in work.specs]))
+    launched(lambda work: Summary(finished=[spec.run_id for spec in work.specs]))
     assert "another command" not in said("run", *overrides(store))
     assert len(answered) == 1
 
@@ -63,7 +63,7 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
 
 
 def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, launched, said, answered):
-    launched(lambda config, work, progress: Summary())
+    launched(lambda work: Summary())
     assert "stored under this name" not in said("run", *overrides(store))
     specs = plan(store).specs
     for spec in specs:
@@ -117,7 +117,7 @@ def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched
         finish(store, spec)
     store.write_plan(plan(store).name, plan(store).record())
 
-    def launch(config, work, progress):
+    def launch(work):
         waiting = [spec for spec in work.specs if store.run(spec.run_id).status != "finished"]
         for spec in waiting:
             finish(store, spec, tokens=500)

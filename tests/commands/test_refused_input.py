@@ -22,8 +22,12 @@ from harness.statistics.intervals import comparison_level, minimum_detectable_di
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["run", "-m", EXPERIMENT], "experiment= does not go with -m"),
-        (["plan", "-m", EXPERIMENT, "seed=0,1"], "experiment= does not go with -m"),
+        (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
+        (["plan", "-m", "experiment=aa,dapo_ladder"], "one command each"),
+        (["run", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
+        (["plan", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
+        (["run", "seed=0,1"], "for a run of each value add -m"),
+        (["plan", "seed=0,1"], "for a run of each value add -m"),
         (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
         (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
