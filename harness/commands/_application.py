@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import hydra
 import yaml
@@ -24,6 +27,7 @@ from harness.configuration.compose import (
     compose_run,
     config_directory,
     explained,
+    of_hydra,
     plain,
     refuse_second_choice,
     searchpath,
@@ -63,13 +67,24 @@ def train(config: DictConfig) -> float:
         Its score (avg of the first benchmark at the training cap), for sweepers that optimise it; NaN where the run of a sweep failed, so
         that the sweep goes on.
     """
-    if HydraConfig.get().mode != RunMode.RUN:
-        return run_job(config)
+    alone = HydraConfig.get().mode == RunMode.RUN
     try:
-        return run_alone(config)
-    except (ConfigError, StoreError) as error:  # Hydra would say more than one line of it
-        outcome.get().error = error
+        return run_alone(config) if alone else run_job(config)
+    except (ConfigError, StoreError) as error:
+        _leave_nothing(Path(HydraConfig.get().runtime.output_dir))
+        if not alone:
+            raise
+        outcome.get().error = error  # Hydra would say more than one line of it
         return math.nan
+
+
+def _leave_nothing(directory: Path) -> None:
+    """Remove what Hydra wrote of a run that is refused before it begins: its directory, and folders above that are empty without it."""
+    if not (directory / "config.yaml").exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        for folder in directory.parents[:2]:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 application = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")(train)
@@ -95,6 +110,10 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, ValueError) and "--" in str(error):
             raise ConfigError(str(error)) from error  # of flags that do not go together
+        if isinstance(error, OSError) and outcome.get().sweep is None and outcome.get().multirun is None:
+            raise StoreError(
+                f"cannot write {error.filename} ({error.strerror}); set runtime.results"
+            ) from error
         _after_a_launcher(error)
     finally:
         sys.argv = argv
@@ -133,7 +152,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
             flags += [item, next(left, "")] if item in _WITH_VALUE else [item]
         else:
             overrides += replacing(spelled_out(item))
-    own = [item for item in overrides if not item.startswith(("hydra.", "hydra/"))]
+    own = [item for item in overrides if not of_hydra(item)]
     refuse_second_choice(own)
     for item in overrides:
         if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from analysis.values import Interval
 from harness.commands._arguments import Exit, VerbAnswer, flag, split
-from harness.configuration.compose import compose_run, options
+from harness.configuration.compose import compose_run, of_hydra, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import of_machine
@@ -91,9 +91,10 @@ def answer(options: argparse.Namespace) -> Answer:
     """Run the claims unless told not to, and judge them."""
     names, rest = _claims(options.overrides)
     replicate, rest = _replicate(rest)
+    settings, rest = [item for item in rest if of_hydra(item)], [item for item in rest if not of_hydra(item)]
     # Composed before anything runs, so that a typo is an error now; the other overrides are of the runs.
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
-    code = 0 if options.judge else _run(names, rest, root, replicate=replicate)
+    code = 0 if options.judge else _run(names, rest, settings, root, replicate=replicate)
     return judge(root, [] if "claim=all" in options.overrides else names, code)
 
 
@@ -108,14 +109,16 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     )
 
 
-def _run(names: Sequence[str], rest: Sequence[str], root: Path, *, replicate: bool) -> int:
+def _run(
+    names: Sequence[str], rest: Sequence[str], settings: Sequence[str], root: Path, *, replicate: bool
+) -> int:
     """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
     from harness.commands._application import main
 
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0
     for overrides in _looks(names, first, rest, root, replicate=replicate):
-        ended = main([*overrides, "--no-answer"])
+        ended = main([*overrides, *settings, "--no-answer"])
         code = code or ended
         if ended == Exit.AGAIN:
             break

@@ -75,7 +75,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included). Raises `ConfigError`."""
     overrides = plain(overrides)
     for item in overrides:
-        if re.match(r"[+~]*hydra[./@]", item):
+        if of_hydra(item):
             raise ConfigError(f"{item}: a setting of Hydra is for `harness run`; leave it out here")
     try:
         values = OmegaConf.to_container(_composed([*overrides, *searchpath()]), resolve=True)
@@ -83,6 +83,11 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(explained(error, overrides)) from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
+
+
+def of_hydra(override: str) -> bool:
+    """Say if an override is a setting of Hydra, which only its application takes."""
+    return re.match(r"[+~]*hydra[./@]", override) is not None
 
 
 def plain(overrides: Sequence[str]) -> list[str]:

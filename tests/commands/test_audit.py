@@ -53,14 +53,15 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
 def test_keys_of_a_chosen_launcher_and_tracker_are_known(
     called: dict[str, list[list[str]]], tmp_path: Path
 ) -> None:
-    there = [
-        "hydra/launcher=submitit_slurm",
-        "hydra.launcher.partition=gpu",
+    cluster = ["hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpu"]
+    rest = [
         "tracker=wandb",
         "runtime.trackers.wandb.mode=offline",
+        "training.steps=5",
+        f"runtime.results={tmp_path}",
     ]
-    assert main(["audit", "claim=gspo", *there, "training.steps=5", f"runtime.results={tmp_path}"]) == 0
-    assert called["ran"] == [["claim=gspo", *there, "training.steps=5", f"runtime.results={tmp_path}"]]
+    assert main(["audit", "claim=gspo", *cluster, *rest]) == 0
+    assert called["ran"] == [["claim=gspo", *rest, *cluster]]
     assert called["judged"] == [[str(tmp_path), "gspo"]]
 
 
