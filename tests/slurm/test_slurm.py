@@ -30,7 +30,7 @@ STEPS = 100
 LONG = [
     "-m",
     "algorithm=grpo",
-    "seed=0,",
+    "seed=0",
     *FEW_STEPS,
     f"training.steps={STEPS}",
     "training.evaluate_every=100",
@@ -63,7 +63,13 @@ def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command of one long run, which waits for its job. The job has made some steps."""
     command = [sys.executable, "-m", "harness", "run", *SLURM, *LONG, f"runtime.results={tmp_path}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_until(lambda: bool(list(tmp_path.glob("runs/*/checkpoints/step-*2"))), 120, "the second checkpoint")
+    store = ResultStore(tmp_path)
+
+    def has_trained() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        return any((store.run(run_id).last_step() or {}).get("step", 0) > 2 for run_id in store.run_ids())
+
+    wait_until(has_trained, 120, "the third step")
     yield process
     process.kill()
     process.communicate()
@@ -79,7 +85,12 @@ def jobs() -> list[str]:
 def test_an_array_goes_on_without_the_command_which_then_collects_the_answer(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", *SLURM, *GRID, f"runtime.results={tmp_path}"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: ("finished", 1) in attempts(tmp_path).values(), 120, "a finished run")
+    wait_until(
+        lambda: process.poll() is not None or ("finished", 1) in attempts(tmp_path).values(),
+        120,
+        "a finished run",
+    )
+    assert process.poll() is None, "the command ended too early"
     process.send_signal(signal.SIGKILL)
     process.wait()
     wait_until(lambda: jobs() == [], 120, "the end of the jobs")
