@@ -18,12 +18,14 @@ from harness.experiment.planning import plan_multirun
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.intervals import comparison_level, minimum_detectable_difference
 
+SEARCH = ["run", "-m", "hydra/sweeper=search"]
+
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
-        (["plan", "-m", "experiment=aa,dapo_ladder"], "one command each"),
+        (["plan", "-m", "experiment=aa,dapo_ladder"], "for a run of each value add -m"),
         (["run", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["plan", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["run", "seed=0,1"], "for a run of each value add -m"),
@@ -41,12 +43,12 @@ from harness.statistics.intervals import comparison_level, minimum_detectable_di
         (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
         (["report", EXPERIMENT, "training.steps=3"], "takes no training.steps="),
         (["run", "algorithm.reward.correct=inf"], "algorithm.reward.correct=inf is not finite"),
-        (["sweep", "experiment=clip_lr_search", "match=tokens"], "experiment.match=tokens holds for arms"),
-        (["sweep", "experiment=clip_lr_search", "--objective=-generated_tokens_totl"], "did you mean 'generated_tokens_total'"),
+        (["run", "experiment=clip_lr_search", "match=tokens"], "experiment.match=tokens holds for arms"),
+        (["run", "experiment=clip_lr_search", "experiment.search.objectives=[-generated_tokens_totl]"], "did you mean 'generated_tokens_total'"),
         (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
         (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
-        (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
+        ([*SEARCH, "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "hydra.sweeper.seeds=[0,1]"),
         (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
         (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "experiment.checkpoint_rule='best_on_dev': the key is gone"),
         (["plan", "experiment=aa", "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
@@ -59,12 +61,12 @@ from harness.statistics.intervals import comparison_level, minimum_detectable_di
         (["audit", "claim=cispo", "replicate=maybe"], "choose true or false"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
         (["import", "dialect=trl"], "give file=FILE"),
-        (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
+        ([*SEARCH, "training.steps=3"], "nothing to search: give 'KEY=interval(low,high)'"),
         (["run", "patch=clip_higher", "patch=[token_level_loss]"], "give patch=[clip_higher,token_level_loss]"),
         (["plan", "-m", "algorithm=grpo,dapo", "algorithm=cispo"], "algorithm=cispo: the second would take the place of the first"),
         (["plan", EXPERIMENT, "preset=clipping", "preset=upper_clip"], "keep one of them"),
         (["export", "dialect=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
-        (["sweep", "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
+        ([*SEARCH, "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
         (
             ["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"],
             "experiment.arms[0].overrides: rung=a rung=b",
@@ -99,7 +101,7 @@ def test_an_imported_experiment_is_not_written_over(store, said):
     store.write_plan("taken", {"foreign": True, "arms": []})
     for verb in (
         ["run", *overrides(store)],
-        ["sweep", "experiment=clip_lr_search", f"runtime.results={store.root}"],
+        ["run", "experiment=clip_lr_search", f"runtime.results={store.root}"],
     ):
         assert "imported logs under this name" in said(*verb, "experiment.name=taken", code=2)
     assert store.plan("taken")["foreign"]

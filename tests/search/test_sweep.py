@@ -37,7 +37,7 @@ def sweep(
     values = {"space": [RATE, CLIP], "trials": 6, **search}
     experiment = Experiment(name="s", seeds=list(seeds), search=values)
     fixed = [*fixed, f"runtime.results={store.root}"]
-    return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness sweep")
+    return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness run")
 
 
 def dispatch(store: ResultStore, specs, workers: int) -> Summary:
@@ -267,7 +267,7 @@ def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
 def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
     experiment = Experiment(name="s", match="tokens", search={"space": [RATE]})
     with pytest.raises(ConfigError, match=r"experiment\.match=tokens holds for arms"):
-        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness sweep")
+        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness run")
     assert not list(store.root.rglob("*.journal"))
 
 
