@@ -72,7 +72,7 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
     for arm in results.experiment.plan.arms:
         shown = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
         for seed in results.scores(arm, "avg"):
-            values = {name: scale * of.get(seed, float("nan")) for name, (scale, of) in shown.items()}
+            values = {name: scale * scores.get(seed, float("nan")) for name, (scale, scores) in shown.items()}
             rows.append(
                 {"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values}
             )
@@ -139,7 +139,7 @@ def contrast(
         return Estimate(math.nan, absent=never)
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
-    sums = {seed: sum(weights[name] * of[seed] for name, of in values.items()) for seed in seeds}
+    sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
     estimate = judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin)
     return estimate.scaled(view.metric.scale)
 

@@ -130,7 +130,7 @@ def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, 
     judged = second_R != NO_VERDICT
     only_first = judged & samples.right_R & (second_R == 0)
     judged_P, only_first_P = (
-        np.bincount(samples.problem_R[of], minlength=samples.problems) for of in (judged, only_first)
+        np.bincount(samples.problem_R[mask], minlength=samples.problems) for mask in (judged, only_first)
     )
     share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
     spread = share_P.std(ddof=1) if len(share_P) > 1 else np.nan

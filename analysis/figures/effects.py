@@ -120,10 +120,10 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     column = difference_column(metric, "", "", deltas.values())
     label_rows(axes, labels, [cell_text(delta, column) for delta in deltas.values()])
     band = f"; band: within {margin:g}" if margin is not None else ""
-    of = "" if plan.about_score else f" in {metric_name(results)}"
+    in_metric = "" if plan.about_score else f" in {metric_name(results)}"
     alone = len(references) == 1  # one arm of a list: it is named
     reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
-    label = f"difference{of} to {reference}, {metric.unit} ({interval_name(deltas.values())}{band})"
+    label = f"difference{in_metric} to {reference}, {metric.unit} ({interval_name(deltas.values())}{band})"
     axes.set_xlabel(label)
     return figure
 
@@ -183,7 +183,7 @@ def _mean(results: Results, levels: dict[str, str]) -> Estimate:
     ]
     seeds = sorted(set.intersection(*map(set, cells)))
     return mean_interval(
-        plan.replicates({seed: math.fsum(of[seed] for of in cells) / len(cells) for seed in seeds})
+        plan.replicates({seed: math.fsum(by_seed[seed] for by_seed in cells) / len(cells) for seed in seeds})
     )
 
 

@@ -96,11 +96,11 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     return path
 
 
-def render_page(results: Results, store_root: Path | str, live: Live | None = None) -> str:
-    """Return the whole page as one string; with ``live`` one that follows runs: unfinished runs show their samples so far."""
+def render_page(results: Results, store_root: Path | str, feed: Live | None = None) -> str:
+    """Return the whole page as one string; with ``feed`` one that follows runs: unfinished runs show their samples so far."""
     plan, warning = results.experiment.plan, ""
     *rest, cost = all_tables(results)
-    if live is not None and results.experiment.unfinished:
+    if feed is not None and results.experiment.unfinished:
         mark = results.experiment.provisional
         rest = [replace(table, title=f"{table.title} ({mark})") for table in rest]
         state = escape(mark[:1].upper() + mark[1:])
@@ -118,9 +118,9 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
         Section("cost", "Cost", table_html(cost), folded=True),
         Section("provenance", "Provenance", _provenance(results, store), folded=True),
     ]
-    samples = browser_data(results, store_root, so_far=live is not None)
+    samples = browser_data(results, store_root, so_far=feed is not None)
     data = {"chart-data": chart_data(results), "sample-data": samples}
-    return document(plan.title, plan.question, sections, data, ("page.js",), live)
+    return document(plan.title, plan.question, sections, data, ("page.js",), feed)
 
 
 def document(
@@ -129,20 +129,20 @@ def document(
     sections: Sequence[Section],
     data: Mapping[str, Any],
     scripts: Sequence[str],
-    live: Live | None = None,
+    feed: Live | None = None,
     *,
     served: bool = False,
 ) -> str:
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
-    A page that is ``served`` may ask the server that it came from; ``live`` is one, and has the progress of the runs on top.
+    A page that is ``served`` may ask the server that it came from; ``feed`` is one, and has the progress of the runs on top.
     """
     style, root = _asset("page.css"), ""
-    if live is not None:
+    if feed is not None:
         sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
-        data, scripts = {"progress-data": live.progress, **data}, (*scripts, "live.js")
-        style, root = style + _asset("live.css"), f' data-version="{escape(live.version)}"'
-    served = served or live is not None
+        data, scripts = {"progress-data": feed.progress, **data}, (*scripts, "live.js")
+        style, root = style + _asset("live.css"), f' data-version="{escape(feed.version)}"'
+    served = served or feed is not None
     policy = f"{POLICY}; connect-src 'self'" if served else POLICY
     link = '<link rel="icon" href="data:,">' if served else ""
     first = sections[0]

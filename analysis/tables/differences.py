@@ -348,8 +348,8 @@ def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[st
     )
     if short:
         return [f"{meaning}."]
-    seeds = {name: f"seed{'s' * (len(of) > 1)} {', '.join(map(str, of))}" for name, of in odd.items()}
-    listed = "; ".join(f"{name}, {of}" for name, of in seeds.items())
+    text = {name: f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items()}
+    listed = "; ".join(f"{name}, {phrase}" for name, phrase in text.items())
     return [f"{meaning}: {listed}. `harness show RUN RUN` says what differs."]
 
 

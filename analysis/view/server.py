@@ -261,18 +261,18 @@ class Watch:
 
     def _render(self, name: str, version: str) -> tuple[str, str]:
         """The page of an experiment and the first sentence of its answer."""
-        live = Live(version, progress_of(self.store, name))
+        feed = Live(version, progress_of(self.store, name))
         try:
             plan = plan_of(self.store, name)
             results = results_of(load_plan(self.store, plan, further=True, reduce=self._reduce))
-            return render_page(results, self.store.root, live), headlines(results)[0]
+            return render_page(results, self.store.root, feed), headlines(results)[0]
         except StoreError as error:
-            return _trouble(name, str(error), live), ""
+            return _trouble(name, str(error), feed), ""
         # A run may change or vanish while it is read; the next version is tried again.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             text = f"the results cannot be computed now: {type(error).__name__}: {error}"
-            return _trouble(name, text, live), ""
+            return _trouble(name, text, feed), ""
 
     def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
@@ -321,6 +321,6 @@ def _digest(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _trouble(name: str, text: str, live: Live) -> str:
+def _trouble(name: str, text: str, feed: Live) -> str:
     section = Section("trouble", "Results", f'<p class="warning">{escape(text)}</p>')
-    return document(name, "", [section], {}, (), live)
+    return document(name, "", [section], {}, (), feed)

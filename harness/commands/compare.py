@@ -142,7 +142,7 @@ def answer(options: argparse.Namespace) -> Answer:
                     print(
                         f"{side.name}: golds that no answer can match: {', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
                     )
-        found = compare(
+        comparison = compare(
             sides,
             verifier,
             margin=None if "margin" not in values else values["margin"] / 100,
@@ -150,14 +150,14 @@ def answer(options: argparse.Namespace) -> Answer:
             by_text={"id": False, "problem": True}.get(values["match"]),
         )
     out = values.get("out") or store.root / "comparisons" / content_hash(names, {**values, "out": None})
-    return _written(found, sides, Path(out))
+    return _written(comparison, sides, Path(out))
 
 
 def _parts(name: str, store: ResultStore) -> list[str]:
     """The evaluations that a side names: of an arm `EXPERIMENT/ARM` its finished runs, else what stands between commas."""
     experiment, _, arm = name.partition("/")
     if experiment in store.plans() and not Path(name).exists():
-        arms = {one["name"]: one["runs"] for one in store.plan(experiment)["arms"]}
+        arms = {record["name"]: record["runs"] for record in store.plan(experiment)["arms"]}
         require(f"arm of {experiment}", arm, list(arms))
         done = [run_id for run_id in arms[arm].values() if store.run(run_id).status == "finished"]
         if not done:
@@ -191,7 +191,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     print(f"written: {result.folder}")
 
 
-def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
+def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     """Write table, problems, disagreements and figure, and return what they say."""
     import pandas as pd
 
@@ -200,19 +200,19 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 
-    table, problems = comparison_table(found), found.by_problem()
+    table, problems, notes = comparison_table(comparison), comparison.by_problem(), notes_of(comparison)
     differing = [(side.name, *disagreements(side)) for side in sides]
     write_table(table, out, "comparison")
     problems.to_csv(out / "problems.csv", index=False)
     pd.concat(rows for _, rows, _ in differing).to_csv(out / "disagreements.csv", index=False)
     with styled("paper"):
-        save(comparison_figure(found), out, "differences")
+        save(comparison_figure(comparison), out, "differences")
     metrics = []
-    for side, differences in found.differences.items():
+    for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
             scale = scale_of(metric)
             first, other = (
-                scale * float(found.scores[name][metric].mean()) for name in (found.reference, side)
+                scale * float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side)
             )
             metrics.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
     apart = [
@@ -226,11 +226,9 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
         for name, rows, labelled in differing
         if labelled
     ]
-    said = [line for side in sides for line in side.said]
+    lines = [line for side in sides for line in side.said]
     text = to_terminal(table).rstrip()
-    return Answer(
-        found.reference, len(problems), metrics, apart, graders, notes_of(found), said, text, str(out)
-    )
+    return Answer(comparison.reference, len(problems), metrics, apart, graders, notes, lines, text, str(out))
 
 
 def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:

@@ -58,13 +58,13 @@ def all_keys() -> list[Key]:
 
 def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
     """The key of that name, or all below it. Raises `ConfigError` that names the nearest where there is none."""
-    found = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
-    if not found:
+    matches = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
+    if not matches:
         names = sorted({key.name for key in keys} | set(_sections(keys)))
         hint = nearest(wanted, names)
         hint = hint if "did you mean" in hint else "; `harness keys` names the sections"
         raise ConfigError(f"there is no key {wanted!r}{hint}")
-    return found
+    return matches
 
 
 def page(keys: Sequence[Key]) -> Iterator[str]:

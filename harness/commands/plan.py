@@ -231,28 +231,28 @@ def totals_of(arms: Sequence[ArmRow]) -> Totals:
     )
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(result: Answer, options: argparse.Namespace) -> None:
     """Print the arms and what is to know of them; with `--cfg` a YAML document each instead."""
     if options.cfg:
-        print("".join(configurations(found)), end="")
+        print("".join(configurations(result)), end="")
         return
     # A pipe or a narrow terminal gets the whole names, too.
     console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
-    console.print(Text(found.title, style="bold"), f" {found.question}")
-    console.print(_table(found.arms))
-    for line in found.notes:
+    console.print(Text(result.title, style="bold"), f" {result.question}")
+    console.print(_table(result.arms))
+    for line in result.notes:
         console.print(line, highlight=False, markup=False)
 
 
-def configurations(found: Answer) -> Iterator[str]:
+def configurations(result: Answer) -> Iterator[str]:
     """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
-    for arm in found.arms:
+    for arm in result.arms:
         assert arm.configuration is not None
         several = f" of {', '.join(map(str, arm.seeds))}" if len(arm.seeds) > 1 else ""
         comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, seed {arm.configuration['seed']}{several}"]
-        if not arm.runs and found.waits_for:
+        if not arm.runs and result.waits_for:
             comments.append(
-                f"its budget is what {found.waits_for} spends, known when that has run; here it is as without match="
+                f"its budget is what {result.waits_for} spends, known when that has run; here it is as without match="
             )
         comments += [f"refused: {reason}" for reason in arm.refused]
         yield "".join(["---\n", *(f"# {line}\n" for line in comments), yaml_text(arm.configuration)])

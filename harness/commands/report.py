@@ -52,16 +52,16 @@ def answer(options: argparse.Namespace) -> Report:
         return _report(overrides, any(item.startswith("pack=") for item in options.overrides))
 
 
-def show(found: Report, options: argparse.Namespace) -> None:
+def show(report: Report, options: argparse.Namespace) -> None:
     """Print tables and sentences, and where the files lie."""
-    show_report(found)
+    show_report(report)
 
 
 def _report(overrides: list[str], packed: bool) -> Report:
     name = require_one_experiment(overrides, "report")
     given = [item.partition("=") for item in overrides]
-    own = {key: value for key, _, value in given if key in _CHOICES}
-    for key, value in own.items():
+    arguments = {key: value for key, _, value in given if key in _CHOICES}
+    for key, value in arguments.items():
         choices = _CHOICES[key]
         if choices and value not in choices:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
@@ -73,8 +73,8 @@ def _report(overrides: list[str], packed: bool) -> Report:
             )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)
-    own = ({"out": name} if packed else {}) | own
-    if other := own.pop("against", ""):
+    arguments = ({"out": name} if packed else {}) | arguments
+    if other := arguments.pop("against", ""):
         require_stored(store, other)
-        return transfer_of(store, name, other, **own)
-    return report_of(store, name, **own)
+        return transfer_of(store, name, other, **arguments)
+    return report_of(store, name, **arguments)

@@ -113,21 +113,21 @@ def answer(options: argparse.Namespace) -> Answer:
     )
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(run: Answer, options: argparse.Namespace) -> None:
     """Print the tables, or the configuration as it is stored."""
     console = Console()
     if options.config:
-        text = (Path(found.directory) / layout.CONFIG).read_text(encoding="utf-8")
+        text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
         console.print(text, markup=False, highlight=False, end="")
         return
-    if found.other is not None:
-        _show_differences(console, found)
+    if run.other is not None:
+        _show_differences(console, run)
         return
     for title, rows in (
-        ("run", _facts(found)),
-        ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in found.changes.items()}),
-        ("provenance", found.provenance),
-        ("last step and scores", {key: value for key, value in found.results.items() if value is not None}),
+        ("run", _facts(run)),
+        ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in run.changes.items()}),
+        ("provenance", run.provenance),
+        ("last step and scores", {key: value for key, value in run.results.items() if value is not None}),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
         for key, value in rows.items():
@@ -135,19 +135,19 @@ def show(found: Answer, options: argparse.Namespace) -> None:
         console.print(table)
     heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
     table = Table(*heads, box=None, pad_edge=False)
-    for attempt in found.attempts:
+    for attempt in run.attempts:
         table.add_row(*("" if value is None else str(value) for value in astuple(attempt)))
     console.print(table)
 
 
-def _show_differences(console: Console, found: Answer) -> None:
+def _show_differences(console: Console, run: Answer) -> None:
     """Print a table of each kind of difference between the two runs."""
-    for kind, rows in found.differences.items():
+    for kind, rows in run.differences.items():
         title = "last step and scores" if kind == "results" else kind
         if not rows:
             console.print(f"{title}: the same", highlight=False)
             continue
-        heads = ("", found.run_id[:8], str(found.other)[:8])
+        heads = ("", run.run_id[:8], str(run.other)[:8])
         table = Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
         for key, pair in rows.items():
             table.add_row(escape(key), *("" if value is None else escape(shown(value)) for value in pair))
@@ -185,12 +185,12 @@ def shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _facts(found: Answer) -> dict[str, Any]:
+def _facts(run: Answer) -> dict[str, Any]:
     keys = ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
-    facts = {key: getattr(found, key) for key in keys}
-    facts |= {f"label {key}": value for key, value in found.labels.items()}
-    facts |= {"error": found.error} if found.error else {}
-    return facts | {"directory": found.directory}
+    facts = {key: getattr(run, key) for key in keys}
+    facts |= {f"label {key}": value for key, value in run.labels.items()}
+    facts |= {"error": run.error} if run.error else {}
+    return facts | {"directory": run.directory}
 
 
 def _changes(run: RunDir) -> dict[str, tuple[Any, Any]]:

@@ -84,11 +84,11 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         for problem in result.problems:
             console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
         return
-    with Live(_shown(result, options.runs), refresh_per_second=2) as live:
+    with Live(_shown(result, options.runs), refresh_per_second=2) as display:
         try:
             while True:
                 time.sleep(1.0)
-                live.update(_shown(answer(options), options.runs))
+                display.update(_shown(answer(options), options.runs))
         except KeyboardInterrupt:
             return
 

@@ -30,7 +30,7 @@ class Key:
     of: str = ""
 
 
-def keys_of(cls: type[Any], prefix: str = "", of: str = "", *, a_member: bool = False) -> Iterator[Key]:
+def keys_of(cls: type[Any], prefix: str = "", owner: str = "", *, a_member: bool = False) -> Iterator[Key]:
     """The keys of a configuration class, sections and members of families included, in the order in which they are written.
 
     A family's key is `<key>.kind`; the keys of its members follow with the member's name in `of`.
@@ -40,19 +40,19 @@ def keys_of(cls: type[Any], prefix: str = "", of: str = "", *, a_member: bool = 
         name, hint = f"{prefix}{item.name}", hints[item.name]
         family = item.metadata.get("family") or item.metadata.get("family_values")
         if family:
-            yield from _family(name, item, family, meanings.get(item.name, ""), of)
+            yield from _family(name, item, family, meanings.get(item.name, ""), owner)
         elif dataclasses.is_dataclass(hint):
-            yield from keys_of(typing.cast(type, hint), f"{name}.", of)
+            yield from keys_of(typing.cast(type, hint), f"{name}.", owner)
         elif not (a_member and item.name == "kind"):  # the family's own row says it
-            yield Key(name, _type(hint), _default(item), meanings.get(item.name, ""), of)
+            yield Key(name, _type(hint), _default(item), meanings.get(item.name, ""), owner)
 
 
-def _family(name: str, item: dataclasses.Field[Any], package: str, meaning: str, of: str) -> Iterator[Key]:
+def _family(name: str, item: dataclasses.Field[Any], package: str, meaning: str, owner: str) -> Iterator[Key]:
     members = sorted(kinds(package))
     named = "family_values" in item.metadata
     assert item.default_factory is not dataclasses.MISSING
     default = "{}" if named else item.default_factory().kind
-    yield Key(name if named else f"{name}.kind", f"one of {', '.join(members)}", default, meaning, of)
+    yield Key(name if named else f"{name}.kind", f"one of {', '.join(members)}", default, meaning, owner)
     for kind in members:
         config = member(package, kind).Config
         yield from keys_of(config, f"{name}.<name>." if named else f"{name}.", kind, a_member=True)
@@ -81,7 +81,7 @@ def _as_yaml(value: Any) -> str:
 def _type(hint: Any) -> str:
     arguments = typing.get_args(hint)
     if type(None) in arguments:
-        return f"{' or '.join(_type(one) for one in arguments if one is not type(None))} or null"
+        return f"{' or '.join(_type(part) for part in arguments if part is not type(None))} or null"
     plain = {bool: "true/false", int: "integer", float: "number", str: "text", Any: "any"}
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
@@ -103,14 +103,14 @@ def _meanings(cls: type[Any]) -> dict[str, str]:
     while set(inspect.get_annotations(cls)) <= {"kind"} and dataclasses.is_dataclass(cls.__base__):
         cls = cls.__base__
     text = inspect.cleandoc(cls.__doc__ or "")
-    intro, found, rest = text.partition("Attributes:\n")
-    if not found:
+    intro, heading, rest = text.partition("Attributes:\n")
+    if not heading:
         whole = " ".join(intro.partition("\n\n")[0].split())
         short = {name: part[2] for part in _SHORT.finditer(whole) for name in re.findall(r"\w+", part[1])}
         return {item.name: short.get(item.name, whole) for item in dataclasses.fields(cls)}
     meanings: dict[str, str] = {}
     names: list[str] = []
-    for line in textwrap.dedent(rest).splitlines() if found else []:
+    for line in textwrap.dedent(rest).splitlines() if heading else []:
         start = _ATTRIBUTE.match(line)
         if start:
             names = start[1].split(", ")

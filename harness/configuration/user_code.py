@@ -48,20 +48,20 @@ def register(
     folders: Iterable[Path], families: Iterable[str], shipped: Callable[[str], Iterable[str]]
 ) -> None:
     """Make the members of these folders known in this process. Raises `ConfigError` for two of one name, or the name of a shipped one."""
-    found: dict[tuple[str, str], Path] = {}
+    paths: dict[tuple[str, str], Path] = {}
     for folder in folders:
         for key, path in own_files(folder, families).items():
-            if key in found:
-                raise ConfigError(f"{path} and {found[key]} are two members of one name; rename one of them")
+            if key in paths:
+                raise ConfigError(f"{path} and {paths[key]} are two members of one name; rename one of them")
             if key[1] in shipped(key[0]):
                 raise ConfigError(f"{path} has the name of a shipped member; rename it")
-            found[key] = path
-    FILES.update(found)
+            paths[key] = path
+    FILES.update(paths)
 
 
 def own_members_faults() -> dict[Path, list[str]]:
     """Load every member that is known, run the contract tests that its family has, and tell what is wrong with each."""
-    found: dict[Path, list[str]] = {}
+    faults: dict[Path, list[str]] = {}
     for (family, kind), path in FILES.items():
         room, _, name = family.rpartition(".")
         try:
@@ -69,15 +69,15 @@ def own_members_faults() -> dict[Path, list[str]]:
             home = f"{room}.contracts" if importlib.util.find_spec(f"{room}.contracts") else family
             tests = getattr(importlib.import_module(home), "CONTRACTS", {})
             with blamed():
-                found[path] = list(tests[name](member)) if name in tests else []
+                faults[path] = list(tests[name](member)) if name in tests else []
         except (ConfigError, MemberError) as error:
-            found[path] = [str(error)]
-    return found
+            faults[path] = [str(error)]
+    return faults
 
 
 def own_kinds(family: str) -> list[str]:
     """The kinds of a family's members of one's own."""
-    return [kind for of, kind in FILES if of == family]
+    return [kind for member_family, kind in FILES if member_family == family]
 
 
 def own_member(family: str, kind: str) -> ModuleType | None:
@@ -175,11 +175,11 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
 def asked_of(family: str) -> dict[str, str]:
     """Return what a family asks of every member, name of a function to its signature: the abstract methods of its class `Member`."""
     member: Any = importlib.import_module(family).Member
-    found = {}
+    signatures = {}
     for name in sorted(member.__abstractmethods__):
         signature = str(inspect.signature(getattr(member, name))).replace("'", "").replace("(self, ", "(")
-        found[name] = f"{name}{signature}"
-    return found
+        signatures[name] = f"{name}{signature}"
+    return signatures
 
 
 def base_of(family: str) -> type | None:

@@ -161,11 +161,11 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
     """
     pairs = difference(old, new)
     changed = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
-    found, taken = [], set[str]()
-    for prefix, kind, own in _rules(old, new, changed):
+    entries, taken = [], set[str]()
+    for prefix, kind, side in _rules(old, new, changed):
         keys = tuple(key for key in changed if key.startswith(prefix))
         taken.update(keys)
-        found.append(dataclasses.replace(kind, keys=keys, arm=names[own]))
+        entries.append(dataclasses.replace(kind, keys=keys, arm=names[side]))
     rest = [key for key in changed if key not in taken]
     always = tuple(key for key in rest if key.startswith(_TOUCHES_ALL))
     unknown = tuple(key for key in rest if key not in always)
@@ -174,10 +174,10 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
         for key in always
         if key in _SIZES and pairs[key][0]
     ]
-    found += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(
+    entries += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(
         unknown
     )
-    return found
+    return entries
 
 
 def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
@@ -186,7 +186,7 @@ def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
     for key in (f"algorithm.reward.{name}" for name in ("true_positive", "false_positive", "function")):
         if key in changed:
             yield key, measure.FLIPPED, not b.reward.exact
-    limits = [_INFINITE if one.off_policy_mask_nats is None else one.off_policy_mask_nats for one in (a, b)]
+    limits = [_INFINITE if arm.off_policy_mask_nats is None else arm.off_policy_mask_nats for arm in (a, b)]
     yield from _of_smaller("algorithm.off_policy_mask_nats", measure.OFF_POLICY, *limits)
     yield from _overlong(a.overlong, b.overlong)
     yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
@@ -196,12 +196,12 @@ def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
     elif policies[0] != policies[1]:
         yield "algorithm.dead_groups.policy", measure.REMOVED, policies[1] == "drop"
     yield from _same_member("advantage", a.advantage, b.advantage)
-    one, other = a.engine_correction, b.engine_correction
-    if one.kind != other.kind:
+    reference, other = a.engine_correction, b.engine_correction
+    if reference.kind != other.kind:
         yield "algorithm.engine_correction.", measure.CORRECTION, other.kind != "none"
-    elif one.old_log_probs != other.old_log_probs:
-        own = other.old_log_probs == "recomputed"
-        yield "algorithm.engine_correction.old_log_probs", measure.GAP, own
+    elif reference.old_log_probs != other.old_log_probs:
+        side = other.old_log_probs == "recomputed"
+        yield "algorithm.engine_correction.old_log_probs", measure.GAP, side
     if (a.kl.coefficient or b.kl.coefficient) and any(key.startswith("algorithm.kl.") for key in changed):
         yield "algorithm.kl.", measure.KL, b.kl.coefficient >= a.kl.coefficient
     if a.entropy_control != b.entropy_control:
@@ -217,22 +217,22 @@ def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
     yield from _of_smaller("sampling.max_response_tokens", measure.TRUNCATED, *caps)
 
 
-def _of_smaller(key: str, found: Measure, old: float, new: float) -> Found:
+def _of_smaller(key: str, kind: Measure, old: float, new: float) -> Found:
     """A measure that the runs with the smaller value show."""
     if old != new:
-        yield key, found, new < old
+        yield key, kind, new < old
 
 
 def _same_member(section: str, old: Any, new: Any) -> Found:
     """Ask a member of the objective about two of its own configurations."""
     if old.kind == new.kind:
-        for field, found, own in new.engagement(old):
-            yield f"algorithm.{section}.{field}", found, own
+        for field, kind, side in new.engagement(old):
+            yield f"algorithm.{section}.{field}", kind, side
 
 
 def _surrogate(old: Any, new: Any) -> Found:
     tokens = [old.far_tokens, new.far_tokens]
-    weighted = all(getattr(one, "importance_weighted", True) for one in (old, new))
+    weighted = all(getattr(surrogate, "importance_weighted", True) for surrogate in (old, new))
     if "stopped" in tokens:
         # A clip and a trust region of its own both take a token's gradient away, and both are counted as clipped.
         yield "algorithm.surrogate.", measure.STOPPED, tokens[1] in ("stopped", "clipped")

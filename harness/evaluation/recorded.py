@@ -58,25 +58,25 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     `golds`: a JSONL file of problems, for generations without gold answers; found by id, else by text. Raises `ConfigError`.
     """
     head = _head(path)
-    claims = (one for one in (member(_FORMATS, kind) for kind in kinds(_FORMATS)) if one.reads(path, head))
+    claims = (tool for tool in (member(_FORMATS, kind) for kind in kinds(_FORMATS)) if tool.reads(path, head))
     module = next(claims, own)
     if module is own and path.suffix == ".json" and path.is_file():
         raise ConfigError(
             f"{path} is no evaluation that is known; read are {', '.join(kinds(_FORMATS))} (of lm-evaluation-harness give samples_*.jsonl)"
         )
-    found: Foreign = module.read(path)
-    if not found.samples:
+    foreign: Foreign = module.read(path)
+    if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
-    found.samples = numbered(found.samples)
-    _add_golds(path, found.samples, golds)
-    counts = Counter(one["problem_id"] for one in found.samples)
+    foreign.samples = numbered(foreign.samples)
+    _add_golds(path, foreign.samples, golds)
+    counts = Counter(row["problem_id"] for row in foreign.samples)
     usual = counts.most_common(1)[0][1]
     if uneven := [name for name, count in counts.items() if count != usual]:
         raise ConfigError(
             f"{path}: {len(uneven)} of {len(counts)} problems do not have {usual} samples ({uneven[0]!r} has {counts[uneven[0]]}): an "
             "average over n samples needs n of every problem; write null for each sample that was lost"
         )
-    return found
+    return foreign
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -86,20 +86,20 @@ def _head(path: Path) -> dict[str, Any]:
             text = (
                 file.read() if path.suffix == ".json" else next((line for line in file if line.strip()), "")
             )
-        found = json.loads(text)
+        head = json.loads(text)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return head if isinstance(head, dict) else {}
 
 
 def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
     records = [] if golds is None else read_jsonl(golds)
     answers = {normalised(record.problem): record.answer for record in records}
     answers |= {record.id: record.answer for record in records}
-    for one in samples:
-        if one["gold"] is None:
-            one["gold"] = answers.get(one["problem_id"], answers.get(normalised(one["problem"] or "")))
-    if missing := {one["problem_id"] for one in samples if one["gold"] is None}:
+    for row in samples:
+        if row["gold"] is None:
+            row["gold"] = answers.get(row["problem_id"], answers.get(normalised(row["problem"] or "")))
+    if missing := {row["problem_id"] for row in samples if row["gold"] is None}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
             '{"id", "problem", "answer"} a problem'
@@ -317,13 +317,13 @@ def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
     folders = {}
     # One folder holds all caps.
     for name, model in {cell["samples"]: cell["model"] for cell in cells}.items():
-        found = [root / name for root in roots if (root / name / _ABOUT).exists()]
-        if not found:
+        matches = [root / name for root in roots if (root / name / _ABOUT).exists()]
+        if not matches:
             raise ConfigError(
                 f"regrade={evaluation}: its samples ({name}) are not under {store.root}; give the results root that the evaluation "
                 "was made with: runtime.results=DIR"
             )
-        folders[found[0]] = model
+        folders[matches[0]] = model
     return folders
 
 

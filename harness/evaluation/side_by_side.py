@@ -275,11 +275,11 @@ def _add_differences(
             frames[model, *place].groupby("place")["correct"].mean().to_numpy()
             for model in (reference, cell["model"])
         )
-        found = mean_interval(b - a)
+        difference = mean_interval(b - a)
         cell["difference"] = {
             "to": reference,
-            "avg": found.value,
-            "interval": [found.low, found.high] if len(a) > 1 else None,
+            "avg": difference.value,
+            "interval": [difference.low, difference.high] if len(a) > 1 else None,
             "method": "95 %, Student's t over problems, paired; one checkpoint each: it says nothing about retraining",
         }
 
@@ -298,16 +298,16 @@ def read_side(
     A part is RUN_ID, RUN_ID@STEP, a folder of `harness evaluate` (FOLDER@MODEL where it has several) or a file; `golds` are for files that
     have none. `cap` None is the largest, in tokens. Raises `ConfigError` where nothing is there, or several could be meant.
     """
-    frames, said = [], list[str]()
+    frames, remarks = [], list[str]()
     for part in parts:
         if Path(part).is_file():
             read = read_recorded(Path(part), golds)
-            said += [f"{part}: {line}" for line in read.lines()]
+            remarks += [f"{part}: {line}" for line in read.lines()]
             frames.append(pd.DataFrame(read.samples).assign(model=Path(part).name, benchmark=""))
         else:
             frames.append(_stored(part, store))
     chosen = [_chosen(part, frame, benchmark, cap) for part, frame in zip(parts, frames, strict=True)]
-    return Side(name, chosen, [_seed(part, store) for part in parts], said)
+    return Side(name, chosen, [_seed(part, store) for part in parts], remarks)
 
 
 def is_graded(side: Side) -> bool:
@@ -411,8 +411,8 @@ def before_training(
         f"{100 * cell['avg']:.0f} % of {cell['n_samples']} answers are right, {100 * once:.0f} % of {cell['n_problems']} training problems "
         f"at least once; {100 * cut:.0f} % are cut off at {cell['cap']} tokens"
     )
-    if said := nothing_to_learn(cell["avg"], f"to {cell['n_problems']} training problems"):
-        yield f"warning: {said}"
+    if warning := nothing_to_learn(cell["avg"], f"to {cell['n_problems']} training problems"):
+        yield f"warning: {warning}"
 
 
 Floats = NDArray[np.float64]
@@ -454,7 +454,7 @@ class Comparison:
 
     def by_problem(self) -> pd.DataFrame:
         """The problems with every side's share of right samples, those first on which a side differs most from the first one."""
-        shares = {name: found[AVG].mean(axis=0) for name, found in self.scores.items()}
+        shares = {name: scores[AVG].mean(axis=0) for name, scores in self.scores.items()}
         frame = self.problems.assign(**shares)
         others = frame[[*self.differences]].sub(frame[self.reference], axis=0)
         apart = others.abs().max(axis=1)
@@ -481,7 +481,7 @@ def compare(
     if wanted and max(wanted) > most:
         raise ConfigError(f"ks={wanted}: a side has {most} samples of a problem only")
     scores = {side.name: _scores(side, wanted, verifier) for side in keyed}
-    metrics = [name for name in scores[keyed[0].name] if all(name in found for found in scores.values())]
+    metrics = [name for name in scores[keyed[0].name] if all(name in table for table in scores.values())]
     level = comparison_level(len(sides) - 1)
     differences = {
         side.name: {
@@ -516,7 +516,7 @@ def _matched(
     others = {
         key
         for key in shared
-        if any(not _same_gold(golds[0][key], found[key], verifier) for found in golds[1:])
+        if any(not _same_gold(golds[0][key], answers[key], verifier) for answers in golds[1:])
     }
     what = "text" if by_text else "id"
     notes = []
@@ -581,7 +581,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, Floats]:
     """Metric → values [runs, problems] of a side whose frames are in the order of the problems."""
-    found: dict[str, list[Floats]] = {}
+    scores: dict[str, list[Floats]] = {}
     for frame in side.runs:
         placed = frame.assign(problem_id=frame["place"], length=0)  # codes are sorted: by place
         try:
@@ -594,8 +594,8 @@ def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, 
         if np.isfinite(tokens).all():
             values[TOKENS] = tokens
         for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return {name: np.array(rows) for name, rows in found.items() if len(rows) == len(side.runs)}
+            scores.setdefault(name, []).append(value)
+    return {name: np.array(rows) for name, rows in scores.items() if len(rows) == len(side.runs)}
 
 
 def _same_seeds(a: Side, b: Side) -> bool:
@@ -605,7 +605,7 @@ def _same_seeds(a: Side, b: Side) -> bool:
 def _difference(a_SP: Floats, b_SP: Floats, paired: bool, level: float) -> Estimate:
     if min(len(a_SP), len(b_SP)) > 1 and a_SP.shape[1] > 1:
         return two_way_difference(b_SP, a_SP, paired=paired, level=level)
-    found = paired_difference(b_SP.mean(axis=0), a_SP.mean(axis=0), level)
-    if math.isnan(found.low):
-        return replace(found, seeds=1, method="no spread over problems")
-    return replace(found, seeds=1, method="paired t over problems")
+    estimate = paired_difference(b_SP.mean(axis=0), a_SP.mean(axis=0), level)
+    if math.isnan(estimate.low):
+        return replace(estimate, seeds=1, method="no spread over problems")
+    return replace(estimate, seeds=1, method="paired t over problems")

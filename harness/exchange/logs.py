@@ -82,11 +82,11 @@ def read_log(
     for row in rows:
         values = {_trainer_name(name, names): value for name, value in numbers(row).items()}
         number = next((values[name] for name in steps if name in values), None)
-        own = {
+        metrics = {
             name: value for name, value in values.items() if name not in steps and not name.startswith("_")
         }
-        if number is not None and own:  # trainers log training and evaluation of a step apart
-            merged.setdefault(int(number), {}).update(own)
+        if number is not None and metrics:  # trainers log training and evaluation of a step apart
+            merged.setdefault(int(number), {}).update(metrics)
     if not merged:
         raise ForeignLogError(
             f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}"

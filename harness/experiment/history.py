@@ -61,7 +61,7 @@ class History:
     def _spent(self, row: dict[str, Any]) -> _Spent | None:
         last = self._store.run(row["run_id"]).last_step()
         ended = [attempt for attempt in row["attempts"] if attempt.get("ended_at")]
-        seconds = sum((_time(one["ended_at"]) - _time(one["started_at"])).total_seconds() for one in ended)
+        seconds = sum((_time(span["ended_at"]) - _time(span["started_at"])).total_seconds() for span in ended)
         if last is None or not seconds:
             return None
         tokens = float(last.get("generated_tokens_total") or 0)
@@ -102,10 +102,10 @@ def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
 
     def halvings(spec: RunSpec) -> float:
         """Halvings of the longest time until it is below this run's: 0 for more than half of it."""
-        own = seconds[spec.run_id]
-        if own in (0.0, math.inf):
-            return math.inf if own == 0.0 else -1.0
-        return math.floor(math.log2(longest / own))
+        duration = seconds[spec.run_id]
+        if duration in (0.0, math.inf):
+            return math.inf if duration == 0.0 else -1.0
+        return math.floor(math.log2(longest / duration))
 
     return sorted(plan.specs, key=halvings)
 
@@ -124,10 +124,10 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
         parts = []
         for measure in arm.engagement:
             if measure.fields:
-                own = history.finished(plan.arm(measure.arm).arm_id)
+                runs = history.finished(plan.arm(measure.arm).arm_id)
                 similar = _similar(arm.record(), measure, store, stored)
                 parts.append(
-                    _told(measure, own, steps, "finished") or _told(measure, similar, steps, "similar")
+                    _told(measure, runs, steps, "finished") or _told(measure, similar, steps, "similar")
                 )
         if any(parts):
             known[arm.name] = "; ".join(filter(None, parts))
@@ -152,13 +152,13 @@ def _similar(
     stored: Callable[[], Sequence[Mapping[str, Any]]],
 ) -> Iterator[str]:
     """Finished runs of stored plans that show this measure for an arm with the same changes."""
-    changes, found = json.dumps(arm["changes"], sort_keys=True), dict[str, None]()
+    changes, run_ids = json.dumps(arm["changes"], sort_keys=True), dict[str, None]()
     for other in stored() if arm["changes"] else ():
         if json.dumps(other.get("changes"), sort_keys=True) == changes:
-            for one in map(Measure.of_record, other.get("engagement") or ()):
-                if (one.fields, one.keys) == (measure.fields, measure.keys):
-                    found |= dict.fromkeys(other["runs_of"].get(one.arm, ()))
-    return (run_id for run_id in found if store.run(run_id).status == "finished")
+            for candidate in map(Measure.of_record, other.get("engagement") or ()):
+                if (candidate.fields, candidate.keys) == (measure.fields, measure.keys):
+                    run_ids |= dict.fromkeys(other["runs_of"].get(candidate.arm, ()))
+    return (run_id for run_id in run_ids if store.run(run_id).status == "finished")
 
 
 def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:

@@ -425,21 +425,21 @@ def content_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
     for config in configs:
         sets |= _problem_sets(config)
         folders |= _model_folder(config)
-    found = {name: load_benchmark(benchmark).content for name, benchmark in sets.items()}
-    return found | {name: content_fingerprint(folder) for name, folder in folders.items()}
+    hashes = {name: load_benchmark(benchmark).content for name, benchmark in sets.items()}
+    return hashes | {name: content_fingerprint(folder) for name, folder in folders.items()}
 
 
 def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, str]) -> None:
     """Raise `ConfigError` where what a run of the plan reads has changed since it began; `contents` as of `content_hashes`."""
     for planned in plan.arms:
-        own = {**_problem_sets(planned.config), **_model_folder(planned.config)}
+        inputs = {**_problem_sets(planned.config), **_model_folder(planned.config)}
         for run_id in planned.runs.values():
             try:
                 known = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
             except StoreError:  # what is wrong with it is said when its turn comes
                 continue
             changed = [
-                name for name in own if name in contents and known.get(name, contents[name]) != contents[name]
+                key for key in inputs if key in contents and known.get(key, contents[key]) != contents[key]
             ]
             if changed:
                 names = (

@@ -64,12 +64,12 @@ class Power:
             ("interactions", crossing.interaction_weights()),
         ):
             alpha = 1 - comparison_level(self.metrics * max(1, len(effects)))
-            widest = max((sum(weight**2 for weight in of.values()) for of in effects.values()), default=0.0)
+            widest = max((sum(weight**2 for weight in row.values()) for row in effects.values()), default=0.0)
             arm_sd = sd / math.sqrt(2) if self.paired else sd
-            found = minimum_detectable_difference(
+            smallest = minimum_detectable_difference(
                 arm_sd * math.sqrt(widest), self.replicates, paired=True, alpha=alpha
             )
-            text += [f"{name} ({len(effects)}) of {scale * found:.{digits}f} or more"] * bool(effects)
+            text += [f"{name} ({len(effects)}) of {scale * smallest:.{digits}f} or more"] * bool(effects)
         return f"; {', '.join(text)}"
 
     def needed(self, difference: float, sd: float) -> int | None:
@@ -84,7 +84,7 @@ class Power:
 
 def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
-    if "avg" not in [one.name for one in plan.metrics]:
+    if "avg" not in [metric.name for metric in plan.metrics]:
         return []
     noise, lines = evaluation_noise(plan), []
     if not math.isnan(noise):
@@ -97,18 +97,18 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
         return [*lines, "power: unknown until an arm trained and evaluated alike has two finished seeds"]
     (sd, source), power = spread, Power(plan)
     of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
-    told = f"power: {power.units} differ by {100 * sd:.1f} points ({of_what}, {source})"
+    head = f"power: {power.units} differ by {100 * sd:.1f} points ({of_what}, {source})"
     if power.replicates < 2:
-        lines.append(f"{told}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
-    elif (found := power.resolvable(sd)) > 1:
+        lines.append(f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
+    elif (least := power.resolvable(sd)) > 1:
         lines.append(
-            f"{told}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
+            f"{head}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
         )
     else:
         many = power.comparisons > 1
         family = f"together over {power.comparisons} comparisons" if many else "one comparison"
         lines.append(
-            f"{told}; {power.text} resolve a difference of {100 * found:.1f} points or more (80 % power, 5 % level, "
+            f"{head}; {power.text} resolve a difference of {100 * least:.1f} points or more (80 % power, 5 % level, "
             f"{family}){power.of_effects(sd, 100, 1)}"
         )
     needed = {size: power.needed(size, sd) for size in DIFFERENCES}
@@ -123,24 +123,24 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
     `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
     """
-    others = [one for one in plan.metrics if one.kind != "avg"]
+    others = [metric for metric in plan.metrics if metric.kind != "avg"]
     known, power, lines = spreads() if others else {}, Power(plan), []
-    for one in others:
-        found = known.get(one.name)
-        if found is None or power.replicates < 2:
+    for metric in others:
+        spread = known.get(metric.name)
+        if spread is None or power.replicates < 2:
             lines.append(
-                f"power for {one.title}: unknown until two {power.units} of a comparison have finished"
+                f"power for {metric.title}: unknown until two {power.units} of a comparison have finished"
             )
             continue
-        told = (
-            f"power for {one.title}: {power.units} differ by {found['sd']:.{one.digits}f} {one.unit} (standard deviation, "
-            f"{found['comparisons']:.0f} of its comparisons); {power.text} resolve"
+        head = (
+            f"power for {metric.title}: {power.units} differ by {spread['sd']:.{metric.digits}f} {metric.unit} (standard deviation, "
+            f"{spread['comparisons']:.0f} of its comparisons); {power.text} resolve"
         )
-        difference = power.resolvable(found["sd"])
+        difference = power.resolvable(spread["sd"])
         lines.append(
-            f"{told} nothing: a difference would have to be beyond the 100 points that there are"
-            if one.unit == POINTS and difference > 100
-            else f"{told} a difference of {difference:.{one.digits}f} or more{power.of_effects(found['sd'], 1, one.digits)}"
+            f"{head} nothing: a difference would have to be beyond the 100 points that there are"
+            if metric.unit == POINTS and difference > 100
+            else f"{head} a difference of {difference:.{metric.digits}f} or more{power.of_effects(spread['sd'], 1, metric.digits)}"
         )
     return lines
 
@@ -189,12 +189,12 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
 
 def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
     cap = planned.config.score_cap
-    found = {
+    scores = {
         seed: score(store, run_id, plan.benchmark, cap)
         for seed, run_id in planned.runs.items()
         if store.run(run_id).status == "finished"
     }
-    return {seed: value for seed, value in found.items() if value is not None}
+    return {seed: value for seed, value in scores.items() if value is not None}
 
 
 def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int | None = None) -> float | None:
@@ -210,15 +210,15 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
 
     Seeds of another model, task or length spread otherwise. Their seeds are taken to share base policies as the plan's do.
     """
-    cap, wanted = plan.arms[0].config.score_cap, {_without_algorithm(one.config) for one in plan.arms}
+    cap, wanted = plan.arms[0].config.score_cap, {_without_algorithm(arm.config) for arm in plan.arms}
     finished = [row for row in store.readable() if row["status"] == "finished"]
     arms: dict[str, dict[int, str]] = {}
     for row in sorted(finished, key=lambda row: str(row.get("created_at", "")), reverse=True):
         arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
     several = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
     alike = [runs for runs in several if _stored_without_algorithm(store, min(runs.values())) in wanted]
-    found = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in alike]
-    return [{seed: value for seed, value in of.items() if value is not None} for of in found]
+    scores = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in alike]
+    return [{seed: value for seed, value in by_seed.items() if value is not None} for by_seed in scores]
 
 
 def _without_algorithm(config: RunConfig) -> str:

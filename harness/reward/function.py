@@ -60,17 +60,17 @@ class RewardFunction:
 
     def _outcome(self, given: dict[str, str]) -> float:
         try:
-            found = self._function(**{key: given[key] for key in self._takes})
-            value = float(found)
-            fault = "" if math.isfinite(value) else f"it returned {found!r}"
+            result = self._function(**{key: given[key] for key in self._takes})
+            value = float(result)
+            fault = "" if math.isfinite(value) else f"it returned {result!r}"
         except Exception as error:  # one response must not end a run
             fault = f"{type(error).__name__}: {error}"
         if fault:
             self.faults, self.last_fault = self.faults + 1, fault
             if self.faults == 1:
-                said = f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
-                print(said, file=sys.stderr, flush=True)
+                message = f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
+                print(message, file=sys.stderr, flush=True)
             return self.reward.wrong
-        if isinstance(found, bool):
-            return self.reward.correct if found else self.reward.wrong
+        if isinstance(result, bool):
+            return self.reward.correct if result else self.reward.wrong
         return value

@@ -72,11 +72,11 @@ def sample(
 def numbered(samples: Iterable[Sample]) -> list[Sample]:
     """The samples with `sample_index`, which counts those of a problem."""
     seen: Counter[str] = Counter()
-    found = []
-    for one in samples:
-        found.append({**one, "sample_index": seen[one["problem_id"]]})
-        seen[one["problem_id"]] += 1
-    return found
+    rows = []
+    for row in samples:
+        rows.append({**row, "sample_index": seen[row["problem_id"]]})
+        seen[row["problem_id"]] += 1
+    return rows
 
 
 def verdict(value: object) -> bool | None:

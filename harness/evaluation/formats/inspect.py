@@ -26,15 +26,15 @@ def read(path: Path) -> Foreign:
         rows = sorted(log.get("samples") or [], key=lambda row: int(row.get("epoch", 1)))
         scores = (log.get("results") or {}).get("scores") or []
         name = next(
-            (str(one["name"]) for one in scores),
+            (str(score["name"]) for score in scores),
             next((key for row in rows for key in row.get("scores") or {}), ""),
         )
         samples = [_sample(row, name) for row in rows]
         means = {
-            key: one["metrics"][key]["value"]
-            for one in scores[:1]
+            key: score["metrics"][key]["value"]
+            for score in scores[:1]
             for key in ("accuracy", "mean")
-            if key in one["metrics"]
+            if key in score["metrics"]
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ConfigError(
@@ -92,7 +92,7 @@ def _sample(row: Mapping[str, Any], scorer: str) -> Sample:
     first = choices[0] if choices and not row.get("error") else {}
     text = text_of(first["message"]["content"]) if first else None
     score = ((row.get("scores") or {}).get(scorer) or {}).get("value")
-    users = [one for one in asked if one.get("role") == "user"] if isinstance(asked, list) else []
+    users = [turn for turn in asked if turn.get("role") == "user"] if isinstance(asked, list) else []
     usage = (row.get("output") or {}).get("usage") or {}
     return sample(
         row["id"],

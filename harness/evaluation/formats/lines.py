@@ -21,8 +21,8 @@ _KEYS = {
 
 
 def reads(path: Path, head: Mapping[str, Any]) -> bool:
-    said = (*_KEYS["response"], "messages", "choices")
-    return any(key in head for key in said) and "samples" not in head
+    keys = (*_KEYS["response"], "messages", "choices")
+    return any(key in head for key in keys) and "samples" not in head
 
 
 def read(path: Path) -> Foreign:
@@ -33,7 +33,7 @@ def read(path: Path) -> Foreign:
     scores = {_score(row) for row in rows} - {None}
     two = scores <= {0, 1} or scores <= {-1, 1}
     numbers: dict[str, int] = {}
-    samples = [one for row in rows for one in _samples(row, two, numbers)]
+    samples = [response for row in rows for response in _samples(row, two, numbers)]
     notes = [] if two else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
     return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*torn, *notes])
@@ -44,13 +44,13 @@ def _of(row: Mapping[str, Any], what: str) -> Any:
 
 
 def _score(row: Mapping[str, Any]) -> float | None:
-    found = _of(row, "label")
-    return found if isinstance(found, int | float) else None
+    score = _of(row, "label")
+    return score if isinstance(score, int | float) else None
 
 
 def _samples(row: Mapping[str, Any], two: bool, numbers: dict[str, int]) -> Iterator[Sample]:
     asked = row.get("messages") or _of(row, "problem")
-    users = [one for one in asked if one.get("role") == "user"] if isinstance(asked, list) else []
+    users = [turn for turn in asked if turn.get("role") == "user"] if isinstance(asked, list) else []
     problem = text_of(users[-1].get("content")) if users else text_of(asked)
     identifier = _of(row, "id")
     if identifier is None:
@@ -72,11 +72,11 @@ def _responses(row: Mapping[str, Any]) -> list[tuple[str | None, str, int | None
         choices = holder["choices"]
         # Usage is of all choices together.
         tokens = (holder.get("usage") or {}).get("completion_tokens") if len(choices) == 1 else None
-        texts = [text_of((one.get("message") or {}).get("content", one.get("text"))) for one in choices]
-        return [(text, _reason(one), tokens) for text, one in zip(texts, choices, strict=True)]
+        texts = [text_of((item.get("message") or {}).get("content", item.get("text"))) for item in choices]
+        return [(text, _reason(choice), tokens) for text, choice in zip(texts, choices, strict=True)]
     if body is None:
-        said = [one for one in row.get("messages") or [] if one.get("role") == "assistant"]
-        body = text_of(said[-1].get("content")) if said else None
+        turns = [turn for turn in row.get("messages") or [] if turn.get("role") == "assistant"]
+        body = text_of(turns[-1].get("content")) if turns else None
     return [(text_of(body), _reason(row), _of(row, "tokens"))]
 
 

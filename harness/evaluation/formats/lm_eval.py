@@ -52,8 +52,8 @@ def read(path: Path) -> Foreign:
         if filters[1:]
         else []
     )
-    totals, said = _totals(path, metric, filters[0] if filters else "none")
-    return Foreign("lm-evaluation-harness", samples, totals, [*torn, *notes, *said])
+    totals, remarks = _totals(path, metric, filters[0] if filters else "none")
+    return Foreign("lm-evaluation-harness", samples, totals, [*torn, *notes, *remarks])
 
 
 def _texts(row: Mapping[str, Any], where: str) -> list[str]:
@@ -83,7 +83,7 @@ def _totals(path: Path, metric: str, mark: str) -> tuple[dict[str, float], list[
     match = _NAME.fullmatch(path.stem)
     task, date = (match["task"], match["date"]) if match else ("", None)
     beside = [path.with_name(f"results_{date}.json")] if date else sorted(path.parent.glob("results*.json"))
-    there = [one for one in beside if one.is_file()]
+    there = [file for file in beside if file.is_file()]
     if len(there) != 1:
         return {}, ["no results file of its evaluation is beside it"]
     try:

@@ -22,12 +22,12 @@ def read(path: Path) -> Foreign:
 
     Optional keys, one entry a sample: `labels` (somebody else's verdict), `finish_reasons` (stop or length) and `response_tokens`.
     """
-    found: list[Sample] = []
+    samples: list[Sample] = []
     torn: list[str] = []
     for where, row in rows_of(path, ("id", "answer", "samples"), torn):
         _check(row, where)
-        found += _samples(row)
-    return Foreign("recorded generations", found, notes=torn)
+        samples += _samples(row)
+    return Foreign("recorded generations", samples, notes=torn)
 
 
 def _check(row: dict[str, Any], where: str) -> None:
@@ -42,8 +42,8 @@ def _check(row: dict[str, Any], where: str) -> None:
             raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
         elif len(row[key]) != len(samples):
             raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
-    for one, reason in zip(samples, row.get("finish_reasons", ()), strict=False):
-        if one is not None and reason not in ("stop", "length"):
+    for text, reason in zip(samples, row.get("finish_reasons", ()), strict=False):
+        if text is not None and reason not in ("stop", "length"):
             raise ConfigError(
                 f"{where}: finish_reasons has {reason!r}; say stop (the response ended by itself) or length (the cap cut it)"
             )

@@ -405,17 +405,17 @@ def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence) ->
     problem, so the verifier gets all comparisons of a round at once.
     """
     first = [dict.fromkeys(answers, "") for answers in groups]
-    pending = [list(found) for found in first]
+    pending = [list(classes) for classes in first]
     while any(pending):
         pairs = [(left[0], other) for left in pending for other in left[1:]]
         verdicts = iter(equivalent(pairs) if pairs else [])
-        for found, left in zip(first, pending, strict=True):
+        for classes, left in zip(first, pending, strict=True):
             if left:
-                found[left[0]] = left[0]
+                classes[left[0]] = left[0]
                 equal = {other for other in left[1:] if next(verdicts)}
-                found.update(dict.fromkeys(equal, left[0]))
+                classes.update(dict.fromkeys(equal, left[0]))
                 left[:] = [other for other in left[1:] if other not in equal]
-    return [[found[answer] for answer in answers] for found, answers in zip(first, groups, strict=True)]
+    return [[classes[answer] for answer in answers] for classes, answers in zip(first, groups, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -531,10 +531,10 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
         below_ML += pmf[:, t - 1, None] * circle[(t - 1) * index_L % points]
         equal_ML = pmf[:, t, None] * circle[t * index_L % points]
         rows = int(np.searchsorted(-own_U, -t, side="right"))
-        own, others = own_U[:rows], others_UR[:rows]
+        sizes, others = own_U[:rows], others_UR[:rows]
         big = others >= t
-        small = n - own - (others * big).sum(axis=1)
-        start_RL = (pmf[own, t, None] * (circle[t * index_L % points] * read_L)) * free_ML[small]
+        small = n - sizes - (others * big).sum(axis=1)
+        start_RL = (pmf[sizes, t, None] * (circle[t * index_L % points] * read_L)) * free_ML[small]
         ties = min(k // t - 1, int(big.sum(axis=1).max(initial=0)))
         nodes, weights = np.polynomial.legendre.leggauss(ties // 2 + 1)
         for u, weight in zip((nodes + 1) / 2, weights / 2, strict=True):

@@ -107,38 +107,38 @@ class _Pass:
     def run(self) -> Completions:
         buffers, cap = self.buffers, self.params.max_response_tokens
         rows = torch.arange(len(buffers.lengths_R), device=buffers.lengths_R.device)
-        live = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        running = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         hidden = self._prefill().repeat_interleave(self.samples, 0)
         for position in range(cap):
             chosen, stopped = buffers.choose(self.decoder.logits(hidden), position, rows)
-            ended = live & stopped
+            ended = running & stopped
             if bool(ended.any()):
                 buffers.end(rows[ended], position)
-                live = live & ~ended
-            count = int(live.sum())
+                running = running & ~ended
+            count = int(running.sum())
             if count == 0 or position + 1 == cap:
                 break
             enough = _row_count(count)
             if enough <= _COMPACT_BELOW * len(rows):
-                rows, live, chosen = self._compact(enough, rows, live, chosen, self.width + position)
+                rows, running, chosen = self._compact(enough, rows, running, chosen, self.width + position)
             hidden = self._decode(chosen, self.width + position)
         return buffers.completions(self.real_rows)
 
     def _compact(
-        self, count: int, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int
+        self, count: int, rows: torch.Tensor, running: torch.Tensor, chosen: torch.Tensor, length: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Keep `count` rows: live ones behind that move to the places of ended ones, nothing else is copied."""
-        moved = count + live[count:].nonzero()[:, 0]
-        places = (~live[:count]).nonzero()[: len(moved), 0]
+        moved = count + running[count:].nonzero()[:, 0]
+        places = (~running[:count]).nonzero()[: len(moved), 0]
         for cache in (self.keys, self.values):
             for layer in cache:
                 layer[places, :, :length] = layer[moved, :, :length]
-        state = [rows, live, chosen] + ([] if self.pads_R is None else [self.pads_R])
+        state = [rows, running, chosen] + ([] if self.pads_R is None else [self.pads_R])
         for buffer in state:
             buffer[places] = buffer[moved]
         if self.pads_R is not None:
             self.pads_R = self.pads_R[:count]
-        return rows[:count], live[:count], chosen[:count]
+        return rows[:count], running[:count], chosen[:count]
 
     # ---- the forward over the cache -------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class _Pass:
         return decoder.final_norm(decoder.run_layers(x, attend))
 
 
-def _row_count(live: int) -> int:
-    """Rows to compute for `live` ones: a few sizes only, for matrix kernels are made anew for every number of rows."""
-    step = 8 if live <= 64 else 32 if live <= 256 else 64
-    return max(MIN_ROWS, -(-live // step) * step)
+def _row_count(running: int) -> int:
+    """Rows to compute for `running` ones: a few sizes only, for matrix kernels are made anew for every number of rows."""
+    step = 8 if running <= 64 else 32 if running <= 256 else 64
+    return max(MIN_ROWS, -(-running // step) * step)
