@@ -66,7 +66,7 @@ from harness.tracking._feed import send_results
 if TYPE_CHECKING:
     from harness.commands._search import Trials
 
-_JOBS = "jobs"  # in the sweep's directory, a file for each job of another launcher
+_JOBS = ".harness_jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
 Bring = Callable[[Plan], Summary]
 
@@ -127,9 +127,9 @@ class Sweep:
 
     plan: Plan
     bring: Bring
-    tables: bool = True
     store: ResultStore = field(init=False)
     checks: list[str] = field(init=False)
+    tables: bool = field(init=False)
     part: Plan = field(init=False)
     record: dict[str, Any] = field(init=False)
     summary: Summary = field(init=False)
@@ -137,6 +137,7 @@ class Sweep:
     def __post_init__(self) -> None:
         config = self.plan.arms[0].config
         self.store = ResultStore(config.runtime.results)
+        self.tables = "--no-answer" not in outcome.get().arguments
         refuse_imported(self.store, self.plan.name)
         self.checks = [str(finding) for finding in report_checks(self.plan, config.runtime.checks)]
         report_data(config)

@@ -239,6 +239,11 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
     word = re.match(r"Error parsing override '([\w./-]+)'$", first)
     if word:
         return f"{word[1]!r} is no key=value{_meant(word[1])}"
+    return _mistyped(message, overrides) or first
+
+
+def _mistyped(message: str, overrides: Sequence[str]) -> str:
+    """Say what is near a key, group or option that there is not; empty where the message is of something else."""
     key = re.search(r"Could not override '([^']+)'", message)
     if key and key[1].startswith("hydra."):
         return f"unknown key {key[1]!r}; the same command with `--cfg hydra -p {key[1].rpartition('.')[0]}`, without it and -m, lists them"
@@ -247,12 +252,12 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
     if key:
         return f"unknown group {key[1]!r}{nearest(key[1], _groups())}"
     option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
-    if option and option[1].startswith("hydra/"):
+    if option is None:
+        return ""
+    if option[1].startswith("hydra/"):
         known = re.findall(r"^\t(\S+)$", message, re.MULTILINE)
         return f"{option[1]} has no option {option[2]!r}{nearest(option[2], known)}"
-    if option:
-        return no_option(option[1], option[2])
-    return first
+    return no_option(option[1], option[2])
 
 
 def _groups() -> list[str]:
