@@ -119,9 +119,9 @@ def run(options: argparse.Namespace) -> int:
     )
     store = ResultStore(values.get("runtime.results", compose_run([]).runtime.results))
     seen, model = _look(values["model"], heldout, store)
-    best = max(_longest(seen), key=lambda one: (one.right, -one.unanswered))
-    of_form = [one for one in seen if one.template == best.template]
-    fitting = next((one for one in of_form if one.cut <= _CUT), of_form[-1])
+    best = max(_longest(seen), key=lambda answers: (answers.right, -answers.unanswered))
+    of_form = [answers for answers in seen if answers.template == best.template]
+    fitting = next((answers for answers in of_form if answers.cut <= _CUT), of_form[-1])
     write_file(target, _experiment(name, values["model"], model, train, heldout, fitting).encode())
     for line in _lines(seen, fitting):
         print(line)
@@ -230,18 +230,18 @@ def _device() -> str:
 
 def _longest(seen: Sequence[_Seen]) -> list[_Seen]:
     """Return what was seen at the largest cap, a form each."""
-    return [one for one in seen if one.cap == max(other.cap for other in seen)]
+    return [answers for answers in seen if answers.cap == max(other.cap for other in seen)]
 
 
 def _lines(seen: Sequence[_Seen], taken: _Seen) -> list[str]:
     """Tell what was seen of each form at the largest cap, and what that means for training."""
     shown = [
-        f"{one.template!r}: {100 * one.right:.0f} % right, {100 * one.unanswered:.0f} % without an answer, "
-        f"{100 * one.cut:.0f} % cut off at {one.cap} tokens"
-        for one in _longest(seen)
+        f"{answers.template!r}: {100 * answers.right:.0f} % right, {100 * answers.unanswered:.0f} % without an answer, "
+        f"{100 * answers.cut:.0f} % cut off at {answers.cap} tokens"
+        for answers in _longest(seen)
     ]
     shown.append(
         f"taken: {taken.template!r} with a cap of {taken.cap} tokens, {100 * taken.right:.0f} % right"
     )
-    said = nothing_to_learn(taken.right, "in that form")
-    return [*shown, f"warning: {said}"] if said else shown
+    warning = nothing_to_learn(taken.right, "in that form")
+    return [*shown, f"warning: {warning}"] if warning else shown

@@ -205,14 +205,14 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
     spelled = [plain for item in overrides for plain in replacing(spelled_out(item))]
-    own = ("experiment", "claim=")
+    declaring = ("experiment", "claim=")
     both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
     if len(both) > 1:
         raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
     if not both:
         raise ConfigError("name what to plan: experiment=NAME or claim=NAME")
     refuse_second_choice(overrides)
-    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
+    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(declaring)])
     if not isinstance(declared.get("experiment"), dict):
         raise ConfigError(
             f"{both[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
@@ -230,8 +230,8 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
-    own = ("experiment", "claim=")
-    return [item for item in overrides if not spelled_out(item).lstrip("+~").startswith(own)]
+    declaring = ("experiment", "claim=")
+    return [item for item in overrides if not spelled_out(item).lstrip("+~").startswith(declaring)]
 
 
 def _recorded(overrides: Sequence[str]) -> list[str]:
@@ -281,15 +281,15 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
         raise ConfigError(f"{' '.join(given)}: no configuration matches; a glob found nothing")
     refuse_second_choice(jobs[0])
     (declared, overrides), jobs = asked_of_a_multirun(given), [asked_of_a_multirun(job)[1] for job in jobs]
-    found: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
+    arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
-        *_, own_seeds = found.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
+        *_, own_seeds = arms_by_id.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
         own_seeds.append(config.seed)
-    first = next(iter(found.values()))[1]
-    all_seeds = sorted({seed for *_, seeds in found.values() for seed in seeds})
+    first = next(iter(arms_by_id.values()))[1]
+    all_seeds = sorted({seed for *_, seeds in arms_by_id.values() for seed in seeds})
     values = {
-        "name": f"multirun_{content_hash(sorted(found), all_seeds, *filter(None, [declared]))[:8]}",
+        "name": f"multirun_{content_hash(sorted(arms_by_id), all_seeds, *filter(None, [declared]))[:8]}",
         "title": declared.get("name") or " ".join(_recorded(overrides)),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
         **declared,
@@ -297,7 +297,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     }
     experiment = load_dataclass(Experiment, values, "experiment")
     parents = _parents(
-        {name: arm for name, (arm, *_) in found.items()},
+        {name: arm for name, (arm, *_) in arms_by_id.items()},
         [item for item in overrides if all(item in job for job in jobs)],
     )
     arms = [
@@ -306,7 +306,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
             config,
             experiment,
         )
-        for name, (arm, config, seeds) in found.items()
+        for name, (arm, config, seeds) in arms_by_id.items()
     ]
     if declared:
         _refuse_unfit(experiment, arms)
@@ -362,12 +362,12 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
                 f"{item.input_line} would replace the algorithm that the rungs of {rungs[0]} and the others are built on, under their "
                 f"names; leave it out, or compare others: harness run -m {group}=A,B seed=0,1"
             )
-        own = {
-            next((one for one in arm.overrides if one.startswith(f"{group}=")), f"no {group}="): arm.name
+        choice_arms = {
+            next((line for line in arm.overrides if line.startswith(f"{group}=")), f"no {group}="): arm.name
             for arm in arms
         }
-        if len(own) > 1:
-            differ = ", ".join(f"{choice} ({name})" for choice, name in list(own.items())[:3])
+        if len(choice_arms) > 1:
+            differ = ", ".join(f"{choice} ({name})" for choice, name in list(choice_arms.items())[:3])
             raise ConfigError(
                 f"{item.input_line} would replace what the arms differ in under their names: {differ}; leave it out, set single "
                 f"values as KEY=VALUE, or compare others: harness run -m {group}=A,B seed=0,1"
@@ -385,11 +385,11 @@ def replacing(override: str) -> list[str]:
 def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
     """Raises `ConfigError` for a k above the samples that an arm takes of a problem."""
     samples = config.evaluation.samples_per_problem
-    for one in asked_metrics(names):
-        if isinstance(one.parameter, int) and one.parameter > samples:
+    for metric in asked_metrics(names):
+        if isinstance(metric.parameter, int) and metric.parameter > samples:
             raise ConfigError(
-                f"experiment.metric={one.name} needs {one.parameter} samples a problem, and arm {arm!r} takes {samples}; set "
-                f"evaluation.samples_per_problem={one.parameter}"
+                f"experiment.metric={metric.name} needs {metric.parameter} samples a problem, and arm {arm!r} takes {samples}; set "
+                f"evaluation.samples_per_problem={metric.parameter}"
             )
 
 
@@ -411,9 +411,9 @@ def refuse_declarations(job: Sequence[str]) -> None:
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
     refuse_declarations(overrides)
-    own = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
-    rest = [item for item in overrides if item not in own]
-    values = compose_values([f"++{item.lstrip('+')}" for item in own])["experiment"] if own else {}
+    declared = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
+    rest = [item for item in overrides if item not in declared]
+    values = compose_values([f"++{item.lstrip('+')}" for item in declared])["experiment"] if declared else {}
     decided = sorted(values.keys() - _OF_A_MULTIRUN)
     if decided:
         raise ConfigError(
