@@ -7,23 +7,31 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hydra.core.config_store import ConfigStore
 from launch_support import FEW_STEPS, attempts, harness, one_arm_fails
 from sweep_support import MARK, processes_with, wait_until
+from verbs import Said
 
 from harness.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("_alone")
+LACKING = "harness run: hydra/launcher={launcher} needs packages that are not installed: pip install -e '.[{extra}]'\n"
 LAUNCHERS = ["basic", "joblib", "submitit_local", "ray"]
 GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
 
 
 @pytest.fixture(params=LAUNCHERS)
 def launcher(request: pytest.FixtureRequest) -> str:
-    """`hydra/launcher=NAME`; its package is in the extra `dev`."""
+    """`hydra/launcher=NAME`; its package is in the extra `dev`, but for Ray's."""
+    if request.param == "ray":
+        pytest.importorskip(
+            "hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher"
+        )
     return f"hydra/launcher={request.param}"
 
 
@@ -33,23 +41,33 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
 
 
-def killed_after_the_first_run(results: Path, *arguments: str) -> None:
-    """Start the command, and as soon as a run is finished kill it with all that it started, as a machine does that goes down."""
-    mark = uuid.uuid4().hex
-    command = [sys.executable, "-m", "harness", "run", *arguments, f"runtime.results={results}"]
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, MARK: mark},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: "finished" in statuses(results) or process.poll() is not None, what="a finished run")
-    assert process.poll() is None, "the command ended too early"
-    while left := processes_with(mark):
-        for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.poll()
+class Command:
+    """`harness run` as a process of its own, with all that it starts."""
+
+    def __init__(self, results: Path, *arguments: str) -> None:
+        self.mark = uuid.uuid4().hex
+        self.results = results
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "run", *arguments, f"runtime.results={results}"],
+            env={**os.environ, MARK: self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, moment: Callable[[], bool]) -> None:
+        """Wait for the moment; the command must not have ended before it."""
+        wait_until(lambda: moment() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.process.communicate()[0]
+
+    def kill(self) -> None:
+        """End all that was started, as a machine does that goes down."""
+        while left := processes_with(self.mark):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.poll()
+        self.process.communicate()
 
 
 def statuses(results: Path) -> list[str | None]:
@@ -58,7 +76,9 @@ def statuses(results: Path) -> list[str | None]:
 
 
 def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: Path, launcher: str) -> None:
-    killed_after_the_first_run(tmp_path, launcher, *GRID)
+    command = Command(tmp_path, launcher, *GRID)
+    command.wait_for(lambda: "finished" in statuses(tmp_path))
+    command.kill()
     before = attempts(tmp_path)
     said = harness(tmp_path, launcher, *GRID).stdout
     done = sum(status == "finished" for status, _ in before.values())
@@ -78,3 +98,88 @@ def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:
     said = harness(tmp_path, launcher, "--no-answer", *one_arm_fails(tmp_path), code=1).stdout
     assert "2 runs: 1 finished, 1 failed" in said
     assert "ZeroDivisionError" in said
+
+
+def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
+    """One of two jobs is killed by hand; the command has an answer, names the cause, and the same one brings the rest."""
+    few = ["hydra/launcher=submitit_local", "--no-answer", "-m", "seed=0,1", *FEW_STEPS, "training.steps=30"]
+    command = Command(tmp_path, *few)
+    command.wait_for(lambda: "running" in statuses(tmp_path))
+    job = next(pid for pid in processes_with(command.mark) if b"submitit.core._submit" in cmdline(pid))
+    os.kill(job, signal.SIGKILL)
+    said, _ = command.process.communicate(timeout=300)
+    assert command.process.returncode == 1, said
+    assert "UncompletedJobError" in said
+    assert "run the same command again to finish the rest" in said
+    command.kill()
+    assert "2 runs: " in harness(tmp_path, *few).stdout
+    assert statuses(tmp_path) == ["finished"] * 2
+
+
+def cmdline(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def test_a_stop_ends_a_sweep_in_one_process_with_a_checkpoint(tmp_path: Path) -> None:
+    command = Command(
+        tmp_path, "hydra/launcher=basic", "--no-answer", "-m", "seed=0,1", *FEW_STEPS, "training.steps=400"
+    )
+    command.wait_for(lambda: bool(list(tmp_path.glob("runs/*/checkpoints/step-*"))))
+    command.process.send_signal(signal.SIGTERM)
+    said, _ = command.process.communicate(timeout=120)
+    assert command.process.returncode == 75, said
+    assert "1 interrupted, 1 not started" in said
+    assert statuses(tmp_path) == ["interrupted"]
+
+
+def test_a_launcher_whose_packages_are_absent_is_refused_in_a_line(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("-m", "seed=0,1", f"runtime.results={tmp_path}", "runtime.device=cpu")
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    found = said("run", "hydra/launcher=submitit_slurm", *arguments, code=2)
+    assert found == LACKING.format(launcher="submitit_slurm", extra="slurm")
+    monkeypatch.delitem(ConfigStore.instance().repo["hydra"]["launcher"], "joblib.yaml")
+    found = said("run", "hydra/launcher=joblib", *arguments, code=2)
+    assert found == LACKING.format(launcher="joblib", extra="joblib")
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_an_unknown_setting_of_a_launcher_is_refused_in_a_line(said: Said) -> None:
+    found = said(
+        "run",
+        "-m",
+        "hydra/launcher=submitit_slurm",
+        "hydra.launcher.partitionn=x",
+        "algorithm=grpo,dapo",
+        code=2,
+    )
+    assert found.startswith("harness run: unknown key 'hydra.launcher.partitionn'")
+    assert found.count("\n") == 1
+
+
+@pytest.mark.thorough
+def test_a_run_on_a_node_of_ray_that_dies_goes_on_on_another(tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        cluster.wait_for_nodes()
+        ray = ["hydra/launcher=ray", f"hydra.launcher.ray.init.address={cluster.address}"]
+        ray += ["+hydra.launcher.ray.init.object_store_memory=null"]  # docs/running.md says why
+        few = ["--no-answer", "-m", "seed=0,1", *FEW_STEPS, "training.steps=100"]
+        command = Command(tmp_path, *ray, *few)
+        command.wait_for(lambda: len(list(tmp_path.glob("runs/*/checkpoints/*/"))) > 1)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+        said, _ = command.process.communicate(timeout=300)
+    finally:
+        cluster.shutdown()
+    assert command.process.returncode == 0, said
+    assert sorted(attempts(tmp_path).values()) == [("finished", 1), ("finished", 2)]
+    for run in map(ResultStore(tmp_path).run, attempts(tmp_path)):
+        assert list(run.steps()["step"]) == list(range(1, 101))

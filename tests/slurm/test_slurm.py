@@ -133,7 +133,7 @@ def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(
 def test_a_cancelled_job_ends_with_a_checkpoint_and_is_not_requeued(
     tmp_path: Path, waiting: subprocess.Popen[str]
 ) -> None:
-    subprocess.run(["scancel", "--signal=TERM", *jobs()], check=True)
+    subprocess.run(["scancel", *jobs()], check=True)
     said, _ = waiting.communicate(timeout=120)
     assert waiting.returncode == 75, said
     assert "1 interrupted" in said
