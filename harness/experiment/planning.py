@@ -207,7 +207,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     spelled = [plain for item in overrides for plain in replacing(spelled_out(item))]
     declaring = ("experiment", "claim=")
     both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
-    if len(both) > 1:
+    if len(both) > 1 or "," in "".join(both):
         raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
     if not both:
         raise ConfigError("name what to plan: experiment=NAME or claim=NAME")

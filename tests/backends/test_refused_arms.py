@@ -56,9 +56,9 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
 def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path, said: Said) -> None:
     given = [*ON_VERL, f"runtime.results={tmp_path}"]
     assert "0 to run, 2 refused" in said(
-        "plan", "algorithm.overlong.policy=mask,mask_and_soft", *given, code=1
+        "plan", "-m", "algorithm.overlong.policy=mask,mask_and_soft", *given, code=1
     )
-    said("plan", "algorithm.overlong.policy=score,mask", *given)
+    said("plan", "-m", "algorithm.overlong.policy=score,mask", *given)
     with pytest.raises(ConfigError, match=r"cannot be run: .*overlong filtering \(also refused: "):
         refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,mask_and_soft", "seed=0,1"]))
 

@@ -25,7 +25,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
     ("command", "says"),
     [
         (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
-        (["plan", "-m", "experiment=aa,dapo_ladder"], "for a run of each value add -m"),
+        (["plan", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
         (["run", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["plan", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["run", "seed=0,1"], "for a run of each value add -m"),
