@@ -1,4 +1,4 @@
-"""Every kind of member of one's own in one run: from a folder by `config_dir`, and the same run from an installed package."""
+"""Every kind of member of one's own in one run: from a folder by `--config-dir`, and the same run from an installed package."""
 
 from __future__ import annotations
 
@@ -43,13 +43,6 @@ class Lines:
     def close(self, finished):
         pass
 """
-LAUNCHER = """
-
-def launch(config, work, progress):
-    from harness.execution.launch import local
-    progress.show("sent by told\\n")
-    return local.launch(config, work, progress)
-"""
 CURRICULUM = """
 
 def build(config, problems, seed):
@@ -92,13 +85,11 @@ def train(config, run, stop, attempt):
 MEMBERS = {
     "rollout/engine/echo": (NATIVE, "engine"),
     "tracking/lines": (TRACKER, "tracker"),
-    "execution/launch/told": (LAUNCHER, "launcher"),
     "sampling/curriculum/first": (CURRICULUM, "algorithm/curriculum"),
     "problems/benchmarks/sums": (SUMS, "task"),
     "objective/kl/absolute": (KL, "algorithm/kl"),
     "backends/mine": (BACKEND, "backend"),
 }
-PACKAGES = {"tracker": "runtime.trackers.lines", "launcher": "runtime.launcher"}
 REWARD = "def half(response, gold):\n    return 0.5\n"
 
 
@@ -112,7 +103,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         head = ("from harness.objective.kl import KlPenalty\n" if kl else "") + HEAD.format(
             kind=kind, base="(KlPenalty)" if kl else ""
         )
-        package = f"# @package {PACKAGES[group]}\n" if group in PACKAGES else ""
+        package = "# @package runtime.trackers.lines\n" if group == "tracker" else ""
         for path, text in (
             (folder / f"{member}.py", head + code),
             (folder / group / f"{kind}.yaml", f"{package}kind: {kind}\n" + "coefficient: 0.0\n" * kl),
@@ -131,7 +122,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 CHOSEN = [
-    "task=sums", "evaluation=small", "engine=echo", "tracker=lines", "launcher=told", "algorithm/curriculum=first", "algorithm/kl=absolute",
+    "task=sums", "evaluation=small", "engine=echo", "tracker=lines", "algorithm/curriculum=first", "algorithm/kl=absolute",
     "algorithm.kl.coefficient=0.01", "backend=mine", "model=random_init",
     "model.overrides={num_hidden_layers: 1, hidden_size: 32, intermediate_size: 64, num_attention_heads: 2, num_key_value_heads: 2}",
     "sampling.max_response_tokens=6", "algorithm.prompts_per_step=4", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1",
@@ -140,11 +131,10 @@ CHOSEN = [
 
 
 def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:
-    folder, reward = f"config_dir={mine}", f"algorithm.reward.function={mine}/rewards.py:half"
-    tested = harness(tmp_path, "doctor", "members=true", folder)
+    folder, reward = ("--config-dir", str(mine)), f"algorithm.reward.function={mine}/rewards.py:half"
+    tested = harness(tmp_path, "doctor", "members=true", *folder)
     assert [line.split()[0] for line in tested.splitlines()] == ["ok"] * len(MEMBERS)
-    said = harness(tmp_path, "run", folder, *CHOSEN, reward, "--no-answer")
-    assert "sent by told" in said
+    said = harness(tmp_path, "run", *folder, *CHOSEN, reward, "--no-answer")
     assert "1 run: 1 finished" in said
     tracked = (tmp_path / "results/tracked.txt").read_text()
     assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)

@@ -74,24 +74,24 @@ def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[st
 
 
 CENTRED = "defaults:\n  - grpo\n  - override advantage: median\n  - _self_\n"
-# Verb to what it is given beside `config_dir=tricks`, and a word of its answer. RUN: a run of the member.
+# Verb to what it is given beside `--config-dir tricks`, and a word of its answer. RUN: a run of the member.
 VERBS = {
     "explain": (["rewards=[1,0,0,0]", "lengths=[4,8,12,16]", "systems=[grpo,centred]"], r"centred \D+100\.0 %"),
     "evaluate": (["model=RUN"], r"│ 32 +│ \d+\.\d+ \["),
     "status": (["experiment=median_again"], r"\b4 finished"),
     "doctor": ([], r"ok +store"),
-    "sweep": (
-        ["algorithm=centred", "algorithm.advantage.scale=choice(0.5)", "--trials", "1", "--seeds", "0", *SMALL[1:]],
+    "run": (
+        ["-m", "hydra/sweeper=search", "hydra.sweeper.trials=1", "algorithm=centred", "algorithm.advantage.scale=choice(0.5)", *SMALL[1:]],
         r"trial 0: avg 0\.\d+: algorithm\.advantage\.scale=0\.5",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_beside_plan_and_run_take_the_folder(verb: str, page: tuple[Path, list[str]]) -> None:
+def test_other_verbs_and_a_search_take_the_folder(verb: str, page: tuple[Path, list[str]]) -> None:
     where, _ = page
     (where / "tricks/algorithm/centred.yaml").write_text(CENTRED)
     given, says = VERBS[verb]
     member = sorted(arm_runs(where, "median_again")["median"])[0]
-    told = harness(where, verb, "config_dir=tricks", *(item.replace("RUN", member) for item in given))
+    told = harness(where, verb, "--config-dir", "tricks", *(item.replace("RUN", member) for item in given))
     assert re.search(says, told), told

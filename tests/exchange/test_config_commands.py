@@ -170,9 +170,9 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
     command = ["import", "dialect=trl", f"file={file}", "for=testbed", f"out={out}"]
     assert "experiment=mine" in said(*command)
     assert "1 run, 0 finished" in said(
-        "plan", f"config_dir={out.parent.parent}", "experiment=mine", f"runtime.results={tmp_path}"
+        "plan", "--config-dir", str(out.parent.parent), "experiment=mine", f"runtime.results={tmp_path}"
     )
-    config = compose_run(yaml.safe_load(out.read_text())["arms"][0]["overrides"])
+    config = compose_run(yaml.safe_load(out.read_text())["experiment"]["arms"][0]["overrides"])
     # The method is theirs; model, rates, lengths and sizes are the testbed's.
     assert (config.model.kind, config.optimizer, config.training) == (
         "testbed",
@@ -194,9 +194,10 @@ def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training
         "import", "dialect=trl", *settings, "out=x.yaml"
     )
     shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
-    assert "; harness plan config_dir=own experiment=mine\n" in shown
-    planned = said("plan", "config_dir=own", "experiment=mine", code=1)
+    assert "; harness plan --config-dir own experiment=mine\n" in shown
+    own = ["--config-dir", "own", "experiment=mine"]
+    planned = said("plan", *own, code=1)
     assert "refused mine: responses of up to" in planned
     assert "[learning rate] mine: optimizer.learning_rate=1e-06" in planned
-    assert "(harness import ... for=testbed" in said("run", "config_dir=own", "experiment=mine", code=2)
+    assert "(harness import ... for=testbed" in said("run", *own, code=2)
     assert not Path("results").exists()

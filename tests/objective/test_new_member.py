@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import harness.objective.surrogate as family
+from harness.configuration.compose import config_dir
 from harness.configuration.registry import kinds
 from harness.experiment.checks import check_plan
+from harness.experiment.declaration import as_file
 from harness.experiment.planning import plan_experiment
 from harness.explain.shares import explain_one, make_group
 
@@ -34,8 +36,7 @@ class Config(Surrogate):
     def clipped(self, logprobs_N, ratio_N, batch):
         return ratio_N != ratio_N, ratio_N > self.cap
 '''
-EXPERIMENT = """
-# @package experiment
+EXPERIMENT = as_file("""\
 name: mine
 title: A new surrogate
 question: Does it do anything?
@@ -46,7 +47,7 @@ arms:
   - {name: clip, overrides: []}
   - {name: cap, parent: clip, overrides: [algorithm/surrogate=throw_away]}
   - {name: wider, parent: cap, overrides: [algorithm/surrogate=throw_away, algorithm.surrogate.cap=3]}
-"""
+""")
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     files = {
         "python/throw_away.py": MEMBER,
         "conf/algorithm/surrogate/throw_away.yaml": "kind: throw_away\ncap: 1.5\n",
-        "conf/experiment/mine.yaml": EXPERIMENT.lstrip(),
+        "conf/experiment/mine.yaml": EXPERIMENT,
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -69,7 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_checks_engagement_and_explain_know_a_new_surrogate(folder: Path) -> None:
-    plan = plan_experiment([f"config_dir={folder}", "experiment=mine"])
+    with config_dir(str(folder)):
+        plan = plan_experiment(["experiment=mine"])
     found = {(finding.arm, finding.check) for finding in check_plan(plan)}
     # with one update a step the ratio is 1: the member does nothing of its own, and its cap is inert
     assert {("cap", "inert clip"), ("wider", "nothing that matters changes")} <= found
