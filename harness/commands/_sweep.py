@@ -93,7 +93,7 @@ class Outcome:
         """The exit code. Raises what a callback could not raise, since Hydra turns exceptions of callbacks into warnings."""
         if self.error is not None:
             raise self.error
-        return Exit.FOUND if self.lost and self.exit_code else self.exit_code
+        return Exit.FOUND if self.lost else self.exit_code
 
     def lose(self, error: Exception) -> None:
         """Go on where a launcher that is not ours raised an error, since a job died. Raises `ConfigError` where no job has begun."""
@@ -108,6 +108,7 @@ class Outcome:
             ) from error
         self.lost = True
         traceback.print_exception(error)
+        print(f"a job died; run the same command again to finish what it left: {self.command}")
 
     @property
     def command(self) -> str:

@@ -110,7 +110,7 @@ def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
     said, _ = command.process.communicate(timeout=300)
     assert command.process.returncode == 1, said
     assert "UncompletedJobError" in said
-    assert "run the same command again to finish the rest" in said
+    assert "a job died; run the same command again" in said
     command.kill()
     assert "2 runs: " in harness(tmp_path, *few).stdout
     assert statuses(tmp_path) == ["finished"] * 2
