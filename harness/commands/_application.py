@@ -71,20 +71,20 @@ def train(config: DictConfig) -> float:
     try:
         return run_alone(config) if alone else run_job(config)
     except (ConfigError, StoreError) as error:
-        _leave_nothing(Path(HydraConfig.get().runtime.output_dir))
+        _leave_nothing(Path(HydraConfig.get().runtime.output_dir), HydraConfig.get().output_subdir)
         if not alone:
             raise
         outcome.get().error = error  # Hydra would say more than one line of it
         return math.nan
 
 
-def _leave_nothing(directory: Path) -> None:
-    """Remove what Hydra wrote of a run that is refused before it begins: its directory, and folders above that are empty without it."""
-    if not (directory / "config.yaml").exists():
-        shutil.rmtree(directory, ignore_errors=True)
-        for folder in directory.parents[:2]:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+def _leave_nothing(directory: Path, written: str | None) -> None:
+    """Remove what Hydra wrote of a run that is refused before it begins, and the folders that are empty without it."""
+    if written and not (directory / "config.yaml").exists():
+        shutil.rmtree(directory / written, ignore_errors=True)
+    for folder in (directory, *directory.parents[:2]):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 application = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")(train)

@@ -1,4 +1,4 @@
-"""Members of one's own: Python files of a folder that `config_dir=` names, beside its YAML.
+"""Members of one's own: Python files of a folder that `--config-dir` names, beside its YAML.
 
 The folder mirrors the package: `FOLDER/objective/advantage/median.py` is the member `median` of `harness.objective.advantage`. A member is
 one file. Its content is part of a run's identity: its `Config` gets a field `code`, which stored configurations hold, so that other code is
