@@ -20,6 +20,7 @@ $(BIN)/harness: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(BIN)/harness
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps hydra-ray-launcher==1.2.2 # it asks for what it does not need
 	@touch $@
 
 install: $(BIN)/harness
