@@ -99,9 +99,7 @@ def _in_one_metric(results: Results) -> MetricRecord:
                 engaged[arm.name].beside(difference is not None and difference.resolved),
             )
         )
-    return MetricRecord(
-        metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, effects
-    )
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, effects)
 
 
 def _by_seed(results: Results, arm: PlannedArm) -> dict[int, float | None]:

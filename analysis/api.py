@@ -73,9 +73,7 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
         shown = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
         for seed in results.scores(arm, "avg"):
             values = {name: scale * scores.get(seed, float("nan")) for name, (scale, scores) in shown.items()}
-            rows.append(
-                {"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values}
-            )
+            rows.append({"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values})
     return pd.DataFrame(rows)
 
 
@@ -187,9 +185,7 @@ def figure_of(
     with styled(style, rc):
         drawn = makers[name]()
     if drawn is None:
-        raise LookupError(
-            f"{view.experiment.plan.name} has no data for the figure {name!r} of {metric_header(view)}"
-        )
+        raise LookupError(f"{view.experiment.plan.name} has no data for the figure {name!r} of {metric_header(view)}")
     return tidy(drawn)
 
 
@@ -211,9 +207,7 @@ def _about(results: Results, name: str) -> Results:
     view = results.about(score if name == score.name else names.metric(name))
     arms = view.experiment.plan.arms
     if any(view.scores(arm, "avg") for arm in arms) and not any(view.values(arm) for arm in arms):
-        raise NoValueError(
-            f"no finished run of {view.experiment.plan.name} has a value of {name}{why_absent(view)}"
-        )
+        raise NoValueError(f"no finished run of {view.experiment.plan.name} has a value of {name}{why_absent(view)}")
     return view
 
 
@@ -225,9 +219,7 @@ _RETRAINING = (
 
 def title_of(metric: str) -> str:
     """``avg, %``, ``Pass@8, %``, ``tokens a response``."""
-    return (
-        "tokens a response" if metric == TOKENS else f"{metric if metric == AVG else metric.capitalize()}, %"
-    )
+    return "tokens a response" if metric == TOKENS else f"{metric if metric == AVG else metric.capitalize()}, %"
 
 
 def scale_of(metric: str) -> float:

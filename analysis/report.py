@@ -208,9 +208,7 @@ class Methods:
 
     def shared(self, key: str) -> str:
         """Write the value of a setting that all arms share, else all of its values."""
-        values = dict.fromkeys(
-            str(configuration[key]) for configuration in self.configurations if key in configuration
-        )
+        values = dict.fromkeys(str(configuration[key]) for configuration in self.configurations if key in configuration)
         return " or ".join(values)
 
     @cached_property
@@ -279,9 +277,7 @@ class Methods:
         version = self._packages().get("math-verify")
         by = f" with Math-Verify {version}" if version else ""
         end = ", which has to end the response" if self.shared("verifier.answer_must_end") == "True" else ""
-        return (
-            f"Answers are graded by rule{by}: the answer is {_EXTRACTIONS.get(extraction, extraction)}{end}."
-        )
+        return f"Answers are graded by rule{by}: the answer is {_EXTRACTIONS.get(extraction, extraction)}{end}."
 
     def _intervals(self) -> str:
         plan = self.results.experiment.plan

@@ -34,9 +34,7 @@ class Interval:
             number if math.isfinite(number) else None for number in (shown.value, shown.low, shown.high)
         )
         verdict = shown.verdict.value if difference and value is not None else ""
-        return cls(
-            value, low, high, shown.level, shown.family, shown.seeds, shown.margin, verdict, shown.absent
-        )
+        return cls(value, low, high, shown.level, shown.family, shown.seeds, shown.margin, verdict, shown.absent)
 
 
 @dataclass(frozen=True)

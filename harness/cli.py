@@ -20,8 +20,12 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
 
-_ABOUT = "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
-_BEGIN = "To begin: harness plan experiment=dapo_ladder, then run, status, view, report. `harness VERB --help` has examples."
+_ABOUT = (
+    "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
+)
+_BEGIN = (
+    "To begin: harness plan experiment=dapo_ladder, then run, status, view, report. `harness VERB --help` has examples."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

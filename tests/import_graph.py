@@ -21,10 +21,7 @@ PACKAGES = ("harness", "analysis")
 def modules(root: Path = ROOT) -> dict[str, Path]:
     """Dotted name → file of every module of the project."""
     files = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
-    return {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in files
-    }
+    return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
 
 
 @functools.cache

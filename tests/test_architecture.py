@@ -72,9 +72,7 @@ def test_rooms_import_what_the_map_allows() -> None:
     ]
     assert not offending, "\n".join(offending)
     used = {(source, target) for source, target in between}
-    unused = [
-        f"{source} → {t}" for source, targets in allowed.items() for t in targets if (source, t) not in used
-    ]
+    unused = [f"{source} → {t}" for source, targets in allowed.items() for t in targets if (source, t) not in used]
     assert not unused, f"the map in CONTRIBUTING.md allows what nobody imports: {', '.join(unused)}"
 
 

@@ -52,11 +52,7 @@ def wrong_words(claims: Sequence[JudgedClaim]) -> str:
         f"Of {len(claims)} first words, each at {100 * ERROR:.0f} %, up to {ERROR * len(claims):.1f} are expected to be wrong. "
         f"Of the {stay} that the correction keeps it is {ERROR * stay:.1f}."
     )
-    return (
-        f"{text} Of {twice} looked at twice, {ERROR**2 * twice:.2f} are said again though wrong."
-        if twice
-        else text
-    )
+    return f"{text} Of {twice} looked at twice, {ERROR**2 * twice:.2f} are said again though wrong." if twice else text
 
 
 def claims_table(claims: Sequence[JudgedClaim]) -> Table:

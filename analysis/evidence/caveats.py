@@ -54,10 +54,7 @@ def robust_readings(results: Results) -> list[Robust]:
     """Read every arm that has finished runs; differences are of the metric, collapses are what the plan declares."""
     plan = results.experiment.plan
     fallen = results.experiment.collapsed
-    gone = [
-        (arm, seed) in fallen
-        for arm, seed in zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
-    ]
+    gone = [(arm, seed) in fallen for arm, seed in zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)]
     standing = replace(results, per_seed=results.per_seed[~np.array(gone, dtype=bool)])
     readings = []
     for arm in plan.arms:

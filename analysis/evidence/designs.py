@@ -99,9 +99,7 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     if plan.design != "arms":
         return None
     changed = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
-    return _axes(plan, sorted(changed)) or _axes(
-        plan, sorted({key for arm in plan.arms for key in _overrides(arm)})
-    )
+    return _axes(plan, sorted(changed)) or _axes(plan, sorted({key for arm in plan.arms for key in _overrides(arm)}))
 
 
 def _axes(plan: Plan, changed: list[str]) -> dict[str, list[Any]] | None:

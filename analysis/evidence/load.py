@@ -44,9 +44,7 @@ class StoredExperiment:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    makers: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
-    )
+    makers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"]))
     further: Mapping[str, StoredExperiment] = field(default_factory=dict)
 
     @cached_property

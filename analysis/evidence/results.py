@@ -140,9 +140,7 @@ class Results:
         estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
         return {name: estimates[name] for name in pairs}
 
-    def contrast(
-        self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None
-    ) -> Difference:
+    def contrast(self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None) -> Difference:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
         plan = self.experiment.plan
         a, b = (
@@ -202,9 +200,7 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
                 trained = group["step"] >= (1 if len(training) else 0)  # no steps: the policy before RL
                 chosen = group[trained].sort_values("step").tail(averaged)
                 if 0 < len(chosen) < averaged:
-                    notes.append(
-                        f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}"
-                    )
+                    notes.append(f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}")
             else:
                 chosen = group[group["step"] == checkpoints.get(key, -1)]
             if len(chosen):

@@ -238,9 +238,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     wanted = {evaluated[0], evaluated[-1]}  # before RL and the checkpoint
     ks = sorted({*(default_ks(largest) if curves else [largest]), *asked})
     steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
-    ks_by_step: dict[int, Sequence[int]] = {
-        step: ks if step in wanted else sorted({*asked, largest}) for step in steps
-    }
+    ks_by_step: dict[int, Sequence[int]] = {step: ks if step in wanted else sorted({*asked, largest}) for step in steps}
     return run_cells(samples, ks_by_step, by_second=question.by_second)
 
 
@@ -257,9 +255,7 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
     if source is None:
         return {}
     scored = steps[steps[source].notna()]
-    frame = pd.DataFrame(
-        {"step": scored["step"].astype("int64"), "cap": plan.primary_cap, "avg": scored[source]}
-    )
+    frame = pd.DataFrame({"step": scored["step"].astype("int64"), "cap": plan.primary_cap, "avg": scored[source]})
     prefix = f"{PREFIX}/{plan.benchmark}/"
     for column in (str(name) for name in steps.columns):
         name = column.removeprefix(prefix)

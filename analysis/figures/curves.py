@@ -123,9 +123,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
         Panel("clip_fraction_low", "clipped low, % of tokens", scale=PERCENT, zero=True),
         Panel("clip_fraction_high", "clipped high, % of tokens", scale=PERCENT, zero=True),
     ),
-    "up-clipped-probability": (
-        Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True),
-    ),
+    "up-clipped-probability": (Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True),),
     "gradient-norm": (Panel("gradient_norm", "gradient norm, before clipping", zero=True),),
 }
 

@@ -66,9 +66,7 @@ def arm_appearances(experiment: StoredExperiment) -> dict[str, Appearance]:
     return appearances([arm.name for arm in experiment.plan.arms])
 
 
-def draw_series(
-    axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True
-) -> None:
+def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True) -> None:
     """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone. ``label`` is for `name_lines`.
 
     Where a seed collapsed, each seed is drawn to be seen, and no band: it would be one of two kinds of runs together.
@@ -281,9 +279,7 @@ def accuracy_series(
         x = np.array(wanted, dtype=np.float64) if axis == "step" else total_at(steps, _TOTALS[axis], wanted)
         y = run[metric].to_numpy(dtype=np.float64)
         curves.append((x, (plan.score.scale if scale is None else scale) * y))
-    return replace(
-        combine(curves, exact=axis != "tokens", points=41), collapsed=has_collapsed(experiment, arm)
-    )
+    return replace(combine(curves, exact=axis != "tokens", points=41), collapsed=has_collapsed(experiment, arm))
 
 
 def has_collapsed(experiment: StoredExperiment, arm: str) -> bool:
@@ -395,9 +391,7 @@ def appearances(names: Sequence[str]) -> dict[str, Appearance]:
     """Give each arm its appearance, in the order of the plan; lines change where the palette starts again."""
     size = len(PALETTE)
     return {
-        name: Appearance(
-            PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)]
-        )
+        name: Appearance(PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)])
         for i, name in enumerate(names)
     }
 
@@ -556,6 +550,4 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) 
     columns = max(1, min(len(labels), int(width / ((longest * 0.47 + 4.5) * font_inches))))
     lines = sum(label.count("\n") + 1 for label in wrapped) / columns
     figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)
-    figure.legend(
-        handles, wrapped, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2
-    )
+    figure.legend(handles, wrapped, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2)

@@ -103,9 +103,7 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     for arm in map(plan.arm, deltas):
         other = plan.reference_of(arm) if len(references) > 1 else None
         labels.append(
-            textwrap.fill(
-                arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22
-            )
+            textwrap.fill(arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22)
         )
     breaks = [label.count("\n") for label in labels]
     rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
@@ -158,13 +156,10 @@ def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
     for number, line in enumerate(factors[lines]):
         means = [_mean(results, {across: level, lines: line}) for level in factors[across]]
         value, low, high = (
-            results.metric.scale * np.array([getattr(mean, end) for mean in means])
-            for end in ("value", "low", "high")
+            results.metric.scale * np.array([getattr(mean, end) for mean in means]) for end in ("value", "low", "high")
         )
         x = np.arange(len(means)) + _DODGE * (number - (len(factors[lines]) - 1) / 2)
-        axes.errorbar(
-            x, value, yerr=[value - low, high - value], capsize=2, label=key_label(line), **drawn[line].pen()
-        )
+        axes.errorbar(x, value, yerr=[value - low, high - value], capsize=2, label=key_label(line), **drawn[line].pen())
     axes.set_xticks(range(len(factors[across])), [key_label(level) for level in factors[across]])
     axes.set_xlabel(key_label(across))
     place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "alignment": "left"}

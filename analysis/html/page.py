@@ -292,9 +292,7 @@ class Entry:
 def index_page(entries: Iterable[Entry]) -> str:
     """Return the list as a page whose script sorts it and asks its server for a newer one."""
     rows = "".join(map(_row, entries))
-    head = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button">{name}</button></th>' for name in _COLUMNS
-    )
+    head = "".join(f'<th scope="col" aria-sort="none"><button type="button">{name}</button></th>' for name in _COLUMNS)
     table = f'<table class="left index"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     body = table if rows else f"<p>{_EMPTY}</p>"
     return document(
@@ -312,11 +310,7 @@ def _row(entry: Entry) -> str:
     progress = entry.progress
     link = f'<a href="/{quote(entry.name)}">{escape(entry.name)}</a>'
     bar = f'<progress max="1" value="{progress["fraction"]:.4f}" aria-label="Share of all steps"></progress>'
-    none = (
-        "not written yet; its page computes it"
-        if progress["counts"].get("finished")
-        else "no finished run yet"
-    )
+    none = "not written yet; its page computes it" if progress["counts"].get("finished") else "no finished run yet"
     answer = escape(entry.answer) or f'<em class="unresolved">{none}</em>'
     return (
         f'<tr><th scope="row">{link}<br><small>{escape(progress["title"])}</small></th>'
@@ -342,14 +336,15 @@ def table_html(table: Table, attributes: str = "", *, fold_notes: bool = False) 
         for row in table.rows
     ]
     head = "".join(
-        f'<th{_looks(column, column.key in long)} scope="col">{escape(column.header)}</th>'
-        for column in table.columns
+        f'<th{_looks(column, column.key in long)} scope="col">{escape(column.header)}</th>' for column in table.columns
     )
     body, title = "".join(f"<tr>{cells}</tr>" for cells in rows), escape(table.title)
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     notes = f'<ul class="notes">{notes}</ul>' if notes else ""
     if notes and fold_notes:
-        notes = f'<details class="notes"><summary>How to read this table ({len(table.notes)})</summary>{notes}</details>'
+        notes = (
+            f'<details class="notes"><summary>How to read this table ({len(table.notes)})</summary>{notes}</details>'
+        )
     tall = " tall" if fold_notes and len(rows) > _TALL else ""
     caption = f"{title} <small>({len(rows)} rows, scroll for all)</small>" if tall else title
     return (
@@ -511,9 +506,7 @@ def pictures(results: Results) -> str:
                 if (figure := draw(view)) is not None:
                     drawn.append(_figure(figure, description, caption))
             of_first = of_first if index else min(len(drawn), _SHOWN)
-    shown, folded = (
-        f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:of_first], drawn[of_first:])
-    )
+    shown, folded = (f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:of_first], drawn[of_first:]))
     if len(drawn) == of_first:
         return shown
     return f"{shown}<details><summary>More figures ({len(drawn) - of_first})</summary>{folded}</details>"
@@ -703,9 +696,7 @@ def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str,
         return []
     rows: list[tuple[str, ...]] = []
     for name, first in (("the verifier only", True), ("the second grader only", False)):
-        parting = [
-            frame[(frame["correct"] == first) & (frame["second_correct"] != first)] for frame in frames
-        ]
+        parting = [frame[(frame["correct"] == first) & (frame["second_correct"] != first)] for frame in frames]
         placed = pd.concat([frame.assign(place=range(len(frame))) for frame in parting])
         in_turn = placed.sort_values("place", kind="stable")  # the first of each arm before the second of any
         for row in in_turn.head(_OF_EACH).to_dict("records"):

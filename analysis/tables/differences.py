@@ -166,9 +166,7 @@ def differences_to_base(results: Results) -> dict[str, Estimate]:
     plan = results.experiment.plan
     if plan.stopped_by_results or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
         return {}
-    return results.differences(
-        {arm.name: (arm, plan.base) for arm in plan.arms if arm.name != plan.base.name}
-    )
+    return results.differences({arm.name: (arm, plan.base) for arm in plan.arms if arm.name != plan.base.name})
 
 
 def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
@@ -343,9 +341,7 @@ def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[st
     odd = odd_arms(experiment)
     if not odd:
         return []
-    meaning = (
-        f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
-    )
+    meaning = f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
     if short:
         return [f"{meaning}."]
     text = {name: f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items()}
@@ -386,9 +382,7 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
             counts = sorted({effect.seeds for effect in effects.effects})
             if counts and counts != [len(plan.seeds)]:
                 text = " to ".join(dict.fromkeys([str(counts[0]), str(counts[-1])]))
-                notes.append(
-                    f"An effect rests on the seeds that all of its arms have: {text} of {len(plan.seeds)}."
-                )
+                notes.append(f"An effect rests on the seeds that all of its arms have: {text} of {len(plan.seeds)}.")
             notes += word_notes(results, [effects.effects], "Student's t")
             notes += meaning
             factors = _factor_notes(plan)
@@ -487,8 +481,4 @@ def state_text(comparison: FollowedComparison) -> str:
     if comparison.next_look is not None:
         return f"open, next look at {comparison.next_look} seeds"
     decided = comparison.state == "decided"
-    return (
-        f"at {comparison.newest.seeds} seeds"
-        if decided
-        else f"{comparison.state}, {comparison.newest.seeds} seeds"
-    )
+    return f"at {comparison.newest.seeds} seeds" if decided else f"{comparison.state}, {comparison.newest.seeds} seeds"

@@ -71,9 +71,7 @@ def main_table(results: Results) -> Table:
     to_base = differences_to_base(results)
     about_score = results.metric == plan.score
     # Unit and source of the published numbers stand in the header where all of them share one.
-    sources = {
-        (arm.published.unit, arm.published.source) for arm in plan.arms if arm.published and about_score
-    }
+    sources = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published and about_score}
     shared = sources.pop() if len(sources) == 1 else None
     before = results.before_rl(results.column)
     rows: list[Mapping[str, Cell]] = [] if before is None else [{"arm": "before RL", "score": before}]
@@ -129,9 +127,7 @@ def answers_table(results: Results) -> Table:
     n = samples(results)
     # Pass@k needs n >= 2k to be smooth.
     ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]
-    metrics = [
-        Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks
-    ]
+    metrics = [Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks]
     metrics += _other_caps(results)
     notes = (
         "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
@@ -179,9 +175,7 @@ def _other_caps(results: Results) -> list[Column]:
     return [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
 
 
-def _means_table(
-    results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]
-) -> Table:
+def _means_table(results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]) -> Table:
     """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
     rows: list[dict[str, Cell]] = []
     if len(results.before) and (results.before["cap"] == results.experiment.plan.primary_cap).any():
@@ -246,9 +240,7 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
 
 
-def _main_notes(
-    results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]
-) -> tuple[str, ...]:
+def _main_notes(results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]) -> tuple[str, ...]:
     plan = results.experiment.plan
     about_score = results.metric == plan.score
     notes = [
@@ -345,9 +337,7 @@ def _of_one(results: Results, views: Views) -> list[Table]:
     others = {name: view for name, view in views.items() if name != declared} | {_MEAN: mean}
     columns = results.columns * len(others)
     differences = {name: differences_to_reference(view, columns) for name, view in others.items()}
-    compared = any(
-        not math.isnan(estimate.value) for column in differences.values() for estimate in column.values()
-    )
+    compared = any(not math.isnan(estimate.value) for column in differences.values() for estimate in column.values())
     return [scores, _differences(results, views, differences)] if compared else [scores]
 
 
@@ -355,8 +345,7 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
     plan, metric = results.experiment.plan, results.metric
     together = {**views, _MEAN: mean}
     rows: list[Mapping[str, Cell]] = [
-        {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}}
-        for arm in plan.arms
+        {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}} for arm in plan.arms
     ]
     known = {_key(name): view.before_rl(view.column) for name, view in views.items()}
     before = {key: value for key, value in known.items() if value is not None}
@@ -432,9 +421,7 @@ def _differences(results: Results, views: Views, differences: Mapping[str, Mappi
     notes = [*_family_notes(results, differences), *base_notes(plan), *word_meanings(results)]
     title = f"differences in {_name(results, views)} on the other benchmarks"
     key = f"benchmark-differences{metric_suffix(results)}"
-    short = short_notes(
-        results, (estimate for column in differences.values() for estimate in column.values())
-    )
+    short = short_notes(results, (estimate for column in differences.values() for estimate in column.values()))
     return experiment_table(results, key, title, columns, rows, notes, short)
 
 
@@ -489,9 +476,7 @@ def collapse_table(results: Results) -> Table | None:
     if any(reading.without is not None for reading in readings):
         columns.append(difference_column(results.metric, "without", "Δ without collapsed seeds", []))
     notes = [_COUNTED.format(results.experiment.plan.collapse.text), _EXACT]
-    return of_metric(
-        experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, notes), results
-    )
+    return of_metric(experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, notes), results)
 
 
 def collapse_warnings(results: Results) -> list[str]:
@@ -503,9 +488,7 @@ def collapse_warnings(results: Results) -> list[str]:
             seeds = ", ".join(map(str, reading.collapsed))
             warnings.append(f"{warning}: {_counted(reading)} (seeds {seeds}).")
         if reading.decided_by_collapse and reading.all is not None and reading.without is not None:
-            before, after = (
-                delta.words(metric.scale, metric.unit) for delta in (reading.all, reading.without)
-            )
+            before, after = (delta.words(metric.scale, metric.unit) for delta in (reading.all, reading.without))
             value = number_text(metric.scale * reading.without.value, metric.digits, signed=True)
             text = f"{before} with them, without them {value} {metric.unit}, {after}"
             warnings.append(f"{warning} decide: {text}.")

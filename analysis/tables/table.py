@@ -239,9 +239,7 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     taken = [first, *(column for column in rest if not columns or column.key in columns)]
     texts = dict(zip(table.columns, zip(*table.text(), strict=True), strict=False))
     blocks = [_block(column, texts.get(column, ()), label=column is first) for column in taken]
-    specs, heads, *rows = (
-        [part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2)
-    )
+    specs, heads, *rows = ([part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2))
     kind, width = ("tabularx", "{\\linewidth}") if _BROKEN in specs else ("tabular", "")
     notes = " ".join(map(_breakable, table.short or table.notes))
     lines = [
@@ -376,9 +374,7 @@ def write_table(table: Table, folder: Path, stem: str) -> None:
 
 def script_parser(stem: str, description: str | None) -> argparse.ArgumentParser:
     """A parser with what all of them take; ``stem``: name of the files that ``--out`` writes."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path, help="results root")
     parser.add_argument("experiment", help="name of the experiment")
     parser.add_argument("--out", type=Path, help=f"folder for {stem}.md, {stem}.csv and {stem}.tex")

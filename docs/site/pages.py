@@ -70,11 +70,7 @@ class Site:
             return _reference(name.removeprefix("api/").removesuffix(".md"))
         if path.exists():
             text = path.read_text() if path.suffix == ".md" else None
-            return (
-                text + _figures_of(name, text)
-                if text and path.parent.parent == ROOT / "experiments"
-                else text
-            )
+            return text + _figures_of(name, text) if text and path.parent.parent == ROOT / "experiments" else text
         if name.endswith("/index.md"):
             published = path.parent.parent == ROOT / PUBLISHED
             return self._results(path.parent) if published else _listing(path.parent)
@@ -84,11 +80,7 @@ class Site:
         return None
 
     def _source(self, name: str) -> Path:
-        return (
-            self.reports / Path(name).parent.name / "report.html"
-            if name.endswith("/report.html")
-            else ROOT / name
-        )
+        return self.reports / Path(name).parent.name / "report.html" if name.endswith("/report.html") else ROOT / name
 
     def _results(self, folder: Path) -> str:
         """A page for published results: the answer, the report to click through, figures, tables, methods."""
@@ -140,11 +132,7 @@ def _reference(module: str) -> str:
 
 def _listing(folder: Path) -> str:
     """A page for a folder: its files that can be shown."""
-    shown = [
-        path.name
-        for path in sorted(folder.iterdir())
-        if path.suffix in {*CODE, ".md"} and path.name[0] != "_"
-    ]
+    shown = [path.name for path in sorted(folder.iterdir()) if path.suffix in {*CODE, ".md"} and path.name[0] != "_"]
     return f"# {folder.relative_to(ROOT).as_posix()}\n\n" + "".join(f"- [{name}]({name})\n" for name in shown)
 
 
@@ -154,9 +142,7 @@ def _figures_of(page: str, text: str) -> str:
     folders = dict.fromkeys(parts[2] for parts in linked if parts[:2] == ("results", "published"))
     parts = []
     for folder in (ROOT / PUBLISHED / name for name in folders):
-        shown = [
-            path for path in (*folder.glob("*.png"), *folder.glob("figures/*.png")) if path.stem in FIRST
-        ]
+        shown = [path for path in (*folder.glob("*.png"), *folder.glob("figures/*.png")) if path.stem in FIRST]
         shown = [path for path in sorted(shown) if path.relative_to(ROOT).as_posix() not in text]
         if shown:
             here = ROOT / page

@@ -35,9 +35,7 @@ def main(root: str) -> None:
     scores = [results.scores(arm, "avg").values() for arm in results.experiment.plan.arms]
     pool = 100 * np.array([score for arm in scores for score in arm])
     rng = np.random.default_rng(0)
-    print(
-        "| seeds | runs in the pool | null called resolved % | mean half width, points |\n|---|---|---|---|"
-    )
+    print("| seeds | runs in the pool | null called resolved % | mean half width, points |\n|---|---|---|---|")
     for seeds in (3, 5, 10):
         if len(pool) >= 2 * seeds:
             rate, half = splits(pool, seeds, rng)

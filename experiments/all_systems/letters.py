@@ -65,9 +65,7 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
     """
     plan = results.experiment.plan
     if not plan.paired:
-        raise ValueError(
-            f"{plan.name}: its arms are not paired (experiment.paired=false), so seeds are no blocks"
-        )
+        raise ValueError(f"{plan.name}: its arms are not paired (experiment.paired=false), so seeds are no blocks")
     left_out = tuple(plan.arm(name) for name in dict.fromkeys(leave_out))
     arms = tuple(arm for arm in plan.arms if arm not in left_out)
     values = {arm.name: results.values(arm) for arm in arms}
@@ -84,9 +82,7 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
             f"{', '.join(lacking)}. Run the missing ones, or leave arms out (--leave-out)"
         )
     unused = tuple(seed for seed in plan.seeds if seed not in seeds)
-    return Blocks(
-        arms, seeds, np.array(rows), unused, replicate_count(plan.seeds, plan.base_policies), left_out
-    )
+    return Blocks(arms, seeds, np.array(rows), unused, replicate_count(plan.seeds, plan.base_policies), left_out)
 
 
 def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) -> Table:

@@ -62,9 +62,7 @@ def setting_of(arm: PlannedArm, key: str) -> str:
     """What an arm's overrides say of ``key=``. Raises PlanError where they say nothing."""
     values = [item.removeprefix(key) for item in arm.overrides if item.startswith(key)]
     if not values:
-        raise PlanError(
-            f"arm {arm.name} has no {key.rstrip('=')}: this is no grid of systems and learning rates"
-        )
+        raise PlanError(f"arm {arm.name} has no {key.rstrip('=')}: this is no grid of systems and learning rates")
     return values[-1]
 
 
@@ -79,11 +77,7 @@ def _tried(results: Results, arm: PlannedArm) -> Tried:
 
 def choice(rates: Mapping[float, Tried]) -> float | None:
     """The rate of the highest mean, of equal ones the lowest; None where none counts."""
-    means = {
-        rate: round(one.mean, _SAME)
-        for rate, one in rates.items()
-        if one.mean is not None and not one.diverged
-    }
+    means = {rate: round(one.mean, _SAME) for rate, one in rates.items() if one.mean is not None and not one.diverged}
     return min(means, key=lambda rate: (-means[rate], rate)) if means else None
 
 
@@ -151,13 +145,9 @@ def unfit(found: Mapping[str, Mapping[float, Tried]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, and write the rates if asked; 0, or 2 with one line where that cannot be done."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument(
-        "--write", nargs="?", type=Path, const=FILE, help=f"the file; without a name {FILE.name}"
-    )
+    parser.add_argument("--write", nargs="?", type=Path, const=FILE, help=f"the file; without a name {FILE.name}")
     options = parser.parse_args(arguments)
     try:
         found = tried(load(options.root, EXPERIMENT))

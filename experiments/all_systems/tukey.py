@@ -112,10 +112,7 @@ def compact_letters(resolved_AA: ArrayLike) -> list[str]:
             columns = _inserted(columns, first, second)
     ordered = sorted(map(sorted, _swept(columns)))
     names = [_letter(index) for index in range(len(ordered))]
-    return [
-        "".join(name for name, column in zip(names, ordered, strict=True) if arm in column)
-        for arm in range(arms)
-    ]
+    return ["".join(name for name, column in zip(names, ordered, strict=True) if arm in column) for arm in range(arms)]
 
 
 def _inserted(columns: list[frozenset[int]], first: int, second: int) -> list[frozenset[int]]:

@@ -61,9 +61,7 @@ def decompose(results: Results, store: ResultStore) -> dict[str, Components]:
         found[arm.label] = _fit(own, bases)
         if arm is not arms[0]:
             found[f"{arm.label} - {arms[0].label}"] = _fit(
-                pd.DataFrame(
-                    {"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]}
-                ).dropna(),
+                pd.DataFrame({"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]}).dropna(),
                 bases,
             )
     return found
@@ -91,11 +89,7 @@ def table(found: dict[str, Components]) -> str:
 
 def _sd(variance: float, interval: tuple[float, float] | None = None) -> str:
     text = f"{100 * variance**0.5:.2f}"
-    return (
-        text
-        if interval is None
-        else f"{text} [{100 * interval[0] ** 0.5:.2f}, {100 * interval[1] ** 0.5:.2f}]"
-    )
+    return text if interval is None else f"{text} [{100 * interval[0] ** 0.5:.2f}, {100 * interval[1] ** 0.5:.2f}]"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,9 @@ from scipy import optimize
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-_FLOOR = 1e-8  # of the seed variance, in units of the scores' variance: keeps the covariance regular where there is no noise
+_FLOOR = (
+    1e-8  # of the seed variance, in units of the scores' variance: keeps the covariance regular where there is no noise
+)
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,7 @@ def _fit(scores: Floats, groups: Indices, noise: Floats) -> tuple[float, float]:
     return float(best[0] * scale), float(best[1] * scale) if best[1] > _FLOOR else 0.0
 
 
-def _restricted(
-    scores: Floats, groups: Indices, noise: Floats, base: float, seed: float
-) -> tuple[float, float]:
+def _restricted(scores: Floats, groups: Indices, noise: Floats, base: float, seed: float) -> tuple[float, float]:
     """Minus twice the restricted log-likelihood up to a constant, and the mean that goes with it.
 
     A base's covariance is diagonal plus constant, so its inverse is written down (Sherman & Morrison).

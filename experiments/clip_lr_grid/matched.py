@@ -132,12 +132,8 @@ def matched_table(results: Results, column: str) -> Table:
     if not any(found.values()):
         raise ValueError(f"no two arms of {plan.name} share a finished seed")
     margin = results.margin if results.metric.name == "avg" else None
-    there = _differences(
-        plan, margin, {name: {s: one.score for s, one in of.items()} for name, of in found.items()}
-    )
-    last = _differences(
-        plan, margin, {name: {s: one.last for s, one in of.items()} for name, of in found.items()}
-    )
+    there = _differences(plan, margin, {name: {s: one.score for s, one in of.items()} for name, of in found.items()})
+    last = _differences(plan, margin, {name: {s: one.last for s, one in of.items()} for name, of in found.items()})
     rows: list[Mapping[str, Cell]] = []
     for arm, other in pairs:
         of = found[arm.name]
@@ -190,9 +186,7 @@ def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
     parser = script_parser("matched", __doc__)
-    parser.add_argument(
-        "--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics"
-    )
+    parser.add_argument("--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics")
     options = parser.parse_args(arguments)
     return print_table(options, lambda results: matched_table(results, options.by))
 

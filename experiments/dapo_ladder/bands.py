@@ -48,9 +48,7 @@ def stored_counts(results: Results) -> dict[tuple[str, int], Counts]:
     for run_id, step, samples in zip(own["run_id"], own["step"], own["samples"], strict=True):
         average_P = results.experiment.problem_avg.get((str(run_id), int(step), plan.primary_cap))
         if average_P is not None:
-            found[str(run_id), int(step)] = Counts(
-                np.rint(average_P * samples).astype(np.int64), int(samples)
-            )
+            found[str(run_id), int(step)] = Counts(np.rint(average_P * samples).astype(np.int64), int(samples))
     return found
 
 
@@ -75,9 +73,7 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
         frame = frame[(frame["sample_index"] < samples) & (frame["max_response_tokens"] == cell["cap"])]
         by_problem = frame.groupby("problem_id")["correct"]  # sorted: the order of training's evaluations
         require_samples(by_problem.size(), samples)
-        found[run_id, int(step) if step else last[run_id]] = Counts(
-            by_problem.sum().to_numpy(dtype=np.int64), samples
-        )
+        found[run_id, int(step) if step else last[run_id]] = Counts(by_problem.sum().to_numpy(dtype=np.int64), samples)
     if not found:
         raise ValueError(
             f"{path} evaluates no run of {plan.name} on {plan.benchmark} with cap {plan.primary_cap}; name runs as model=RUN_ID or RUN_ID@0"
@@ -97,11 +93,7 @@ def paired_counts(
     found = {}
     for seed, run_id in arm.runs.items():
         own = counts.get(last.get((arm.name, seed), ("", 0)))
-        other = (
-            counts.get((run_id, 0))
-            if reference is None
-            else counts.get(last.get((reference.name, seed), ("", 0)))
-        )
+        other = counts.get((run_id, 0)) if reference is None else counts.get(last.get((reference.name, seed), ("", 0)))
         if own is not None and other is not None:
             found[seed] = (own, other)
     return found
@@ -134,9 +126,7 @@ def band_table(
     rows: list[dict[str, Cell]] = []
     of_reference = "before RL" if reference is None else reference.label
     for index, name in enumerate([*names, "all problems"]):
-        inside = [
-            float(where[seed][index]) if index < len(names) else float(where[seed].sum()) for seed in pairs
-        ]
+        inside = [float(where[seed][index]) if index < len(names) else float(where[seed].sum()) for seed in pairs]
         for what in (of_reference, arm.label, "difference"):
             rows.append({"band": name, "problems": float(np.mean(inside)), "what": what})
     for k in chosen:
@@ -147,12 +137,8 @@ def band_table(
         differences = judge({str(i): _paired(results, level, i) for i in range(len(names))})
         alone = judge({"all": _paired(results, level, len(names))})["all"]
         for i in range(len(names) + 1):
-            rows[3 * i][f"pass_{k}"] = _mean(
-                results, {seed: float(pair[1][i]) for seed, pair in level.items()}
-            )
-            rows[3 * i + 1][f"pass_{k}"] = _mean(
-                results, {seed: float(pair[0][i]) for seed, pair in level.items()}
-            )
+            rows[3 * i][f"pass_{k}"] = _mean(results, {seed: float(pair[1][i]) for seed, pair in level.items()})
+            rows[3 * i + 1][f"pass_{k}"] = _mean(results, {seed: float(pair[0][i]) for seed, pair in level.items()})
             rows[3 * i + 2][f"pass_{k}"] = _shown(differences[str(i)] if i < len(names) else alone)
     columns = (
         Column("band", "reference solves, on other base policies"),
@@ -176,9 +162,7 @@ def _units(results: Results, pairs: Mapping[int, tuple[Counts, Counts]]) -> dict
     """
     first: dict[bytes, int] = {}
     return {
-        seed: first.setdefault(
-            other.right_P.tobytes(), replicate_of(seed, results.experiment.plan.base_policies)
-        )
+        seed: first.setdefault(other.right_P.tobytes(), replicate_of(seed, results.experiment.plan.base_policies))
         for seed, (_, other) in pairs.items()
     }
 
@@ -196,9 +180,7 @@ def _levels(counts: Counts, k: int, band_P: NDArray[np.int64], bands: int) -> Fl
 
 def _paired(results: Results, level: Mapping[int, tuple[Floats, Floats]], index: int) -> Paired:
     differences = {
-        seed: float(ours[index] - theirs[index])
-        for seed, (ours, theirs) in level.items()
-        if np.isfinite(ours[index])
+        seed: float(ours[index] - theirs[index]) for seed, (ours, theirs) in level.items() if np.isfinite(ours[index])
     }
     return Paired(results.experiment.plan.replicates(differences), len(differences))
 
@@ -237,9 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
     parser = script_parser("bands", __doc__)
     parser.add_argument("--arm", required=True, help="name of the arm")
-    parser.add_argument(
-        "--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL"
-    )
+    parser.add_argument("--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL")
     parser.add_argument("--edges", default=",".join(map(str, EDGES)), help="of the bands, fractions of 1")
     parser.add_argument("--ks", help="comma-separated; without: powers of two up to the samples of a problem")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of harness evaluate")

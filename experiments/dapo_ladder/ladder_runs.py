@@ -41,9 +41,7 @@ def seed_spread(scores: dict[str, dict[int, float]], bases: int) -> tuple[float,
         ValueError: no arm has two seeds from one base policy.
     """
     groups = [
-        [x for seed, x in values.items() if seed % bases == base]
-        for values in scores.values()
-        for base in range(bases)
+        [x for seed, x in values.items() if seed % bases == base] for values in scores.values() for base in range(bases)
     ]
     sd, filled = pooled_spread(groups)
     if not filled:

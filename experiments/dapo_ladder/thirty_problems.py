@@ -39,17 +39,13 @@ def null_variance(results: Results, size: int) -> tuple[float, int]:
             if a % bases_of(results) == b % bases_of(results):
                 squares.append(subset_square(100 * (runs[a] - runs[b]), size))
     if not squares:
-        raise ValueError(
-            "no two seeds of an arm start from one base policy; run more seeds, or fewer base policies"
-        )
+        raise ValueError("no two seeds of an arm start from one base policy; run more seeds, or fewer base policies")
     return float(np.mean(squares)), len(squares)
 
 
 def sampling_part(results: Results, size: int, samples: int = 32) -> float:
     """The part of that variance that independent samples make: 2 p(1 - p) / (n - 1) / size, mean over runs and problems, squared points."""
-    rates = np.concatenate(
-        [p for arm in results.experiment.plan.arms for p in results.problem_scores(arm).values()]
-    )
+    rates = np.concatenate([p for arm in results.experiment.plan.arms for p in results.problem_scores(arm).values()])
     return float(2 * 100**2 * (rates * (1 - rates)).mean() / (samples - 1) / size)
 
 
@@ -74,10 +70,7 @@ def main(roots: list[str]) -> None:
         print("|---|---|---|" + "---|" * len(SEEDS))
         for size in SIZES:
             variance, pairs = null_variance(results, size)
-            found = [
-                minimum_detectable_difference(variance**0.5, seeds, paired=True, alpha=0.05)
-                for seeds in SEEDS
-            ]
+            found = [minimum_detectable_difference(variance**0.5, seeds, paired=True, alpha=0.05) for seeds in SEEDS]
             text = " | ".join(f"{x:.1f}" for x in found)
             print(
                 f"| {size} | {variance**0.5:.2f} ({pairs} pairs) | {sampling_part(results, size) ** 0.5:.2f} | {text} |"

@@ -56,9 +56,7 @@ class Sides:
         """Tokens a question of every declared budget, by its name."""
         one = self.after.tokens
         alone = {f"{count} x a response after RL": count * one for count in RESPONSES}
-        return alone | {
-            f"training over {count:,} questions": one + self.training / count for count in QUESTIONS
-        }
+        return alone | {f"training over {count:,} questions": one + self.training / count for count in QUESTIONS}
 
     @property
     def enough(self) -> int:
@@ -92,9 +90,7 @@ def read_sides(root: Path, first: Results) -> Sides:
     by_arm = {arm: frame[frame["arm"] == arm].set_index("seed") for arm in arms}
     seeds = sorted(set.intersection(*(set(own.index) for own in by_arm.values())))
     if len(seeds) < 2:
-        raise ValueError(
-            f"{experiment}: its arms have {len(seeds)} finished seeds in common; an interval takes two"
-        )
+        raise ValueError(f"{experiment}: its arms have {len(seeds)} finished seeds in common; an interval takes two")
     length = _last(results)["tokens_all_mean"]
     training = results.scores(results.experiment.plan.arms[1], _TRAINING)
 
@@ -121,9 +117,7 @@ def budget_table(sides: Sides) -> Table:
 
     def column(side: int, of: str) -> Mapping[str, Cell]:
         scores_SK = getattr((before, after)[side], of)
-        differences = {
-            name: Paired([*(scores_SK[:, count[side] - 1] - one_S)]) for name, count in counts.items()
-        }
+        differences = {name: Paired([*(scores_SK[:, count[side] - 1] - one_S)]) for name, count in counts.items()}
         return {**judge(differences, margin=MARGIN)}
 
     columns = {(side, of): column(side, of) for side in (0, 1) for of in ("majority_SK", "best_SK")}

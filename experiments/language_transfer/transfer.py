@@ -111,9 +111,7 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
         )
     if len(pairs) > 2:
         rank = spearmanr([pair.testbed.value for pair in pairs], [pair.language.value for pair in pairs])
-        said.append(
-            f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons."
-        )
+        said.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
     said.append(
         "Points of accuracy. Testbed: intervals as published there. Language model: 95 %, paired by seed, each alone; none with one seed."
     )
@@ -141,9 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_table(table, options.out, "transfer")
         with styled("paper"):
             points = {pair.label: (pair.testbed, pair.language) for pair in pairs}
-            figure = transfer_plot(
-                points, "testbed: difference, points", "language model: difference, points"
-            )
+            figure = transfer_plot(points, "testbed: difference, points", "language model: difference, points")
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0
 

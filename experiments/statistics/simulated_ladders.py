@@ -51,10 +51,7 @@ def draw(ladder: Ladder, seeds: int, simulations: int, rng: np.random.Generator)
     """Scores per arm, float64[simulations, the arm's seeds]."""
     shared = SHARED_SPREAD * rng.normal(size=(simulations, seeds)) if ladder.paired else 0.0
     parts = zip(ladder.spreads, ladder.truth, ladder.seed_multiples, strict=True)
-    return [
-        truth + spread * rng.normal(size=(simulations, seeds * times)) + shared
-        for spread, truth, times in parts
-    ]
+    return [truth + spread * rng.normal(size=(simulations, seeds * times)) + shared for spread, truth, times in parts]
 
 
 def statistics(arms: Sequence[Floats], *, paired: bool) -> tuple[Floats, Floats, Floats]:
@@ -66,9 +63,7 @@ def statistics(arms: Sequence[Floats], *, paired: bool) -> tuple[Floats, Floats,
         errors = np.stack([(a - b).std(axis=1, ddof=1) for a, b in pairs], axis=1) / np.sqrt(seeds)
         return values, errors, np.full_like(values, seeds - 1)
     parts = [(a.var(axis=1, ddof=1) / a.shape[1], b.var(axis=1, ddof=1) / b.shape[1]) for a, b in pairs]
-    squares = [
-        u**2 / (a.shape[1] - 1) + v**2 / (b.shape[1] - 1) for (a, b), (u, v) in zip(pairs, parts, strict=True)
-    ]
+    squares = [u**2 / (a.shape[1] - 1) + v**2 / (b.shape[1] - 1) for (a, b), (u, v) in zip(pairs, parts, strict=True)]
     variances = np.stack([u + v for u, v in parts], axis=1)
     return values, np.sqrt(variances), variances**2 / np.stack(squares, axis=1)
 
@@ -157,11 +152,7 @@ def report(simulations: int, seed: int = 0) -> str:
         at_edge = [false_within(spread, seeds, MARGIN, simulations, seed) for seeds in SEEDS]
         edge.append(_row(f"spread {spread:g} points", at_edge))
     few = (5, 8)
-    headers = [
-        text
-        for n in few
-        for text in (f"+8 called higher, {n} seeds", f"0 called within {MARGIN:g}, {n} seeds")
-    ]
+    headers = [text for n in few for text in (f"+8 called higher, {n} seeds", f"0 called within {MARGIN:g}, {n} seeds")]
     power = [_row("one step of five, its spread", headers)]
     for spread in SPREADS:
         cells = []
@@ -170,10 +161,7 @@ def report(simulations: int, seed: int = 0) -> str:
             cells.append(found(0.0, spread, seeds, simulations, margin=MARGIN, seed=seed))
         power.append(_row(f"{spread:g} points", cells))
     return (
-        "\n\n".join(
-            "\n".join([t[0], "|---" * t[0].count(" | ") + "|---|", *t[1:]]) for t in (rows, edge, power)
-        )
-        + "\n"
+        "\n\n".join("\n".join([t[0], "|---" * t[0].count(" | ") + "|---|", *t[1:]]) for t in (rows, edge, power)) + "\n"
     )
 
 

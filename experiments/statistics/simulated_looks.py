@@ -73,8 +73,7 @@ def error_lines(simulations: int, seed: int) -> list[str]:
     ]
     for looks in LOOKS:
         paired, welch = (
-            any_of(simulate_ladders(looks, 0.0, simulations, paired=p, seed=seed), LOWER, HIGHER)
-            for p in (True, False)
+            any_of(simulate_ladders(looks, 0.0, simulations, paired=p, seed=seed), LOWER, HIGHER) for p in (True, False)
         )
         edge = any_of(simulate_ladders(looks, 1.0, simulations, margin=1.0, seed=seed), EQUIVALENT)
         lines.append(f"| {named(looks)} | {paired:.2%} | {welch:.2%} | {edge:.2%} |")

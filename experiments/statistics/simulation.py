@@ -110,9 +110,7 @@ def _covers(estimate: Estimate, truth: float) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Write the table of measured rates to standard output."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "what", nargs="?", choices=("all", "intervals", "ladders", "looks", "skew"), default="all"
-    )
+    parser.add_argument("what", nargs="?", choices=("all", "intervals", "ladders", "looks", "skew"), default="all")
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

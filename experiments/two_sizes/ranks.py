@@ -60,10 +60,7 @@ class Orders:
             judge({f"{i} {j}": Paired([*(effects_AS[i] - effects_AS[j])]) for i, j in both}, columns=2)
             for effects_AS in self.effects_ZAS
         ]
-        return {
-            (self.systems[i], self.systems[j]): (columns[0][f"{i} {j}"], columns[1][f"{i} {j}"])
-            for i, j in both
-        }
+        return {(self.systems[i], self.systems[j]): (columns[0][f"{i} {j}"], columns[1][f"{i} {j}"]) for i, j in both}
 
 
 def order_of(pair: tuple[Estimate, Estimate]) -> str:
@@ -90,12 +87,8 @@ def read_orders(results: Results) -> Orders:
     scores = seed_frame(results).pivot(index="seed", columns="arm", values=metric)
     scores = scores.reindex(columns=[f"{size}_{system}" for size, system in names]).dropna()
     if len(scores) < 4:
-        raise ValueError(
-            f"{plan.name}: {len(scores)} seeds are finished in all arms, halves of seeds take four"
-        )
-    effects = [
-        [scores[f"{size}_{system}"] - scores[f"{size}_{REFERENCE}"] for system in systems] for size in sizes
-    ]
+        raise ValueError(f"{plan.name}: {len(scores)} seeds are finished in all arms, halves of seeds take four")
+    effects = [[scores[f"{size}_{system}"] - scores[f"{size}_{REFERENCE}"] for system in systems] for size in sizes]
     return Orders((sizes[0], sizes[1]), tuple(systems), np.array(effects, dtype=float))
 
 
@@ -134,8 +127,7 @@ def _notes(orders: Orders) -> list[str]:
         f"{orders.halves(1, 1):.2f}, between the sizes {between:.2f}. An order that travels as well as it "
         "repeats has as much between them as within.",
         f"Of {len(found)} pairs: {', '.join(f'{counts[word]} {word}' for word in (SAME, INVERTED, ONE, NEITHER))}; the intervals of all "
-        f"{2 * len(found)} differences hold together at 95 %. "
-        + (f"Inverted: {', '.join(turned)}." if turned else ""),
+        f"{2 * len(found)} differences hold together at 95 %. " + (f"Inverted: {', '.join(turned)}." if turned else ""),
     ]
 
 

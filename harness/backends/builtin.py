@@ -47,9 +47,7 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
 
 def _without_batch_invariance(config: RunConfig) -> Iterator[str]:
     capabilities = compute_capabilities()
-    old = [
-        name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM
-    ]
+    old = [name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM]
     asked = "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples, and"
     if config.runtime.device != "cuda":
         yield f"{asked} its batch invariance is for GPUs; use engine=native or transformers, or runtime.device=cuda"

@@ -241,9 +241,7 @@ def edited(plan: Plan, store: ResultStore) -> list[str]:
     """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
     name, notes = plan.name, []
     with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
-        before = (
-            {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
-        )
+        before = {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
         for planned in plan.arms:
             if run_id := next(iter(before.get(planned.name, {}).values()), None):
                 old, new = flatten(store.run(run_id).settings()), flatten(dump(planned.config))

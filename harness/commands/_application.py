@@ -111,9 +111,7 @@ def main(arguments: Sequence[str]) -> int:
         if isinstance(error, ValueError) and "--" in str(error):
             raise ConfigError(str(error)) from error  # of flags that do not go together
         if isinstance(error, OSError) and outcome.get().sweep is None and outcome.get().multirun is None:
-            raise StoreError(
-                f"cannot write {error.filename} ({error.strerror}); set runtime.results"
-            ) from error
+            raise StoreError(f"cannot write {error.filename} ({error.strerror}); set runtime.results") from error
         _after_a_launcher(error)
     finally:
         sys.argv = argv
@@ -156,9 +154,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     refuse_second_choice(own)
     for item in overrides:
         if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
-            raise ConfigError(
-                f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead"
-            )
+            raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
     sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
     elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]

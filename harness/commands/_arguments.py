@@ -52,9 +52,7 @@ def read_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is not YAML; quote the value") from error
 
 
-def key_values(
-    items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()
-) -> dict[str, Any]:
+def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()) -> dict[str, Any]:
     """Arguments `key=value` as a mapping, values read as YAML.
 
     Values of `texts` are names and stay as they are spelled: `arm=1e-4` (null is None all the same). Raises `ConfigError` for an unknown or
@@ -181,9 +179,7 @@ def find_run(store: ResultStore, prefix: str) -> str:
         raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     ids = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
     if not ids:
-        raise ConfigError(
-            f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them"
-        )
+        raise ConfigError(f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them")
     if len(ids) > 1:
         raise ConfigError(f"{len(ids)} runs begin with {prefix!r}: {', '.join(ids[:5])}; give more digits")
     return ids[0]

@@ -103,9 +103,7 @@ class Outcome:
         if launcher == "processes":
             raise error
         if not _notes(self.multirun):
-            raise ConfigError(
-                f"hydra/launcher={launcher} began no run: {type(error).__name__}: {error}"
-            ) from error
+            raise ConfigError(f"hydra/launcher={launcher} began no run: {type(error).__name__}: {error}") from error
         self.lost = True
         traceback.print_exception(error)
         print(f"a job died; run the same command again to finish what it left: {self.command}")
@@ -262,9 +260,7 @@ class Jobs:
         return (state.summary if ours else None) or summary_of(part, store, before, _notes(self.config))
 
 
-def sweep_design(
-    config: DictConfig, arguments: Sequence[str], launcher: Launcher
-) -> list[Sequence[JobReturn]]:
+def sweep_design(config: DictConfig, arguments: Sequence[str], launcher: Launcher) -> list[Sequence[JobReturn]]:
     """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
     refuse_settings(config.hydra)
     if (config.get("experiment") or {}).get("search"):
@@ -272,9 +268,7 @@ def sweep_design(
     jobs = Jobs(config, launcher)
     plan = refuse(plan_experiment(arguments))
     store = ResultStore(plan.arms[0].config.runtime.results)
-    sweep = outcome.get().sweep = Sweep(
-        plan, lambda part: jobs.bring(part, longest_first(part, store), store)
-    )
+    sweep = outcome.get().sweep = Sweep(plan, lambda part: jobs.bring(part, longest_first(part, store), store))
     sweep.to_its_end()
     return jobs.returns
 
@@ -468,9 +462,7 @@ def _gather(config: DictConfig) -> None:
         store = ResultStore(plan.arms[0].config.runtime.results)
         planned = {spec.run_id for spec in plan.specs}
         before = planned & {note["run"] for note in notes if note["before"]}
-        sweep = outcome.get().sweep = Sweep(
-            plan, partial(summary_of, store=store, before=before, notes=notes)
-        )
+        sweep = outcome.get().sweep = Sweep(plan, partial(summary_of, store=store, before=before, notes=notes))
         sweep.to_its_end()
 
 
@@ -486,9 +478,7 @@ def finished(part: Plan, store: ResultStore) -> frozenset[str]:
     return frozenset(name for name in names if run_state(store, name).status == "finished")
 
 
-def summary_of(
-    part: Plan, store: ResultStore, before: Collection[str], notes: Sequence[Mapping[str, Any]]
-) -> Summary:
+def summary_of(part: Plan, store: ResultStore, before: Collection[str], notes: Sequence[Mapping[str, Any]]) -> Summary:
     """Summarise what other launchers made of runs, by what the store holds now; those in `before` were finished then."""
     here = outcome.get().summary  # of the last job in this process
     summary = Summary(skipped=list(before), stopped_by=None if here is None else here.stopped_by)
@@ -530,9 +520,7 @@ def report_data(config: RunConfig) -> None:
 def refuse_imported(store: ResultStore, name: str) -> None:
     """Refuse the name of an experiment of imported logs: it has no runs to make, and writing over its plan would lose it."""
     if name in store.plans() and store.plan(name).get("foreign"):
-        raise ConfigError(
-            f"experiment.name={name}: the store holds imported logs under this name; choose another"
-        )
+        raise ConfigError(f"experiment.name={name}: the store holds imported logs under this name; choose another")
 
 
 def _say(line: str) -> None:

@@ -20,9 +20,7 @@ def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
     settings: dict[str, object] = {}
     if "verifier" in values:
         require("verifier", values["verifier"], options("verifier"))
-        settings = yaml.safe_load(
-            (config_directory() / "verifier" / f"{values['verifier']}.yaml").read_text()
-        )
+        settings = yaml.safe_load((config_directory() / "verifier" / f"{values['verifier']}.yaml").read_text())
     settings |= {key.removeprefix("verifier."): value for key, value in values.items() if key != "verifier"}
     try:
         return load_dataclass(VerifierConfig, settings, "verifier")

@@ -102,16 +102,10 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     """Print the table of the claims, and where the page of all lies."""
     sys.stderr.writelines(f"{line}\n" for line in result.unread)
     print(result.text, end="")
-    print(
-        f"written: {result.folder}"
-        if result.folder
-        else "page and figure of all: harness audit claim=all --judge"
-    )
+    print(f"written: {result.folder}" if result.folder else "page and figure of all: harness audit claim=all --judge")
 
 
-def _run(
-    names: Sequence[str], rest: Sequence[str], settings: Sequence[str], root: Path, *, replicate: bool
-) -> int:
+def _run(names: Sequence[str], rest: Sequence[str], settings: Sequence[str], root: Path, *, replicate: bool) -> int:
     """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
     from harness.commands._application import main
 
@@ -149,9 +143,7 @@ def _looks(
         yield overrides
 
 
-def _second_look(
-    name: str, look: Look, first: Sequence[str], rest: Sequence[str]
-) -> tuple[list[str], Sequence[int]]:
+def _second_look(name: str, look: Look, first: Sequence[str], rest: Sequence[str]) -> tuple[list[str], Sequence[int]]:
     """Overrides and seeds of the second look at a claim. Raises `ConfigError` where no seed or base policy is left for it."""
     if not look.policies:
         raise ConfigError(
@@ -178,9 +170,7 @@ def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answe
     folder = None if names else root / "claims"
     if folder is not None:
         write_claims(claims, folder)
-    return Answer(
-        list(map(_row, claims)), unread, in_words(claims), None if folder is None else str(folder), code
-    )
+    return Answer(list(map(_row, claims)), unread, in_words(claims), None if folder is None else str(folder), code)
 
 
 def _row(claim: JudgedClaim) -> ClaimRow:

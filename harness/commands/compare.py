@@ -133,11 +133,7 @@ def answer(options: argparse.Namespace) -> Answer:
         if rules or not all(is_graded(side) for side in sides):
             sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
             for side in sides:
-                bad = {
-                    name
-                    for run in side.runs
-                    for name in run["problem_id"][run["verdict"] == "gold_unparsable"]
-                }
+                bad = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
                 if bad:
                     print(
                         f"{side.name}: golds that no answer can match: {', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
@@ -171,9 +167,7 @@ def _part(part: str, store: ResultStore) -> str:
     if Path(part).exists() or Path(stem).exists():
         return part
     if not _HEX.fullmatch(stem):
-        raise ConfigError(
-            f"{part}: no such file or folder, no run and no arm (EXPERIMENT/ARM) of {store.root}"
-        )
+        raise ConfigError(f"{part}: no such file or folder, no run and no arm (EXPERIMENT/ARM) of {store.root}")
     return f"{find_run(store, stem)}{at}{mark}"
 
 
@@ -216,9 +210,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
             )
             metrics.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
     apart = [
-        ProblemCompared(
-            str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides}
-        )
+        ProblemCompared(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
         for row in problems.head(_SHOWN).to_dict("records")
     ]
     graders = [

@@ -167,9 +167,7 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
 def _unreached_locks(store: ResultStore) -> list[str]:
     """Runs that are free here although their claim names another host: killed there, or held there by locks that do not reach here."""
     states = (run_state(store, run_id) for run_id in store.run_ids())
-    return [
-        f"run {state.run_id}: {state.problem}" for state in states if state.status == "lost" and state.problem
-    ]
+    return [f"run {state.run_id}: {state.problem}" for state in states if state.status == "lost" and state.problem]
 
 
 def _memory_file_system(path: Path) -> str | None:

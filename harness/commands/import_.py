@@ -66,9 +66,7 @@ def _import_config(items: Sequence[str]) -> int:
         config = compose_run(overrides)  # what is printed can be run
     except ConfigError as error:
         origins = [
-            origin
-            for ours, origin in translation.origins.items()
-            if re.search(rf"{re.escape(ours)}\b", str(error))
+            origin for ours, origin in translation.origins.items() if re.search(rf"{re.escape(ours)}\b", str(error))
         ]
         raise ConfigError(f"{error}{f' (from {origins[-1]})' if origins else ''}") from error
     remarks = _remarks(name, translation)
@@ -81,16 +79,12 @@ def _import_config(items: Sequence[str]) -> int:
         raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
     write_file(
         out,
-        _experiment(
-            out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks
-        ).encode(),
+        _experiment(out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks).encode(),
     )
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
     move = "" if folder.name == "experiment" else f"move it to FOLDER/experiment/{out.name}, then "
-    print(
-        "\n".join([f"wrote {out}; {move}harness plan --config-dir {place} experiment={out.stem}", *remarks])
-    )
+    print("\n".join([f"wrote {out}; {move}harness plan --config-dir {place} experiment={out.stem}", *remarks]))
     return 0
 
 
@@ -150,19 +144,13 @@ def _remarks(name: str, translation: Translation) -> list[str]:
             *(f"#   {line}" for line in translation.inexpressible),
         ]
     if translation.missing:
-        lines.append(
-            f"# not in the file, so that the values here stand for them: {', '.join(translation.missing)}"
-        )
+        lines.append(f"# not in the file, so that the values here stand for them: {', '.join(translation.missing)}")
     lines += [f"# note: {note}" for note in translation.notes]
     return [" ".join(line.splitlines()) for line in lines]
 
 
 def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, remarks: list[str]) -> str:
-    lines = [
-        f"      - {json.dumps(line, ensure_ascii=False)}"
-        for line in overrides
-        if not line.startswith("seed=")
-    ]
+    lines = [f"      - {json.dumps(line, ensure_ascii=False)}" for line in overrides if not line.startswith("seed=")]
     head = [f"name: {name}", "design: arms", f"seeds: [{seed}]", f"benchmark: {benchmark}"]
     arms = ["arms:", f"  - name: {name}", "    overrides:", *lines]
     return as_file("\n".join([*head, *arms, ""]), remarks)
@@ -174,9 +162,7 @@ def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, rema
 def _import_logs(items: Sequence[str]) -> int:
     keys = [item.name for item in dataclasses.fields(Import)]
     texts = [item.name for item in dataclasses.fields(Import) if "str" in str(item.type)]
-    values = key_values(
-        items, (*keys, "runtime.results"), "import", texts=(*texts, "logs", "runtime.results")
-    )
+    values = key_values(items, (*keys, "runtime.results"), "import", texts=(*texts, "logs", "runtime.results"))
     store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
     if values.get("experiment") is None:
         raise ConfigError("import logs= needs experiment=NAME")
@@ -193,9 +179,7 @@ def _import_logs(items: Sequence[str]) -> int:
         print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{stored}")
     print(f"score {imported.score}; columns: {', '.join(imported.columns)}")
     if request.responses_per_step and "generated_tokens" not in imported.columns:
-        print(
-            f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses"
-        )
+        print(f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses")
     for line in imported.replaced:
         print(f"  {line}")
     return 0

@@ -53,7 +53,9 @@ _MACHINE = {
   - algorithm.prompts_per_step=128 # with 4 updates, as verl's examples at an eighth of their prompts
   - algorithm.updates_per_step=4""",
 }
-_COMMENT = f"# Written by `harness new` after {_ASKED} problems; every value is yours to change. See docs/your_model.md."
+_COMMENT = (
+    f"# Written by `harness new` after {_ASKED} problems; every value is yours to change. See docs/your_model.md."
+)
 _TEXT = """\
 name: {name}
 title: "{name}"
@@ -145,9 +147,7 @@ def _splits(task: Path, given: Path | None, folder: Path, name: str) -> tuple[Pa
 
     apart = min(len(records) // 5, _MOST_HELD_OUT)
     held = {record.problem for record in sorted(records, key=place)[:apart]}
-    train, heldout = (
-        (folder / "problems" / f"{name}_{part}.jsonl").resolve() for part in ("train", "heldout")
-    )
+    train, heldout = ((folder / "problems" / f"{name}_{part}.jsonl").resolve() for part in ("train", "heldout"))
     write_jsonl(train, [record for record in records if record.problem not in held])
     write_jsonl(heldout, [record for record in records if record.problem in held])
     return train, heldout
@@ -168,9 +168,7 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
     kernel = resolve_kernel(config.runtime.linear_kernel)
     model = resolve(name, store, kernel)
     forms = _FORMS[bool(load_tokenizer(model.folder).chat_template)]
-    positions = json.loads((model.folder / "config.json").read_text()).get(
-        "max_position_embeddings", math.inf
-    )
+    positions = json.loads((model.folder / "config.json").read_text()).get("max_position_embeddings", math.inf)
     asked = {
         f"form_{place}": Config(name=form, path=str(heldout), template=form, limit=_ASKED)
         for place, form in enumerate(forms)
@@ -240,8 +238,6 @@ def _lines(seen: Sequence[_Seen], taken: _Seen) -> list[str]:
         f"{100 * answers.cut:.0f} % cut off at {answers.cap} tokens"
         for answers in _longest(seen)
     ]
-    shown.append(
-        f"taken: {taken.template!r} with a cap of {taken.cap} tokens, {100 * taken.right:.0f} % right"
-    )
+    shown.append(f"taken: {taken.template!r} with a cap of {taken.cap} tokens, {100 * taken.right:.0f} % right")
     warning = nothing_to_learn(taken.right, "in that form")
     return [*shown, f"warning: {warning}"] if warning else shown

@@ -18,9 +18,7 @@ from harness.store.pack import SUFFIX, write_pack
 _OWN = ("out", "checkpoints")
 
 
-ARGUMENTS = {
-    "overrides": {"nargs": "+", "help": "experiment=NAME [out=FILE] [checkpoints=true] [runtime.results=DIR]"}
-}
+ARGUMENTS = {"overrides": {"nargs": "+", "help": "experiment=NAME [out=FILE] [checkpoints=true] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -135,10 +135,7 @@ def answer(options: argparse.Namespace) -> Answer:
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     history = History(store)
     engaged = past_engagement(plan, store, history)
-    arms = [
-        _arm_row(plan, arm, statuses, history, engaged.get(arm.name, ""), whole=options.cfg)
-        for arm in plan.arms
-    ]
+    arms = [_arm_row(plan, arm, statuses, history, engaged.get(arm.name, ""), whole=options.cfg) for arm in plan.arms]
     totals = totals_of(arms)
     notes = [
         *refusal_lines({arm.name: arm.refused for arm in arms}),
@@ -354,9 +351,7 @@ def total_lines(totals: Totals) -> list[str]:
         )
     if totals.known < totals.to_run:
         left = totals.to_run - totals.known
-        lines.append(
-            f"nothing tells what {left} of them cost: no run like them is in the store; the first one tells"
-        )
+        lines.append(f"nothing tells what {left} of them cost: no run like them is in the store; the first one tells")
     return lines
 
 

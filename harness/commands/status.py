@@ -103,6 +103,4 @@ def decisions_of(selection: Selection) -> list[Decision]:
 
 
 def _shown(result: Answer, finished: bool) -> RenderableType:
-    return Group(
-        status_table(result.runs, finished=finished), *(Text(decision.line) for decision in result.decisions)
-    )
+    return Group(status_table(result.runs, finished=finished), *(Text(decision.line) for decision in result.decisions))

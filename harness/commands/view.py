@@ -18,9 +18,7 @@ from harness.configuration.error import ConfigError
 _PORT, _MOST_PORT = 8000, 65535
 
 
-ARGUMENTS = {
-    "overrides": {"nargs": "*", "help": "[experiment=NAME or pack=FILE] [port=8000] [runtime.results=DIR]"}
-}
+ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME or pack=FILE] [port=8000] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,7 +43,5 @@ def _view(overrides: list[str]) -> int:
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         why, other = ("is taken", port + 1) if taken else (f"cannot be had ({error.strerror})", _PORT)
-        raise ConfigError(
-            f"port {port} {why}; choose another with port={other}, or port=0 for any free one"
-        ) from error
+        raise ConfigError(f"port {port} {why}; choose another with port={other}, or port=0 for any free one") from error
     return 0

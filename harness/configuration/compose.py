@@ -66,9 +66,7 @@ def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
     try:
         return load(values)
     except UnknownKeyError as error:
-        raise ConfigError(
-            _misplaced(error.key, overrides) or f"{error}{_set_by(error.key, overrides)}"
-        ) from error
+        raise ConfigError(_misplaced(error.key, overrides) or f"{error}{_set_by(error.key, overrides)}") from error
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -142,9 +140,7 @@ def _is_group(key: str) -> bool:
 
 def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
     """The overrides that choose members, each with its group (and the place of the members, `benchmark@evaluation.benchmarks.aime24`)."""
-    return [
-        (item.get_key_element().lstrip("+~"), item) for item in parse_overrides(overrides) if _chooses(item)
-    ]
+    return [(item.get_key_element().lstrip("+~"), item) for item in parse_overrides(overrides) if _chooses(item)]
 
 
 def refuse_second_choice(overrides: Sequence[str]) -> None:
@@ -154,9 +150,7 @@ def refuse_second_choice(overrides: Sequence[str]) -> None:
         if first := chosen.get(group):
             names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
             several = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"
-            raise ConfigError(
-                f"{first} {item.input_line}: the second would take the place of the first; {several}"
-            )
+            raise ConfigError(f"{first} {item.input_line}: the second would take the place of the first; {several}")
         chosen[group] = str(item.input_line)
 
 
@@ -335,9 +329,7 @@ def installed_folders() -> tuple[Path, ...]:
     """The folders of packages that say `[project.entry-points."rlvr_harness.config_dir"] NAME = "PACKAGE"`."""
     points = sorted(entry_points(group="rlvr_harness.config_dir"), key=lambda point: point.name)
     specs = [importlib.util.find_spec(point.value) for point in points]
-    return tuple(
-        Path(spec.submodule_search_locations[0]) for spec in specs if spec and spec.submodule_search_locations
-    )
+    return tuple(Path(spec.submodule_search_locations[0]) for spec in specs if spec and spec.submodule_search_locations)
 
 
 def folders() -> list[Path]:

@@ -34,9 +34,7 @@ def require(key: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise unless `value` is one of `choices`; the message names the nearest one."""
     if value in choices:
         return
-    raise ConfigError(
-        f"{key}={value!r} is not known{nearest(str(value), [str(choice) for choice in choices])}"
-    )
+    raise ConfigError(f"{key}={value!r} is not known{nearest(str(value), [str(choice) for choice in choices])}")
 
 
 def require_texts(key: str, values: Sequence[str]) -> None:

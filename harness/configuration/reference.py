@@ -88,9 +88,7 @@ def _type(hint: Any) -> str:
         return " or ".join(map(_type, arguments))
     if origin is list:
         return f"list of {_type(arguments[0])}"
-    return (
-        "mapping" if origin is dict or hint is dict else plain.get(hint, getattr(hint, "__name__", str(hint)))
-    )
+    return "mapping" if origin is dict or hint is dict else plain.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 def _meanings(cls: type[Any]) -> dict[str, str]:

@@ -196,10 +196,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             raise ConfigError(f"{where} must be a list, got {value!r}")
         return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
     if origin in (dict, Mapping):
-        return {
-            key: _convert(arguments[1], item, f"{where}.{key}")
-            for key, item in _mapping(value, where).items()
-        }
+        return {key: _convert(arguments[1], item, f"{where}.{key}") for key, item in _mapping(value, where).items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):

@@ -55,9 +55,7 @@ class OptimizerConfig(Checked, key="optimizer"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.final_share and self.decay == "none":
-            raise ConfigError(
-                f"optimizer.final_share={self.final_share} needs optimizer.decay=linear or cosine"
-            )
+            raise ConfigError(f"optimizer.final_share={self.final_share} needs optimizer.decay=linear or cosine")
 
 
 @dataclass

@@ -44,9 +44,7 @@ def own_files(folder: Path, families: Iterable[str]) -> dict[tuple[str, str], Pa
     }
 
 
-def register(
-    folders: Iterable[Path], families: Iterable[str], shipped: Callable[[str], Iterable[str]]
-) -> None:
+def register(folders: Iterable[Path], families: Iterable[str], shipped: Callable[[str], Iterable[str]]) -> None:
     """Make the members of these folders known in this process. Raises `ConfigError` for two of one name, or the name of a shipped one."""
     paths: dict[tuple[str, str], Path] = {}
     for folder in folders:
@@ -112,8 +110,7 @@ def gone(family: str, values: dict[str, Any]) -> Any:
     if code == now:
         return None
     place = (
-        path
-        or f"{family.removeprefix('harness.').replace('.', '/')}/{values.get('kind')}.py of the run's config_dir"
+        path or f"{family.removeprefix('harness.').replace('.', '/')}/{values.get('kind')}.py of the run's config_dir"
     )
     state = f"it is {now} now" if now else "it is not there"
     reason = (
@@ -147,21 +144,14 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise ConfigError(f"{path}, line {line}: {type(error).__name__}: {error}") from error
     config: Any = getattr(module, "Config", None)
-    if (
-        not (isinstance(config, type) and dataclasses.is_dataclass(config))
-        or getattr(config, "kind", "") != path.stem
-    ):
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)) or getattr(config, "kind", "") != path.stem:
         raise ConfigError(f"{path}: a member defines a dataclass Config with `kind: str = {path.stem!r}`")
     base = base_of(family)
     if base is not None and not issubclass(config, base):
-        raise ConfigError(
-            f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`"
-        )
+        raise ConfigError(f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`")
     for function, signature in asked_of(family).items():
         missing = (
-            not callable(getattr(module, function, None))
-            if base is None
-            else function in config.__abstractmethods__
+            not callable(getattr(module, function, None)) if base is None else function in config.__abstractmethods__
         )
         if missing:
             owner = "" if base is None else "Config."
@@ -233,9 +223,7 @@ def parts_of(reference: str) -> tuple[Path, str]:
         raise ConfigError(f"{path} is no Python: {error}") from error
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in defined:
-        raise ConfigError(
-            f"{path} defines no function {name!r}; it has {', '.join(sorted(defined)) or 'none'}"
-        )
+        raise ConfigError(f"{path} defines no function {name!r}; it has {', '.join(sorted(defined)) or 'none'}")
     return path, name
 
 

@@ -170,13 +170,9 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
     always = tuple(key for key in rest if key.startswith(_TOUCHES_ALL))
     unknown = tuple(key for key in rest if key not in always)
     sizes = [
-        f", {_SIZES[key]} × {pairs[key][1] / pairs[key][0]:.3g}"
-        for key in always
-        if key in _SIZES and pairs[key][0]
+        f", {_SIZES[key]} × {pairs[key][1] / pairs[key][0]:.3g}" for key in always if key in _SIZES and pairs[key][0]
     ]
-    entries += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(
-        unknown
-    )
+    entries += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(unknown)
     return entries
 
 

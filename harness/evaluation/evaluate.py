@@ -59,9 +59,7 @@ class Evaluator:
         self.tokenizer, self.grader, self.shared = tokenizer, grader, shared
         self.stop_token_ids = stop_token_ids
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
-        self.prompts = {
-            name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()
-        }
+        self.prompts = {name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()}
 
     def evaluate(self, step: int, *, last: bool = True) -> dict[str, float]:
         """Sample, grade and store all benchmarks; a benchmark that already has samples of this step is skipped.

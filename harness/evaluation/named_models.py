@@ -57,9 +57,7 @@ def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: 
 
 def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
     if not run.exists():
-        raise ConfigError(
-            f"model={name}: {store.root} holds no such run{nearest(run.run_id, store.run_ids())}"
-        )
+        raise ConfigError(f"model={name}: {store.root} holds no such run{nearest(run.run_id, store.run_ids())}")
     config = run_config(run)
     if mark == "0":
         return replace(base_model(name, config, store, linear_kernel), run=run)

@@ -72,9 +72,7 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
     values = _of_request(request) if request.names_a_protocol else _of_run(request, runs[0])
     caps = values["evaluation"]["caps"]
     # Training's cap is no part of an evaluation; it must not stop one with smaller caps.
-    values["sampling"]["max_response_tokens"] = min(
-        values["sampling"]["max_response_tokens"], max(caps, default=1)
-    )
+    values["sampling"]["max_response_tokens"] = min(values["sampling"]["max_response_tokens"], max(caps, default=1))
     return load(values)
 
 
@@ -137,9 +135,7 @@ def _set_paths(benchmarks: Mapping[str, dict[str, Any]], data: Path | None) -> N
     if data is None:
         return
     if data.is_file() and len(benchmarks) != 1:
-        raise ConfigError(
-            f"data.path={data} is one file for {len(benchmarks)} benchmarks; give a folder of NAME.jsonl"
-        )
+        raise ConfigError(f"data.path={data} is one file for {len(benchmarks)} benchmarks; give a folder of NAME.jsonl")
     for name, item in benchmarks.items():
         path = data if data.is_file() else data / f"{name}.jsonl"
         if not path.is_file():

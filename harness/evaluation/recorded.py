@@ -83,9 +83,7 @@ def _head(path: Path) -> dict[str, Any]:
     """The first JSON object of a text file: the whole of a `.json`, else the first line that is not blank; empty where there is none."""
     try:
         with path.open(encoding="utf-8") as file:
-            text = (
-                file.read() if path.suffix == ".json" else next((line for line in file if line.strip()), "")
-            )
+            text = file.read() if path.suffix == ".json" else next((line for line in file if line.strip()), "")
         head = json.loads(text)
     except (OSError, ValueError):
         return {}
@@ -133,13 +131,9 @@ def grade_recorded(
     progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
-    responses, golds, problems = (
-        [sample[key] for sample in samples] for key in ("response", "gold", "problem")
-    )
+    responses, golds, problems = ([sample[key] for sample in samples] for key in ("response", "gold", "problem"))
     verdicts = verdicts_of(responses, golds, problems, verifier, progress)
-    confirmed = verifier.second_many(
-        [(text or "", gold) for text, gold in zip(responses, golds, strict=True)]
-    )
+    confirmed = verifier.second_many([(text or "", gold) for text, gold in zip(responses, golds, strict=True)])
     rows = (
         {
             **sample,
@@ -184,9 +178,9 @@ def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, A
         "agreement": 1 - len(differing) / len(frame),
         "differing": [
             {**row, "answer": row["answer"] if isinstance(row["answer"], str) else None}
-            for row in differing[
-                ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
-            ].to_dict("records")
+            for row in differing[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
+                "records"
+            )
         ],
     }
 
@@ -206,8 +200,7 @@ def describe(summary: dict[str, Any]) -> list[str]:
         f"avg {100 * summary['avg']:.2f} %{interval}",
         "Pass@k  " + _by_k(summary["pass_at"]),
         "Maj@k   " + _by_k(summary["maj_at"]),
-        "verdicts: "
-        + ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items()),
+        "verdicts: " + ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items()),
     ]
     if summary["graders"]:
         lines.append(graders_text(summary["graders"]))
@@ -334,18 +327,14 @@ def _said(answer: object) -> str:
 def _of_model(folder: Path, model: str | None = None) -> pd.DataFrame:
     about = json.loads((folder / _ABOUT).read_bytes())
     config = benchmark_config(about["benchmark_config"], "benchmark")
-    return _with_golds(
-        read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"]
-    )
+    return _with_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
 
 
 def _of_run(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
     config = run_config(run).evaluation.benchmarks[benchmark]
     steps = run.sample_steps(benchmark)
     if mark and mark not in map(str, steps):
-        raise ConfigError(
-            f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}"
-        )
+        raise ConfigError(f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}")
     step = int(mark) if mark else steps[-1]
     frame = run.samples(benchmark, step)
     return _with_golds(frame, config, run.run_id, benchmark, f" at step {step}")
@@ -356,9 +345,7 @@ def _with_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, st
     problems = {problem.id: problem for problem in load_benchmark(config).problems}
     unknown = sorted(set(frame["problem_id"]) - set(problems))
     if unknown:
-        raise ConfigError(
-            f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed"
-        )
+        raise ConfigError(f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed")
     caps = frame["max_response_tokens"]
     sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
     asked = [problems[identifier] for identifier in frame["problem_id"]]

@@ -206,9 +206,7 @@ def sample_missing(
         metadata = {"benchmark": cell.name, "benchmark_version": str(cell.benchmark.version)}
         part = max((int(path.stem.rpartition("-")[2]) + 1 for path in part_paths(cell.directory)), default=0)
         for rows_P, index_G in _missing(cell.benchmark.problems, have, wanted):
-            rows = SampleRows(
-                [cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)]
-            )
+            rows = SampleRows([cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)])
             completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
             table = graded_table(rows, completions, protocol.caps, sampler.tokenizer, grader)
             write_part(cell.directory / f"part-{part:06d}.parquet", table, metadata)
@@ -261,9 +259,7 @@ def cell_samples(cell: Cell, wanted: int, cap: int) -> pd.DataFrame:
     return frame.assign(place=place).sort_values(["place", "sample_index"], ignore_index=True)
 
 
-def _add_differences(
-    cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str, str, int], pd.DataFrame]
-) -> None:
+def _add_differences(cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str, str, int], pd.DataFrame]) -> None:
     """Add to every later model's cell the difference of avg to the first model's, paired by problem."""
     first: dict[tuple[str, int], str] = {}
     for cell in cells:
@@ -272,8 +268,7 @@ def _add_differences(
         if reference == cell["model"]:
             continue
         a, b = (
-            frames[model, *place].groupby("place")["correct"].mean().to_numpy()
-            for model in (reference, cell["model"])
+            frames[model, *place].groupby("place")["correct"].mean().to_numpy() for model in (reference, cell["model"])
         )
         difference = mean_interval(b - a)
         cell["difference"] = {
@@ -341,9 +336,7 @@ def _stored(part: str, store: ResultStore) -> pd.DataFrame:
     frame = stored_samples(folder, store)
     models = frame["model"].unique().tolist()
     if (model and model not in models) or (not model and len(models) > 1):
-        raise ConfigError(
-            f"{part}: it has the models {', '.join(models)}; name one of them: {folder}@{models[0]}"
-        )
+        raise ConfigError(f"{part}: it has the models {', '.join(models)}; name one of them: {folder}@{models[0]}")
     return frame[frame["model"] == model] if model else frame
 
 
@@ -357,9 +350,7 @@ def _chosen(part: str, frame: pd.DataFrame, benchmark: str | None, cap: int | No
     if "max_response_tokens" in frame:
         caps = sorted(frame["max_response_tokens"].unique().tolist())
         if cap is not None and cap not in caps:
-            raise ConfigError(
-                f"{part} was evaluated at caps of {', '.join(map(str, caps))} tokens, not at {cap}"
-            )
+            raise ConfigError(f"{part} was evaluated at caps of {', '.join(map(str, caps))} tokens, not at {cap}")
         frame = frame[frame["max_response_tokens"] == (cap or caps[-1])]
     for name in ("label", "problem", "response_tokens"):
         if name not in frame:
@@ -394,9 +385,7 @@ def as_trained(config: RunConfig) -> RunConfig:
 def asks(config: RunConfig) -> str:
     """Name what decides the answers before training: equal names, equal answers."""
     trained = as_trained(config)
-    return content_hash(
-        dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine)
-    )
+    return content_hash(dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine))
 
 
 def before_training(
@@ -486,9 +475,7 @@ def compare(
     differences = {
         side.name: {
             name: replace(
-                _difference(
-                    scores[keyed[0].name][name], scores[side.name][name], _same_seeds(keyed[0], side), level
-                ),
+                _difference(scores[keyed[0].name][name], scores[side.name][name], _same_seeds(keyed[0], side), level),
                 margin=None if name == TOKENS else margin,
                 family=len(sides) - 1,
             )
@@ -503,9 +490,7 @@ def compare(
 # ---- problems that are the same ----
 
 
-def _matched(
-    sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier
-) -> tuple[list[Side], list[str]]:
+def _matched(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier) -> tuple[list[Side], list[str]]:
     """The sides with the problems alone that all runs of all sides have, in one order, under the column `key`; and what was left out."""
     frames = [(side.name, frame) for side in sides for frame in side.runs]
     if by_text is None:
@@ -514,34 +499,24 @@ def _matched(
     shared = set.intersection(*map(set, keys))
     golds = [dict(zip(key, frame["gold"], strict=True)) for key, (_, frame) in zip(keys, frames, strict=True)]
     others = {
-        key
-        for key in shared
-        if any(not _same_gold(golds[0][key], answers[key], verifier) for answers in golds[1:])
+        key for key in shared if any(not _same_gold(golds[0][key], answers[key], verifier) for answers in golds[1:])
     }
     what = "text" if by_text else "id"
     notes = []
     for name, key in {name: key for (name, _), key in zip(frames, keys, strict=True)}.items():
         if absent := sorted(set(key) - shared):
-            notes.append(
-                f"{name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quoted(absent)}"
-            )
+            notes.append(f"{name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quoted(absent)}")
     if others:
         notes.append(
             f"{len(others)} problems of one {what} have different golds and are left out: {_quoted(sorted(others))}"
-            + (
-                ""
-                if by_text
-                else "; if these are other problems under the same ids, match=problem compares texts"
-            )
+            + ("" if by_text else "; if these are other problems under the same ids, match=problem compares texts")
         )
     if not shared - others:
         other = "match=id" if by_text else "match=problem compares their texts"
         raise ConfigError(
             f"no problem is on every side by its {what}; {other}. {' '.join([*notes, ''])}Are these evaluations of one benchmark?"
         )
-    order = {
-        key: place for place, key in enumerate(dict.fromkeys(k for k in keys[0] if k in shared - others))
-    }
+    order = {key: place for place, key in enumerate(dict.fromkeys(k for k in keys[0] if k in shared - others))}
     kept = iter(
         frame.assign(key=key, place=key.map(order)).dropna(subset="place").sort_values("place", kind="stable")
         for key, (_, frame) in zip(keys, frames, strict=True)
@@ -553,9 +528,7 @@ def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
     if not by_text:
         return frame["problem_id"]
     if frame["problem"].isna().any():
-        raise ConfigError(
-            f"{name} shares no problem ids with the others and has no texts of its problems to match by"
-        )
+        raise ConfigError(f"{name} shares no problem ids with the others and has no texts of its problems to match by")
     keys = frame["problem"].map(normalised)
     twice = frame.groupby(keys)["problem_id"].nunique()
     if (twice > 1).any():

@@ -34,9 +34,7 @@ COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estim
 _ABSENT = object()
 _NO_WORDS = ("null", "true", "false", "nan", "inf")
 # Sections of ours whose `kind` is chosen as a group of the configuration.
-_GROUPS = {
-    f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")
-}
+_GROUPS = {f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")}
 _GROUPS |= {"model.kind": "model"}
 Row = str | Mapping[Any, str | Mapping[str, Any]]
 
@@ -52,8 +50,7 @@ class Block:
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether these settings of theirs meet the condition."""
         return all(
-            any(_same(values.get(key, _ABSENT), value) for value in wanted)
-            for key, wanted in self.condition.items()
+            any(_same(values.get(key, _ABSENT), value) for value in wanted) for key, wanted in self.condition.items()
         )
 
 
@@ -80,9 +77,7 @@ class Table:
 
     def knows(self, key: str) -> bool:
         """Return whether a key changes nothing, or has a row that has no effect beside the other settings."""
-        return any(key in block.rows for block in self.beside) or any(
-            fnmatchcase(key, name) for name in self.nothing
-        )
+        return any(key in block.rows for block in self.beside) or any(fnmatchcase(key, name) for name in self.nothing)
 
 
 @functools.cache
@@ -138,9 +133,7 @@ class Translation:
     def overrides(self) -> list[str]:
         """Return the settings as Hydra overrides; groups are chosen before their members' values are set."""
         items = [(_GROUPS.get(key, key), value) for key, value in self.settings.items()]
-        return [
-            f"{key}={hydra_value(value)}" for key, value in sorted(items, key=lambda item: "." in item[0])
-        ]
+        return [f"{key}={hydra_value(value)}" for key, value in sorted(items, key=lambda item: "." in item[0])]
 
 
 def hydra_value(value: Any) -> str:
@@ -257,9 +250,7 @@ def _read(row: Row, key: str, value: Any, out: Translation) -> None:
         return
     choices = {"number": row} if isinstance(row, str) else row
     for choice, meaning in choices.items():
-        if (choice not in ("number", "empty") and _same(value, choice)) or (
-            choice == "empty" and value in ({}, [])
-        ):
+        if (choice not in ("number", "empty") and _same(value, choice)) or (choice == "empty" and value in ({}, [])):
             if isinstance(meaning, Mapping):
                 for ours, ours_value in meaning.items():
                     out.set(ours, ours_value, f"{key}={value}")
@@ -300,17 +291,13 @@ def _refuse_others(config: RunConfig, only: Mapping[str, Sequence[Any]], out: Tr
             out.cannot(key, ours, reason)
 
 
-def _write(
-    table: Table, key: str, row: Row, config: RunConfig, changed: Mapping[str, Any], out: Translation
-) -> None:
+def _write(table: Table, key: str, row: Row, config: RunConfig, changed: Mapping[str, Any], out: Translation) -> None:
     if row == "code" or "*" in key:
         return
     choices = {"number": row} if isinstance(row, str) else row
     meanings = {choice: meaning for choice, meaning in choices.items() if isinstance(meaning, Mapping)}
     current = {ours: changed.get(ours, value_of(config, ours)) for each in meanings.values() for ours in each}
-    exact = [
-        choice for choice, each in meanings.items() if all(_same(current[ours], each[ours]) for ours in each)
-    ]
+    exact = [choice for choice, each in meanings.items() if all(_same(current[ours], each[ours]) for ours in each)]
     number = value_of(config, str(choices["number"])) if "number" in choices else None
     if not exact and _is_number(number):
         out.settings[key] = number
@@ -331,9 +318,7 @@ def _write(
     for ours, value in meanings[choice].items():
         if not _same(current[ours], value) and current[ours] is not _ABSENT:
             reason = f"{table.trainer} has {value} with {key}={choice}"
-            out.cannot(
-                ours, current[ours], f"{table.trainer} has no such setting" if ours == first else reason
-            )
+            out.cannot(ours, current[ours], f"{table.trainer} has no such setting" if ours == first else reason)
             break
 
 
@@ -370,9 +355,7 @@ def export_config(
 def note_rewards(config: RunConfig, out: Translation) -> None:
     """Note which values the reward function has to give: in a trainer they are no settings."""
     reward = config.algorithm.reward
-    credit = (
-        f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
-    )
+    credit = f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
     out.notes.append(
         f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
     )
@@ -383,9 +366,7 @@ def buffer_tokens(config: RunConfig, out: Translation) -> int:
     overlong, cap = config.algorithm.overlong, config.sampling.max_response_tokens
     buffer = cap * overlong.buffer_fraction
     if abs(buffer - round(buffer)) > 1e-6 or round(buffer) < 1:
-        out.cannot(
-            "algorithm.overlong.buffer_fraction", overlong.buffer_fraction, f"{buffer:g} tokens of {cap}"
-        )
+        out.cannot("algorithm.overlong.buffer_fraction", overlong.buffer_fraction, f"{buffer:g} tokens of {cap}")
     return round(buffer)
 
 
@@ -438,9 +419,7 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
     try:
         content = json.loads(text)  # tabs are no YAML
     except ValueError:
-        lines = [
-            line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")
-        ]
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
         content = lines if lines and all(map(_ASSIGNMENT.fullmatch, lines)) else load(text, str(path))
     if (
         isinstance(content, list)

@@ -54,9 +54,7 @@ class Names:
             if match := re.fullmatch(pattern, name):
                 parts = match.groupdict()
                 count = f"@{parts['n']}" if parts.get("n") else ""
-                benchmark = (
-                    re.sub(r"[^A-Za-z0-9._=+-]+", "-", parts.get("benchmark") or "eval").strip("-.") or "eval"
-                )
+                benchmark = re.sub(r"[^A-Za-z0-9._=+-]+", "-", parts.get("benchmark") or "eval").strip("-.") or "eval"
                 return f"{EVALUATION}/{benchmark}/{metric}{count}"
         return None
 
@@ -69,9 +67,7 @@ def names_of(trainer: str) -> Names:
     return Names(trainer, log["metrics"], log["scores"], (*log["step"], *_STEPS), log["remarks"])
 
 
-def read_log(
-    path: Path, names: Names, run: str | None = None, step: str | None = None
-) -> list[dict[str, float]]:
+def read_log(path: Path, names: Names, run: str | None = None, step: str | None = None) -> list[dict[str, float]]:
     """Return a log's entries in order: the step as `step`, and every number under the trainer's own name. Raises `ForeignLogError`.
 
     `run` names one of an export with columns `run - metric`; `step` the column of the step, None: one of the usual names.
@@ -82,15 +78,11 @@ def read_log(
     for row in rows:
         values = {_trainer_name(name, names): value for name, value in numbers(row).items()}
         number = next((values[name] for name in steps if name in values), None)
-        metrics = {
-            name: value for name, value in values.items() if name not in steps and not name.startswith("_")
-        }
+        metrics = {name: value for name, value in values.items() if name not in steps and not name.startswith("_")}
         if number is not None and metrics:  # trainers log training and evaluation of a step apart
             merged.setdefault(int(number), {}).update(metrics)
     if not merged:
-        raise ForeignLogError(
-            f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}"
-        )
+        raise ForeignLogError(f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}")
     return [{**values, "step": number} for number, values in sorted(merged.items())]
 
 
@@ -212,9 +204,7 @@ def _text(path: Path) -> str:
 
 def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     """Rows of a table; with headers `run - metric` those of one run, without the chart's envelope (`__MIN`, `__MAX`)."""
-    reader = csv.DictReader(
-        io.StringIO(_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ","
-    )
+    reader = csv.DictReader(io.StringIO(_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
     headers = [name for name in reader.fieldnames or [] if name and not re.search(r"__(MIN|MAX)$", name)]
     runs = list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
     if run is None and len(runs) > 1:
@@ -222,9 +212,7 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     if run is not None and run not in runs:
         raise ForeignLogError(f"{path} has no run {run!r}; runs: {', '.join(runs) or 'one, without a name'}")
     prefix = f"{run if run is not None else runs[0]} - " if runs else ""
-    columns = {
-        name: name.removeprefix(prefix) for name in headers if " - " not in name or name.startswith(prefix)
-    }
+    columns = {name: name.removeprefix(prefix) for name in headers if " - " not in name or name.startswith(prefix)}
     return [{column: row[name] for name, column in columns.items() if row.get(name)} for row in reader]
 
 
@@ -384,9 +372,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
             raise ConfigError(f"{path}, line {number}: {faults[0]}")
         place = row["arm"], str(int(row["seed"]))
         if place in places:
-            raise ConfigError(
-                f"{path}: lines {places[place]} and {number} are both arm {place[0]}, seed {place[1]}"
-            )
+            raise ConfigError(f"{path}: lines {places[place]} and {number} are both arm {place[0]}, seed {place[1]}")
         places[place] = number
     if not rows:
         raise ConfigError(f"{path} lists no runs; write a line arm,seed,log for each")
@@ -424,9 +410,7 @@ def _score(
         raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"
     if column in shared and request.score not in columns:
-        raise ForeignLogError(
-            f"{path}: score={request.score} is {' or '.join(shared[column])}; choose one with score="
-        )
+        raise ForeignLogError(f"{path}: score={request.score} is {' or '.join(shared[column])}; choose one with score=")
     for name in (column, names.metrics.get(request.score), names.score(request.score), request.score):
         if name in columns:
             return str(name)

@@ -66,9 +66,7 @@ def _export_rewards(config: RunConfig, out: Translation) -> None:
         out.notes.append(f"reward_weights are for reward functions in the order {', '.join(COMPONENTS)}")
     out.settings["mask_truncated_completions"] = overlong.masks
     if overlong.masks and overlong.statistics == "exclude":
-        out.cannot(
-            "algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics"
-        )
+        out.cannot("algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics")
     if overlong.policy == "wrong":
         out.cannot(
             "algorithm.overlong",
@@ -102,9 +100,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
         out.settings["loss_type"] = "dr_grpo"
     _export_aggregation(config, out)
     if out.settings["loss_type"] in ("dapo", "cispo", "vespo") and algorithm.updates_per_step > 1:
-        out.notes.append(
-            "TRL divides every update by the mean number of tokens of the step's updates, ours by its own"
-        )
+        out.notes.append("TRL divides every update by the mean number of tokens of the step's updates, ours by its own")
     means = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
     if algorithm.entropy_coefficient and not means:
         reason = "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
@@ -120,9 +116,7 @@ def _export_aggregation(config: RunConfig, out: Translation) -> None:
     if loss == "dr_grpo" and aggregation.kind == "constant_sum":
         constant = aggregation.constant_tokens
         if constant != config.sampling.max_response_tokens:
-            out.cannot(
-                "algorithm.aggregation.constant_tokens", constant, "TRL divides by max_completion_length"
-            )
+            out.cannot("algorithm.aggregation.constant_tokens", constant, "TRL divides by max_completion_length")
     if loss != "bnpo" or aggregation.kind != "microbatch_token_mean":
         return
     if not aggregation.micro_batch_responses:
@@ -191,9 +185,7 @@ def _batches(source: Settings, devices: int | None, out: Translation) -> None:
     if devices is None and generation and parts:
         devices = max(1, generation // (per_device * parts))
     if devices is None:
-        out.cannot(
-            key, per_device, "counts responses on one device; give devices=N, the processes that trained"
-        )
+        out.cannot(key, per_device, "counts responses on one device; give devices=N, the processes that trained")
         return
     whole = per_device * devices * (parts or accumulated)
     if generation and parts and generation != whole:
@@ -222,9 +214,7 @@ def _schedule(source: Settings, out: Translation) -> None:
         source.number("warmup_steps", 0) or source.number("warmup_ratio", 0),
     )
     total = int(steps) if steps and steps > 0 else 0
-    updates = out.settings.get("algorithm.updates_per_step", 0) * int(
-        out.settings.get("algorithm.epochs_per_step", 1)
-    )
+    updates = out.settings.get("algorithm.updates_per_step", 0) * int(out.settings.get("algorithm.epochs_per_step", 1))
     if total and updates:
         out.set("training.steps", max(1, total // updates))
         if total % updates:
@@ -236,9 +226,7 @@ def _schedule(source: Settings, out: Translation) -> None:
             "counts optimiser updates, and the batch sizes do not say how many a rollout step has",
         )
     elif source.number("num_train_epochs") or "max_steps" in source:
-        reason = (
-            "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
-        )
+        reason = "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
         out.cannot("num_train_epochs", source.number("num_train_epochs"), reason)
     if share < 0:
         raise ConfigError(f"warmup_steps or warmup_ratio is {share}, less than 0")
@@ -276,21 +264,15 @@ def _rewards(source: Settings, out: Translation) -> None:
     for name, weight in zip(names, (weights or [1.0] * len(names)) if names else [], strict=True):
         if "accuracy" in name.rpartition(".")[2] and weight:
             out.set("algorithm.reward.correct", float(weight))
-            out.notes.append(
-                f"rewards are {weight:g} for a right answer and 0 for a wrong one, as {name} gives them"
-            )
+            out.notes.append(f"rewards are {weight:g} for a right answer and 0 for a wrong one, as {name} gives them")
         else:
-            reason = (
-                "no such reward here; algorithm.reward.function=FILE.py:NAME takes a function of one's own"
-            )
+            reason = "no such reward here; algorithm.reward.function=FILE.py:NAME takes a function of one's own"
             out.cannot("reward_funcs", f"{name} (weight {weight:g})", reason)
 
 
 def _decoupled(names: list[str], weights: list[float] | None, out: Translation) -> None:
     if weights is None or len(weights) > len(COMPONENTS):
-        out.cannot(
-            "reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each"
-        )
+        out.cannot("reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each")
         return
     out.settings |= dict(dialect.per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
     named = f", which are {', '.join(names)} there" if names else ""
@@ -349,9 +331,7 @@ def _model(source: Settings, out: Translation) -> None:
     rank = (source.count("lora_r") or 0) if source.flag("use_peft") else 0
     targets = source.names("lora_target_modules")
     if rank and not targets:
-        out.cannot(
-            "lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear"
-        )
+        out.cannot("lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear")
     if path:
         dialect.set_model(path, rank, source.number("lora_alpha", 32.0), targets, out)
         out.set("engine", "vllm" if source.flag("use_vllm") else "transformers")

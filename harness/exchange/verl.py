@@ -136,9 +136,7 @@ def _export_kl(config: RunConfig, out: Translation) -> None:
                     "verl holds low_var_kl within 10: beyond 2.6 nats between reference and policy it has no gradient there"
                 )
         elif used:
-            out.cannot(
-                "algorithm.kl", kl.kind, "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
-            )
+            out.cannot("algorithm.kl", kl.kind, "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)")
 
 
 def _export_overlong(config: RunConfig, out: Translation) -> None:
@@ -157,9 +155,7 @@ def _export_overlong(config: RunConfig, out: Translation) -> None:
     if overlong.masks:
         out.cannot("algorithm.overlong.policy", overlong.policy, "verl has no overlong filtering")
     if overlong.policy == "wrong":
-        out.cannot(
-            "algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated"
-        )
+        out.cannot("algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated")
 
 
 def _export_dead_groups(config: RunConfig, out: Translation) -> None:
@@ -190,9 +186,7 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
             f"{_CORRECTION}.rollout_is_threshold": bounds if mask else correction.cap,  # one cuts those above
         }
         if correction.floor and not mask:
-            out.cannot(
-                "algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only"
-            )
+            out.cannot("algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only")
 
 
 # ---- verl's settings as ours ----
@@ -299,9 +293,7 @@ def _kl(source: Settings, out: Translation) -> None:
         weight, name = source.number(coefficient, 0.0), source.text(estimator)
         kind = _ESTIMATORS.get(name.removesuffix("+") if place == "reward" else name)
         if used:
-            reason = (
-                f"verl adds this KL term of {coefficient}={weight} to the {used[0]}'s; one has a place here"
-            )
+            reason = f"verl adds this KL term of {coefficient}={weight} to the {used[0]}'s; one has a place here"
             out.cannot(switch, True, reason)
         elif kind is None:
             out.cannot(estimator, name, f"no counterpart here, only for {', '.join(_ESTIMATORS)}")
@@ -328,9 +320,7 @@ def _overlong(source: Settings, out: Translation) -> None:
         penalty = float(source.number(f"{_OVERLONG}.penalty_factor", 1.0))
         out.set("algorithm.overlong.penalty", penalty)
     elif source.flag(f"{_OVERLONG}.enable"):
-        out.cannot(
-            f"{_OVERLONG}.enable", True, f"{_OVERLONG}.len and data.max_response_length are not both given"
-        )
+        out.cannot(f"{_OVERLONG}.enable", True, f"{_OVERLONG}.len and data.max_response_length are not both given")
     rounds = source.number(f"{_FILTER}.max_num_gen_batches", 0)
     if source.flag(f"{_FILTER}.enable") and rounds > 0:
         out.set("algorithm.dead_groups.max_rounds", rounds)
@@ -389,9 +379,7 @@ def _model(source: Settings, out: Translation) -> None:
         fields = "task.fields.problem=prompt.0.content task.fields.answer=reward_model.ground_truth"
         out.cannot("data.train_files", files, f"choose task=, or task=dataset with task.path=FILE {fields}")
     if longest := source.number("data.max_prompt_length"):
-        out.notes.append(
-            f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here"
-        )
+        out.notes.append(f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here")
     rank = int(source.number(f"{model}.lora_rank", 0))
     targets, alpha = (
         source.names(f"{model}.target_modules"),

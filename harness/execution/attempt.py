@@ -36,9 +36,7 @@ _STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal
 class Attempt:
     """A claimed run. The claim is held from `begin` until `end` (or the death of this process)."""
 
-    def __init__(
-        self, spec: RunSpec, run: RunDir, lease: Lease, manifest: dict[str, Any], path: Path
-    ) -> None:
+    def __init__(self, spec: RunSpec, run: RunDir, lease: Lease, manifest: dict[str, Any], path: Path) -> None:
         self.spec, self.run, self.path, self.manifest = spec, run, path, manifest
         self._lease = lease
 

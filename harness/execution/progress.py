@@ -203,9 +203,7 @@ def status_table(states: Sequence[RunState], *, finished: bool = False) -> Rende
     """Show runs as they are now: counts, runs (those that are `finished` if asked), why runs failed."""
     counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    table = Table(
-        Column("run", min_width=16), "experiment", "name", "status", "step", "reward", "left", box=None
-    )
+    table = Table(Column("run", min_width=16), "experiment", "name", "status", "step", "reward", "left", box=None)
     for state in states:
         if state.status in ("waiting", "unreadable") or (state.status == "finished" and not finished):
             continue

@@ -62,8 +62,6 @@ def pre_empted() -> bool:
     job = slurm_job()
     if job is None:
         return False
-    shown = subprocess.run(
-        ["scontrol", "show", "job", job], capture_output=True, text=True, check=False
-    ).stdout
+    shown = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
     match = re.search(r"PreemptTime=(\S+)", shown)
     return match is not None and match[1] not in ("None", "Unknown")

@@ -378,9 +378,7 @@ class GpuLeases:
                 yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
 
 
-def dispatch(
-    plan: Plan, store: ResultStore, progress: Progress, only: Collection[str] | None = None
-) -> Summary:
+def dispatch(plan: Plan, store: ResultStore, progress: Progress, only: Collection[str] | None = None) -> Summary:
     """Run what is not finished of a plan (of the run ids in `only`), the longest runs first; see `supervise`.
 
     Raises:

@@ -48,9 +48,7 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
     for objection in objections:
         print(f"check {objection}", file=sys.stderr)
     if objections and mode == "refuse":
-        raise ConfigError(
-            f"{len(objections)} check(s) failed and runtime.checks=refuse; first: {objections[0]}"
-        )
+        raise ConfigError(f"{len(objections)} check(s) failed and runtime.checks=refuse; first: {objections[0]}")
     return objections
 
 
@@ -133,9 +131,7 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
 
 def _binding_gradient_clip(config: RunConfig) -> Iterator[Remark]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
-    divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
-        aggregation.kind
-    )
+    divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(aggregation.kind)
     if divisor is not None and divisor * 4 <= cap:
         yield (
             "gradient clipping always binds",
@@ -453,9 +449,7 @@ def _absent_here(config: RunConfig) -> list[str]:
     lacking = []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
-        lacking.append(
-            f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}"
-        )
+        lacking.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
     if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
         lacking.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
     return lacking
@@ -470,11 +464,7 @@ def refuse(plan: Plan) -> Plan:
     arms = []
     for planned in plan.arms:
         if reasons := [*refusals(planned.config), *absent(planned.config)]:
-            finished = {
-                seed: run_id
-                for seed, run_id in planned.runs.items()
-                if store.run(run_id).status == "finished"
-            }
+            finished = {seed: run_id for seed, run_id in planned.runs.items() if store.run(run_id).status == "finished"}
             missing = len(finished) < len(planned.runs)
             planned = dataclasses.replace(planned, runs=finished, refused=reasons if missing else ())
         arms.append(planned)

@@ -56,9 +56,7 @@ class Claim:
 def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], margin: object) -> None:
     """Raise `ConfigError` unless one comparison in one metric decides the claim, with a margin."""
     if len(arms) != 2:
-        raise ConfigError(
-            f"experiment.claim: one comparison decides a claim, so two arms; there are {len(arms)}"
-        )
+        raise ConfigError(f"experiment.claim: one comparison decides a claim, so two arms; there are {len(arms)}")
     if len(metrics) != 1:
         raise ConfigError("experiment.claim: one metric decides a claim; declare another claim for the other")
     if margin is None:

@@ -125,9 +125,7 @@ class Experiment:
         except ValueError as error:
             raise ConfigError(f"{error}: it names a folder") from error
         if self.match == "steps" and self.match_budget is not None:
-            raise ConfigError(
-                f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds"
-            )
+            raise ConfigError(f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must name at least one seed, and none twice")
         if self.looks:
@@ -137,9 +135,7 @@ class Experiment:
         if self.factors and self.design != "factorial":
             raise ConfigError("experiment.factors goes with experiment.design=factorial")
         if self.factors and self.patches:
-            raise ConfigError(
-                "experiment.factors stands instead of experiment.patches; leave out the one or the other"
-            )
+            raise ConfigError("experiment.factors stands instead of experiment.patches; leave out the one or the other")
         if not self.arms:
             return
         if self.design in ("leave_one_out", "factorial", "shapley"):
@@ -318,9 +314,7 @@ def asked_metrics(names: Sequence[str]) -> list[Metric]:
     for metric_asked in metrics:
         if metric_asked.kind == TRAINING and metric_asked.parameter not in METRICS:
             hint = nearest(str(metric_asked.parameter), list(METRICS))
-            raise ConfigError(
-                f"experiment.metric={metric_asked.name!r}: no step logs {metric_asked.parameter!r}{hint}"
-            )
+            raise ConfigError(f"experiment.metric={metric_asked.name!r}: no step logs {metric_asked.parameter!r}{hint}")
     return metrics
 
 

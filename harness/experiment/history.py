@@ -126,9 +126,7 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
             if measure.fields:
                 runs = history.finished(plan.arm(measure.arm).arm_id)
                 similar = _similar(arm.record(), measure, store, stored)
-                parts.append(
-                    _told(measure, runs, steps, "finished") or _told(measure, similar, steps, "similar")
-                )
+                parts.append(_told(measure, runs, steps, "finished") or _told(measure, similar, steps, "similar"))
         if any(parts):
             known[arm.name] = "; ".join(filter(None, parts))
     return known

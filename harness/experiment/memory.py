@@ -104,9 +104,7 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
         "moments": 8 * trained / ranks,
         "gathered": width * (shape.ends + 2 * shape.layer_parameters) + waiting,
         "activations": activation_bytes(shape, tokens, width, recompute),
-        "logits": logit_bytes(
-            shape, tokens, width, recompute, chunk=chunk, tempered=tempered, trains_head=not rank
-        ),
+        "logits": logit_bytes(shape, tokens, width, recompute, chunk=chunk, tempered=tempered, trains_head=not rank),
     }
     if config.algorithm.kl.coefficient:
         parts["reference"] = width * size / ranks
@@ -421,20 +419,14 @@ def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
     here = (
         config
         for config in configs
-        if config.backend.kind == "builtin"
-        and not config.runtime.elsewhere
-        and config.runtime.device != "cuda"
+        if config.backend.kind == "builtin" and not config.runtime.elsewhere and config.runtime.device != "cuda"
     )
     estimates = [computer_memory(config, shape) for config in here if (shape := shape_of(config.model))]
     if not estimates:
         return
     parts, memory = max(estimates, key=total), host_memory_gib()
     needed = total(parts) / GIB
-    line = (
-        f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {memory:.1f}"
-    )
+    line = f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {memory:.1f}"
     if at_once > 1 and memory < at_once * needed:
-        line += (
-            f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(memory / needed))}"
-        )
+        line += f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(memory / needed))}"
     yield line

@@ -220,9 +220,7 @@ class Plan:
         where = f"plan {raw.get('name', '?')}"
         for key, value in _GONE.items():
             if raw.get(key) and raw[key] != value:
-                raise PlanError(
-                    f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it"
-                )
+                raise PlanError(f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it")
         score, metrics = _metrics(raw, where)
         margins = raw.get("margin") or {}
         if not isinstance(margins, Mapping):
@@ -361,9 +359,7 @@ class Plan:
             f"{benchmark} alone."
         ]
         if self.looks:
-            notes.append(
-                f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that."
-            )
+            notes.append(f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that.")
         return replace(
             self,
             title=f"{self.title} on {benchmark}",
@@ -438,14 +434,10 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
                 known = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
             except StoreError:  # what is wrong with it is said when its turn comes
                 continue
-            changed = [
-                key for key in inputs if key in contents and known.get(key, contents[key]) != contents[key]
-            ]
+            changed = [key for key in inputs if key in contents and known.get(key, contents[key]) != contents[key]]
             if changed:
                 names = (
-                    f"the checkpoint {name}"
-                    if name.startswith(_MODEL)
-                    else f"the problem set {name.partition(' ')[0]}"
+                    f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
                     for name in changed
                 )
                 raise ConfigError(

@@ -37,9 +37,7 @@ def cost_class(config: RunConfig) -> str:
     return content_hash(sizes, algorithm.updates_per_step, algorithm.epochs_per_step, *parts)
 
 
-def plan_of(
-    experiment: Experiment, arms: Sequence[PlannedArm], command: str, given: Sequence[str] = ()
-) -> Plan:
+def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, given: Sequence[str] = ()) -> Plan:
     """The plan of a declaration with these arms. `given`: overrides of the command line that every arm got."""
     first, shapley = arms[0].config, experiment.design == "shapley"
     # Of all orders nothing is drawn: their average is exact.
@@ -135,9 +133,7 @@ def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[Pla
         changes = {} if parent is None else difference(parent.config, arm.config)
         changes.pop("seed", None)
         engagement = (
-            ()
-            if compared is None
-            else tuple(measures(compared.config, arm.config, (compared.name, arm.name), ignore))
+            () if compared is None else tuple(measures(compared.config, arm.config, (compared.name, arm.name), ignore))
         )
         described.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
     return tuple(described)
@@ -398,9 +394,7 @@ _OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", 
 
 def refuse_declarations(job: Sequence[str]) -> None:
     """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
-    whole = next(
-        (item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None
-    )
+    whole = next((item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None)
     if whole:
         raise ConfigError(
             f"{whole}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "

@@ -128,9 +128,7 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
     for metric in others:
         spread = known.get(metric.name)
         if spread is None or power.replicates < 2:
-            lines.append(
-                f"power for {metric.title}: unknown until two {power.units} of a comparison have finished"
-            )
+            lines.append(f"power for {metric.title}: unknown until two {power.units} of a comparison have finished")
             continue
         head = (
             f"power for {metric.title}: {power.units} differ by {spread['sd']:.{metric.digits}f} {metric.unit} (standard deviation, "
@@ -181,9 +179,7 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
     return (
         pooled(differences, 1.0, "paired differences of {} comparison{} of this experiment")
         or pooled(scores.values(), both, "{} arm{} of this experiment, taken as unpaired")
-        or pooled(
-            _other_arms(plan, store), both, "{} other arm{} trained and evaluated alike, taken as unpaired"
-        )
+        or pooled(_other_arms(plan, store), both, "{} other arm{} trained and evaluated alike, taken as unpaired")
     )
 
 
@@ -223,9 +219,7 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
 
 def _without_algorithm(config: RunConfig) -> str:
     """A hash of what a run's numbers depend on beside its algorithm and seed: model, task, sampling, length, optimizer, evaluation."""
-    return content_hash(
-        {key: part for key, part in identity(config).items() if key not in ("algorithm", "seed")}
-    )
+    return content_hash({key: part for key, part in identity(config).items() if key not in ("algorithm", "seed")})
 
 
 def _stored_without_algorithm(store: ResultStore, run_id: str) -> str | None:

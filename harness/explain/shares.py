@@ -64,9 +64,7 @@ def make_group(
         ConfigError: naming the argument and the fix.
     """
     if not rewards or len(rewards) != len(lengths):
-        raise ConfigError(
-            f"explain needs one length a reward; got {len(rewards)} rewards and {len(lengths)} lengths"
-        )
+        raise ConfigError(f"explain needs one length a reward; got {len(rewards)} rewards and {len(lengths)} lengths")
     if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in lengths):
         raise ConfigError(f"lengths={list(lengths)} must be whole numbers of tokens, at least 1")
     if not all(math.isfinite(reward) for reward in rewards):
@@ -126,9 +124,7 @@ def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, Algorithm
     common = f"sampling.max_response_tokens={cap}"
     # The section alone: the rest of a run's configuration has no part in this, and loading it takes almost as long.
     return {
-        name: load_dataclass(
-            AlgorithmConfig, compose_values([f"algorithm={name}", common])["algorithm"], "algorithm"
-        )
+        name: load_dataclass(AlgorithmConfig, compose_values([f"algorithm={name}", common])["algorithm"], "algorithm")
         for name in chosen
     }
 
@@ -173,9 +169,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             ref_logprobs_N=reference_N,
             likelihood_weights_R=likelihood_R,
             # Two tokens in ten thousand, which are not among so few tokens.
-            selected_N=torch.zeros_like(response_N, dtype=torch.bool)
-            if objective.surrogate.selects
-            else None,
+            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.surrogate.selects else None,
         ),
     )
     coefficient_N = torch.zeros_like(old_N)

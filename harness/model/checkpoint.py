@@ -84,9 +84,7 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     packed = {"gguf_file": gguf} if gguf else {}
-    model, report = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, output_loading_info=True, **packed
-    )
+    model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **packed)
     lacking = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
@@ -101,9 +99,7 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
 def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a checkpoint folder. Raises `ConfigError` where the folder has none."""
     if not any(any(folder.glob(pattern)) for pattern in ("tokenizer*", "vocab*", "*.model")):
-        raise ConfigError(
-            f"{folder} has no tokenizer (tokenizer.json); copy the files that came with the model there"
-        )
+        raise ConfigError(f"{folder} has no tokenizer (tokenizer.json); copy the files that came with the model there")
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder)

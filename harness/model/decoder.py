@@ -131,9 +131,7 @@ class Decoder(nn.Module):
         """Cosine and signed-sine tables [≥ length, D] (sine negated in the first half, so rotation is one roll)."""
         if self._rope is None or self._rope[0].shape[0] < length or self._rope[0].device != self.embed.device:
             size, rows = self.shape.head_size, min(max(length, 64) * 2, max(self.shape.max_positions, length))
-            inverse = 1.0 / (
-                self.shape.rope_theta ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size)
-            )
+            inverse = 1.0 / (self.shape.rope_theta ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size))
             angle = torch.arange(rows).float()[:, None] * inverse
             cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
             self._rope = (cos.to(self.embed), sin.to(self.embed))
@@ -206,9 +204,7 @@ class Decoder(nn.Module):
         batch, length = ids_BS.shape
         cos, sin = (table[:length] for table in self.rope(length))
         x = functional.embedding(ids_BS, self.embed).view(batch * length, -1)
-        return self.final_norm(
-            self.run_layers(x, lambda _, heads: self.attend_causally(heads, batch, cos, sin)[0])
-        )
+        return self.final_norm(self.run_layers(x, lambda _, heads: self.attend_causally(heads, batch, cos, sin)[0]))
 
     def hidden_of(self, layout: Layout) -> torch.Tensor:
         """Return final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
@@ -249,9 +245,7 @@ class Decoder(nn.Module):
             if name not in slots:
                 raise KeyError(f"this model has no tensor {name!r}")
             if slots[name].shape != tensor.shape:
-                raise ValueError(
-                    f"{name}: checkpoint has {tuple(tensor.shape)}, model {tuple(slots[name].shape)}"
-                )
+                raise ValueError(f"{name}: checkpoint has {tuple(tensor.shape)}, model {tuple(slots[name].shape)}")
             slots[name].copy_(tensor)
             missing.discard(name)
         if missing:

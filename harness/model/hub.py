@@ -36,9 +36,7 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
-            raise ConfigError(
-                f"model.path={path} has no config.json; give the folder of a saved transformers model"
-            )
+            raise ConfigError(f"model.path={path} has no config.json; give the folder of a saved transformers model")
         return folder.resolve()
     if not is_hub_id(path):
         raise ConfigError(f"model.path={path}: no such folder")
@@ -104,9 +102,7 @@ def gguf_file(path: str) -> Path | None:
         return None
     files = sorted(given.glob("*.gguf"))
     if len(files) > 1:
-        raise ConfigError(
-            f"model.path={path} holds {len(files)} GGUF files; name one, for example {files[0]}"
-        )
+        raise ConfigError(f"model.path={path} holds {len(files)} GGUF files; name one, for example {files[0]}")
     return files[0] if files else None
 
 
@@ -172,9 +168,7 @@ def _convert(file: Path, folder: Path) -> None:
             "Give the weights that it was made of: model.path=FOLDER of a saved transformers model, or ORG/NAME with model.revision=COMMIT"
         ) from error
     # `save_pretrained` refuses a model that came quantised, whatever it is now: the same weights go into a plain one.
-    settings = {
-        name: value for name, value in model.config.to_dict().items() if name != "quantization_config"
-    }
+    settings = {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     plain = type(model)(type(model.config)(**settings))
     plain.load_state_dict(model.state_dict(), strict=False)
     plain.tie_weights()

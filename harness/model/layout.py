@@ -71,9 +71,7 @@ class Layout:
 
         # The grid: for each slot its token.
         column = np.arange(length)[None]
-        slot_tokens = np.where(
-            column < widths[:, None], starts[:, None] + column, (reads - widths)[:, None] + column
-        )
+        slot_tokens = np.where(column < widths[:, None], starts[:, None] + column, (reads - widths)[:, None] + column)
         slot_tokens[column >= (widths + read)[:, None]] = 0
         # The way back: for each token its position, and one slot; of a shared prompt, in its first sequence.
         prompt_row, prompt_place = distinct.repeat(widths[distinct]), _ranges(widths[distinct])

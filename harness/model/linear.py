@@ -126,9 +126,7 @@ class Linear:
         """The kernel of the product with the vocabulary, which is never rounded (as in MiniMax-M1, arXiv:2506.13585)."""
         return Linear(resolve_kernel("auto")) if self.kernel == BFLOAT16 else self
 
-    def __call__(
-        self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def __call__(self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None) -> torch.Tensor:
         if self.kernel == "torch" or x_NI.device.type != "cpu" or x_NI.dtype != torch.float32:
             return functional.linear(x_NI, weight_OI, bias_O)
         if torch.is_grad_enabled():

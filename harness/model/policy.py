@@ -29,7 +29,9 @@ class Policy(Protocol):
 
     folder: Path
     sharded: bool  # each rank holds a piece of every tensor
-    shares_prompts: bool  # a micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest
+    shares_prompts: (
+        bool  # a micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest
+    )
 
     @property
     def device(self) -> torch.device: ...
@@ -72,9 +74,7 @@ class NativePolicy:
         self.decoder, self.folder, self.shares_prompts = decoder, folder, shares_prompts
 
     @classmethod
-    def load(
-        cls, folder: Path, linear_kernel: str, device: str = "cpu", shares_prompts: bool = False
-    ) -> NativePolicy:
+    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu", shares_prompts: bool = False) -> NativePolicy:
         """Read a checkpoint folder onto a device. `shares_prompts`: cut micro-batches by groups, for a model whose prompts are dear."""
         return cls(load_decoder(folder, linear_kernel).to(device), folder, shares_prompts)
 
@@ -152,9 +152,7 @@ class NativePolicy:
         save_decoder(self.decoder, self.folder, folder)
 
 
-def adamw(
-    parameters: Iterable[torch.nn.Parameter], config: OptimizerConfig, rate: float
-) -> torch.optim.AdamW:
+def adamw(parameters: Iterable[torch.nn.Parameter], config: OptimizerConfig, rate: float) -> torch.optim.AdamW:
     """AdamW (arXiv:1711.05101) with a run's settings and this learning rate."""
     betas = (config.beta1, config.beta2)
     return torch.optim.AdamW(

@@ -36,9 +36,7 @@ def parse_cpuinfo(text: str) -> Processor:
     for line in text.splitlines():
         key, _, value = line.partition(":")
         fields.setdefault(key.strip(), value.strip())
-    return Processor(
-        fields.get("vendor_id", ""), fields.get("model name") or platform.processor() or "unknown"
-    )
+    return Processor(fields.get("vendor_id", ""), fields.get("model name") or platform.processor() or "unknown")
 
 
 def trim_heap() -> None:

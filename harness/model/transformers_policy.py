@@ -41,9 +41,7 @@ class TransformersPolicy:
         self.folder, self.settings, self.runtime = folder, settings, runtime
 
     @classmethod
-    def load(
-        cls, folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool = True
-    ) -> TransformersPolicy:
+    def load(cls, folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool = True) -> TransformersPolicy:
         """Read a checkpoint folder.
 
         Args:

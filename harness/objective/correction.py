@@ -32,9 +32,7 @@ def engine_weights(
     log_weight_N = trainer_N - sampler_N
     if not kind.startswith("token"):
         response_N = response_index(lengths_R)
-        sums_R = torch.zeros(len(lengths_R), dtype=torch.float64).index_add_(
-            0, response_N, log_weight_N.double()
-        )
+        sums_R = torch.zeros(len(lengths_R), dtype=torch.float64).index_add_(0, response_N, log_weight_N.double())
         if kind == "geometric_mask":
             sums_R = sums_R / lengths_R.clamp(min=1)
         log_weight_N = sums_R.to(log_weight_N.dtype)[response_N]

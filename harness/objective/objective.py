@@ -93,9 +93,7 @@ class Objective:
         if self.config.advantage_sign == "both":
             return advantages
         zero = torch.zeros((), dtype=dtype)
-        return (
-            advantages.maximum(zero) if self.config.advantage_sign == "positive" else advantages.minimum(zero)
-        )
+        return advantages.maximum(zero) if self.config.advantage_sign == "positive" else advantages.minimum(zero)
 
     def count(self, lengths_R: Tensor, group_R: Tensor, correct_R: Tensor | None = None) -> TokenCounts:
         """The denominators that these responses contribute to one update."""
@@ -133,9 +131,7 @@ class Objective:
         if batch.likelihood_weights_R is not None:
             likelihood_N = batch.likelihood_weights_R[batch.response_N]
             loss = loss - config.positive_nll_coefficient * (likelihood_N * logprobs_N).sum()
-        gradients = self._gradients(
-            logprobs_N.detach(), batch, None if entropy_N is None else entropy_N.detach()
-        )
+        gradients = self._gradients(logprobs_N.detach(), batch, None if entropy_N is None else entropy_N.detach())
         return loss, self._statistics(logprobs_N.detach(), log_ratio_N.detach(), kl_N, batch, gradients)
 
     def log_ratio(self, logprobs_N: Tensor, batch: TokenBatch) -> Tensor:

@@ -99,9 +99,7 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
         text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
         faults.append(DataFault(name, "gold", text))
     if unfinished := [problem for problem in benchmark.problems if left.get(problem.gold)]:
-        shown = ", ".join(
-            f"{p.id} {p.gold[:40]!r} ({' and '.join(left[p.gold])})" for p in unfinished[:_SHOWN]
-        )
+        shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({' and '.join(left[p.gold])})" for p in unfinished[:_SHOWN])
         text = (
             f"{len(unfinished)} of {len(benchmark.problems)} golds leave something to work out: {shown}; an answer counts when it is "
             "evaluated, and when it uses the same kinds of operations"

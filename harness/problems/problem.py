@@ -148,9 +148,7 @@ def read_jsonl(path: Path) -> list[Record]:
     return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
 
 
-def rows_of(
-    path: Path, needs: Sequence[str], torn: list[str] | None = None
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(path: Path, needs: Sequence[str], torn: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield `lines_of` a file whose lines have ids. Raises ConfigError as that, and for an id that is repeated."""
     seen: set[str] = set()
     for where, row in lines_of(path, needs, torn):
@@ -258,8 +256,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
         import datasets
     except ImportError as error:
         raise ConfigError(
-            f"reading {source} from the Hub needs the package `datasets` (pip install -e '.[data]'); "
-            f"or {_LOCAL}"
+            f"reading {source} from the Hub needs the package `datasets` (pip install -e '.[data]'); or {_LOCAL}"
         ) from error
     try:
         rows: Iterable[dict[str, Any]] = datasets.load_dataset(source, subset, split=split, revision=revision)
@@ -346,9 +343,7 @@ def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateRepor
         known = first.setdefault(key, record)
         if known is record:
             answers[key] = [record.answer]
-        elif record.answer not in answers[key] and not any(
-            _same_answer(a, record.answer) for a in answers[key]
-        ):
+        elif record.answer not in answers[key] and not any(_same_answer(a, record.answer) for a in answers[key]):
             answers[key].append(record.answer)
     report = DuplicateReport(
         rows=rows,

@@ -42,21 +42,15 @@ class RewardFunction:
         except Exception as error:
             raise ConfigError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
         takes = inspect.signature(self._function).parameters
-        needed = {
-            key for key, item in takes.items() if item.default is item.empty and item.kind != item.VAR_KEYWORD
-        }
+        needed = {key for key, item in takes.items() if item.default is item.empty and item.kind != item.VAR_KEYWORD}
         if unknown := sorted(needed - set(_NAMES)):
             raise ConfigError(f"{name} of {path} takes {', '.join(unknown)}; it is given {', '.join(_NAMES)}")
         self._takes = [key for key in _NAMES if key in takes]
 
-    def outcomes(
-        self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str]
-    ) -> torch.Tensor:
+    def outcomes(self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str]) -> torch.Tensor:
         """Return the outcome rewards, float64 [R], of responses to problems with these gold answers."""
         rows = zip(responses, golds, problems, strict=True)
-        return torch.tensor(
-            [self._outcome(dict(zip(_NAMES, row, strict=True))) for row in rows], dtype=torch.float64
-        )
+        return torch.tensor([self._outcome(dict(zip(_NAMES, row, strict=True))) for row in rows], dtype=torch.float64)
 
     def _outcome(self, given: dict[str, str]) -> float:
         try:

@@ -95,9 +95,7 @@ class Completions:
 
     def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
         """The responses that some of the tokens make; `index` is a mask [N] or positions."""
-        return Completions(
-            self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index], lengths_R, finished_R
-        )
+        return Completions(self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index], lengths_R, finished_R)
 
     @staticmethod
     def from_responses(responses: Sequence[Response], params: SamplingParams) -> Completions:
@@ -106,9 +104,7 @@ class Completions:
         Such an engine knows no entropy. `entropy_N` is −log π of the sampled token: an unbiased estimate (H = E[−log π]), good only for
         means over many tokens. At temperature 0 nothing is drawn, and it is NaN.
         """
-        log_probs_N = torch.tensor(
-            [value for item in responses for value in item.log_probs], dtype=torch.float32
-        )
+        log_probs_N = torch.tensor([value for item in responses for value in item.log_probs], dtype=torch.float32)
         unknown_N = torch.full_like(log_probs_N, float("nan"))
         return Completions(
             tokens_N=torch.tensor([token for item in responses for token in item.tokens], dtype=torch.int64),
@@ -141,9 +137,7 @@ class RolloutEngine:
         """Longest prompt and response together, in tokens; None where the engine has no bound of its own."""
         return None
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
         raise NotImplementedError
 

@@ -61,9 +61,7 @@ class StopStringEngine(EngineWrapper):
         super().__init__(engine)
         self.tokenizer = tokenizer
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         completions = self.engine.generate(prompts, seeds_PG, params)
         if not params.stop_strings:
             return completions
@@ -79,9 +77,7 @@ def cut(completions: Completions, strings: Sequence[str], decode: Decode) -> Com
         if any(string in text for string in strings):
             lengths[row], finished[row] = _end(tokens, strings, decode), True
     lengths_R = torch.tensor(lengths, dtype=torch.int64)
-    inside_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(
-        completions.lengths_R
-    )
+    inside_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
     return completions.subset(inside_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
 
 
@@ -111,9 +107,7 @@ class RecordingEngine(EngineWrapper):
         _drop_torn_line(path)
         self._file = path.open("a", encoding="utf-8")
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. The lines are on their way to the disk before the responses are used."""
         completions = self.engine.generate(prompts, seeds_PG, params)
         lines = _lines(prompts, seeds_PG, params, completions)
@@ -367,8 +361,7 @@ class ResponseBuffers:
         lengths_R = self.lengths_R[:count]
         inside_RT = torch.arange(len(self.tokens_TR), device=lengths_R.device)[None] < lengths_R[:, None]
         tokens_N, log_probs_N, entropy_N = (
-            buffer[:, :count].t()[inside_RT].cpu()
-            for buffer in (self.tokens_TR, self.log_probs_TR, self.entropy_TR)
+            buffer[:, :count].t()[inside_RT].cpu() for buffer in (self.tokens_TR, self.log_probs_TR, self.entropy_TR)
         )
         return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), self.finished_R[:count].cpu())
 

@@ -57,8 +57,7 @@ def choose_groups(
     """Choose the groups to train on from a step's rounds; with refill those `carried` from the step before come first."""
     keeps, refills = config.policy == "keep", config.policy == "refill"
     eligible = [
-        groups if keeps else groups.select(groups.contrast_P(config.metric).nonzero()[:, 0])
-        for groups in rounds
+        groups if keeps else groups.select(groups.contrast_P(config.metric).nonzero()[:, 0]) for groups in rounds
     ]
     generated = sum(map(len, rounds))
     pool = Groups.concatenate([carried, *eligible] if refills and carried is not None else eligible)

@@ -174,9 +174,7 @@ class Sweep:
             self.reasons.append(f"trial {trial.number} failed: {settings}: {error}")
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
-        self._open[trial.number] = _Trial(
-            trial.number, [planned.spec(seed) for seed in self.experiment.seeds]
-        )
+        self._open[trial.number] = _Trial(trial.number, [planned.spec(seed) for seed in self.experiment.seeds])
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
         arm = Arm(f"trial_{trial.number:04d}", (*self.fixed, *overrides_of(self.parameters, trial.params)))

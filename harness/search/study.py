@@ -82,9 +82,7 @@ def open_study(
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     try:
         storage = optuna.storages.JournalStorage(backend)
-        study = optuna.create_study(
-            storage=storage, study_name=name, directions=search.directions, load_if_exists=True
-        )
+        study = optuna.create_study(storage=storage, study_name=name, directions=search.directions, load_if_exists=True)
     except (ValueError, KeyError, TypeError) as error:
         raise TornFile(
             f"{path} is no journal of a study ({error}); remove it to begin the search anew: its runs stay, and are found finished"
@@ -130,13 +128,9 @@ def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> op
         try:
             return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
         except ImportError as error:
-            raise ConfigError(
-                "experiment.search.sampler=cmaes needs the package cmaes: pip install cmaes"
-            ) from error
+            raise ConfigError("experiment.search.sampler=cmaes needs the package cmaes: pip install cmaes") from error
     # constant_liar: trials that still run count as bad ones, so that parallel workers spread out.
-    return samplers.TPESampler(
-        seed=seed, constant_liar=True, n_startup_trials=min(10, max(2, search.trials // 3))
-    )
+    return samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, max(2, search.trials // 3)))
 
 
 def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
@@ -254,9 +248,7 @@ _LEAST = 2  # complete trials
 def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
     """Write `importance_<objective>` and `contour_<objective>_<key>_<key>` where the trials allow it; returns the files."""
     complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    keys = sorted(
-        {key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1}
-    )
+    keys = sorted({key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1})
     if len(complete) < _LEAST or not keys:
         return []
     folder.mkdir(parents=True, exist_ok=True)

@@ -104,8 +104,7 @@ class Crossing:
     def interaction_weights(self) -> dict[str, Weights]:
         """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
         levels = [
-            [(place, level, first) for level in others]
-            for place, (first, *others) in enumerate(self.factors.values())
+            [(place, level, first) for level in others] for place, (first, *others) in enumerate(self.factors.values())
         ]
         return {
             f"{a[1]} × {b[1]}": self._contrast([a, b])
@@ -141,9 +140,7 @@ def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SE
     return _effects(crossing, crossing.interaction_weights(), scores, judging)
 
 
-def _effects(
-    crossing: Crossing, weights: Mapping[str, Weights], scores: Scores, judging: Judging
-) -> Attribution:
+def _effects(crossing: Crossing, weights: Mapping[str, Weights], scores: Scores, judging: Judging) -> Attribution:
     _require([subset_of(cell) for cell in crossing.cells], scores)
     return _weighted(scores, weights, 0, judging)
 

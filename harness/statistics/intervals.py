@@ -72,9 +72,7 @@ def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Est
     return _tested(plain, plain.method)
 
 
-def two_way_difference(
-    a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95
-) -> Estimate:
+def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95) -> Estimate:
     """Difference for new seeds *and* new problems: V = V_seed + (V_problem - V_cell), a t quantile for each.
 
     Args:
@@ -102,9 +100,7 @@ def two_way_difference(
 
     half, error = half_width(1 - level), math.sqrt(float(seed_parts.sum()) + problem_part)
     method = "two-way t, seeds and problems"
-    plain = Estimate(
-        value, value - half, value + half, seeds, standard_error=error, degrees=seed_degrees, level=level
-    )
+    plain = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=seed_degrees, level=level)
     checked = _tested(plain, method)
     if math.isnan(checked.low) or error == 0:
         return checked
@@ -151,9 +147,7 @@ def _finite(scores: ArrayLike) -> Floats:
     return values[np.isfinite(values)]
 
 
-def _t_estimate(
-    value: float, error: float, degrees: float, seeds: int, level: float, method: str
-) -> Estimate:
+def _t_estimate(value: float, error: float, degrees: float, seeds: int, level: float, method: str) -> Estimate:
     """The estimate with its interval; equal seeds have no spread to make one of."""
     plain = Estimate(value, seeds=seeds, standard_error=error, degrees=degrees, level=level, method=method)
     if _no_spread(plain):
@@ -189,10 +183,7 @@ def _satterthwaite(parts: Floats, degrees: ArrayLike) -> Floats:
 def _cell_variance(values_SP: Floats) -> float:
     """Residual mean square of the additive seed + problem table."""
     residual = (
-        values_SP
-        - values_SP.mean(axis=1, keepdims=True)
-        - values_SP.mean(axis=0, keepdims=True)
-        + values_SP.mean()
+        values_SP - values_SP.mean(axis=1, keepdims=True) - values_SP.mean(axis=0, keepdims=True) + values_SP.mean()
     )
     return float((residual**2).sum() / ((values_SP.shape[0] - 1) * (values_SP.shape[1] - 1)))
 
@@ -386,9 +377,7 @@ def judge_one(
         estimate = welch_difference(difference.a, difference.b, single)
     if difference.seeds is not None:
         estimate = replace(estimate, seeds=difference.seeds)
-    adjusted = (
-        -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
-    )
+    adjusted = -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
     return replace(estimate, adjusted_p=adjusted, family=family, margin=margin)
 
 
@@ -490,9 +479,7 @@ class Collapse:
         """The definition in words: what a run's last evaluation does."""
         parts = [f"accuracy below {_share(self.accuracy)} of the run's own best one"]
         units = {"entropy": "nats a token", "length": "tokens"}
-        parts += [
-            f"{name} outside {low:g} to {high:g} {units[name]}" for name, (low, high) in self.bounds.items()
-        ]
+        parts += [f"{name} outside {low:g} to {high:g} {units[name]}" for name, (low, high) in self.bounds.items()]
         return ", or ".join(parts)
 
 

@@ -183,9 +183,7 @@ def expected_runs(
     """
     rng = np.random.default_rng([len(looks), looks[-1], arms])
     scores = rng.normal(0, np.sqrt(0.5), (_SIMULATIONS, arms, looks[-1]))
-    return float(
-        run_course(scores + effect * heights(arms, pairs)[:, None], pairs, looks, paired=paired).runs_N.mean()
-    )
+    return float(run_course(scores + effect * heights(arms, pairs)[:, None], pairs, looks, paired=paired).runs_N.mean())
 
 
 def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
@@ -252,9 +250,7 @@ def repeated_p_value(p: float, looks: Sequence[int], seeds: int) -> float:
     return max(p, error)
 
 
-def pooled(
-    first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]
-) -> Estimate:
+def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]) -> Estimate:
     """Both looks as one sequential design: Student's t over the replicates of both, at the level of a further look.
 
     The second look's seeds follow those of the first and the error is spent over all, so the interval covers whatever made the first
@@ -270,9 +266,7 @@ def pooled(
     parts = [(look.degrees + 1, look.value, look.standard_error) for look in (first, second)]
     number = sum(count for count, *_ in parts)
     value = sum(count * mean for count, mean, _ in parts) / number
-    squares = sum(
-        count * (count - 1) * error**2 + count * (mean - value) ** 2 for count, mean, error in parts
-    )
+    squares = sum(count * (count - 1) * error**2 + count * (mean - value) ** 2 for count, mean, error in parts)
     error, seeds = math.sqrt(squares / (number - 1) / number), first.seeds + second.seeds
     looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
     looks += [first.seeds + seen for seen in second_looks or [second.seeds]]

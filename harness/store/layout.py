@@ -208,9 +208,7 @@ def read_object(path: Path, fix: str) -> dict[str, Any] | None:
 def check_version(version: object, known: int, path: Path) -> None:
     """Refuse what a newer harness wrote, and what says no version. Raises `SchemaMismatch`."""
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise SchemaMismatch(
-            f"{path} has no schema_version; it was not written by this harness: move it away"
-        )
+        raise SchemaMismatch(f"{path} has no schema_version; it was not written by this harness: move it away")
     if version > known:
         raise SchemaMismatch(
             f"{path} was written by a newer version of the harness (schema {version}, this one reads up to "
@@ -227,9 +225,7 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
             "cannot be renamed: move it back or delete it"
         )
     if manifest.get("status") not in STATUSES:
-        raise SchemaMismatch(
-            f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}"
-        )
+        raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
     for key, kind in _MANIFEST_KEYS.items():
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")

@@ -101,9 +101,7 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
                 continue
             with write_errors(path):
                 os.ftruncate(descriptor, 0)
-                os.pwrite(
-                    descriptor, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0
-                )
+                os.pwrite(descriptor, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0)
         except BaseException:
             os.close(descriptor)
             raise

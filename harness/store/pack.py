@@ -108,9 +108,7 @@ def _unpack(source: str, folder: Path) -> None:
         except tarfile.FilterError as error:
             raise StoreError(f"{source}: {error}; nothing of it is taken") from error
         except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-            raise StoreError(
-                f"{source} is torn, or no pack of `harness pack` ({error}); copy it again"
-            ) from error
+            raise StoreError(f"{source} is torn, or no pack of `harness pack` ({error}); copy it again") from error
 
 
 @contextmanager
@@ -257,9 +255,7 @@ def _plans(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any] 
     """The plan with the runs of both, None where they differ in more than seeds."""
     if _question(here) != _question(there):
         return None
-    runs = [
-        {**ours["runs"], **theirs["runs"]} for ours, theirs in zip(here["arms"], there["arms"], strict=True)
-    ]
+    runs = [{**ours["runs"], **theirs["runs"]} for ours, theirs in zip(here["arms"], there["arms"], strict=True)]
     arms = [
         {**arm, "runs": dict(sorted(runs_of_arm.items(), key=lambda item: int(item[0])))}
         for arm, runs_of_arm in zip(here["arms"], runs, strict=True)

@@ -17,7 +17,9 @@ from harness.store.atomic import StoreError, devices_of, write_errors
 from harness.store.layout import PLAN_VERSION, check_version, read_object
 from harness.store.run import RunDir
 
-if TYPE_CHECKING:  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
+if (
+    TYPE_CHECKING
+):  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
     import pandas as pd
 
 
@@ -83,9 +85,7 @@ class ResultStore:
     def plan(self, name: str) -> dict[str, Any]:
         """Read the plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""
         if not layout.is_safe(name):
-            raise StoreError(
-                f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})"
-            )
+            raise StoreError(f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})")
         path = layout.plan_file(self.root, name)
         plan = read_object(path, "delete it, then run the experiment again")
         if plan is None:

@@ -117,9 +117,7 @@ class RunDir:
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
         files = (name for _, _, names in os.walk(self.path) for name in names)
-        begun = (
-            name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files
-        )
+        begun = (name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files)
         return not self.exists() and all(begun)
 
     def forget_start(self) -> None:

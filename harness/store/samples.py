@@ -87,16 +87,13 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
         versions.add(metadata.get("benchmark_version", ""))
     if len(versions) > 1:
         raise SchemaMismatch(
-            f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; "
-            "delete the parts of the old version"
+            f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; delete the parts of the old version"
         )
     table = pa.concat_tables(tables)
     if len(paths) > 1:
         keys = table.select(SAMPLE_KEY)
         if keys.group_by(list(SAMPLE_KEY)).aggregate([]).num_rows != table.num_rows:
-            raise StoreError(
-                f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
-            )
+            raise StoreError(f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts")
     return table.select(chosen).unify_dictionaries()
 
 
@@ -124,9 +121,7 @@ def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
         try:
             columns.append(column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaMismatch(
-                f"samples for {path}: column {field.name} is not {field.type}: {error}"
-            ) from error
+            raise SchemaMismatch(f"samples for {path}: column {field.name} is not {field.type}: {error}") from error
     return pa.Table.from_arrays(columns, schema=SAMPLES)
 
 
@@ -139,7 +134,5 @@ def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
         index = schema.get_field_index(field.name)
         kind = schema.field(index).type if index >= 0 else "absent"
         if kind != field.type and not (index < 0 and int(version) < _ADDED.get(field.name, 0)):
-            raise SchemaMismatch(
-                f"{path}: column {field.name} is {kind}, expected {field.type}; delete this part"
-            )
+            raise SchemaMismatch(f"{path}: column {field.name} is {kind}, expected {field.type}; delete this part")
     return metadata

@@ -57,9 +57,7 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
     return f"{''.join(steps)}{OPEN}{value}{CLOSE}{EOS}"
 
 
-def _recall(
-    rng: random.Random, value: int, operator: str, operand: int, teacher: Demonstrator, slip: float
-) -> int:
+def _recall(rng: random.Random, value: int, operator: str, operand: int, teacher: Demonstrator, slip: float) -> int:
     knows, wrong = fact(
         operator,
         value,

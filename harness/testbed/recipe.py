@@ -165,9 +165,7 @@ class Demonstrator(Checked, key="model.demonstrator"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.direct + self.terse > 1:
-            raise ConfigError(
-                "model.demonstrator.direct + terse must not exceed 1; the rest is the verbose share"
-            )
+            raise ConfigError("model.demonstrator.direct + terse must not exceed 1; the rest is the verbose share")
 
 
 @dataclass

@@ -82,9 +82,7 @@ def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:
         dtype="float32",
     )
     architecture.save_pretrained(folder)
-    GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
-    ).save_pretrained(folder)
+    GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     assert config.warmup.seed is not None, "the run's seed is put in before (harness.base_policy.testbed)"
     generator = torch.Generator().manual_seed(config.warmup.seed)
@@ -118,9 +116,7 @@ def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[fl
         texts = []
         for _ in range(recipe.batch):
             chain = draw_of_split(rng, task.min_operations, task.max_operations, held_out=False)
-            texts.append(
-                prompt_text(chain, task.max_operations) + demonstrate(rng, chain, config.demonstrator)
-            )
+            texts.append(prompt_text(chain, task.max_operations) + demonstrate(rng, chain, config.demonstrator))
         sequences = sorted((ids[: width + longest] for ids in tokenizer(texts)["input_ids"]), key=len)
         total = sum(len(ids) - width for ids in sequences)
         optimizer.zero_grad(set_to_none=True)

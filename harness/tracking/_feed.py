@@ -150,9 +150,7 @@ class TrackerFeed:
                 break
             run, ended = event
             if run.run_id not in followed:
-                followed[run.run_id] = [
-                    _Followed(run, name, config) for name, config in self._trackers.items()
-                ]
+                followed[run.run_id] = [_Followed(run, name, config) for name, config in self._trackers.items()]
             if ended:
                 _close(followed.pop(run.run_id))
         for run_sinks in followed.values():

@@ -46,9 +46,7 @@ class _Sink:
         self._writer = writer.EventFileWriter(str(folder))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        values = [
-            self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()
-        ]
+        values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()]
         summary = self._summaries.Summary(value=values)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
 

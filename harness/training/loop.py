@@ -165,9 +165,7 @@ def update(parts: RunParts, step: int, collected: Collected) -> UpdateStats:
         # All ranks raise together, and only once the file is there: the first that ends takes the others with it.
         path = parts.ranks.from_first(save_fault(parts.run, step, fault.batch) if parts.ranks.first else None)
         parts.checkpoints.finish()  # one that is still being written is of a policy that was sound
-        raise NumericalFault(
-            f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}
-        ) from fault
+        raise NumericalFault(f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}) from fault
     except torch.OutOfMemoryError as error:
         raise MemoryError(
             f"an update does not fit into memory with runtime.micro_batch_tokens={parts.config.runtime.micro_batch_tokens}; lower it, set "
@@ -367,9 +365,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         return _train_run(config, run, stop, attempt, grader)
 
 
-def _train_run(
-    config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader
-) -> bool:
+def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader) -> bool:
     torch.set_num_threads(config.runtime.threads)
     ranks = Ranks.join()
     cache = run.path.parent.parent / "cache"

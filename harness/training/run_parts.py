@@ -110,9 +110,7 @@ class RunParts:
             curriculum, len(task.problems), config.seed
         )
         score = self.updater.score_responses
-        context = SourceContext(
-            config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts, score
-        )
+        context = SourceContext(config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts, score)
         self.source: Source = implementation(SOURCE, source).build(source, context)
         reward = config.algorithm.reward
         self.reward_function = RewardFunction(reward) if reward.function else None
@@ -192,9 +190,7 @@ class RunParts:
 
     def _require_positions(self) -> None:
         """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""
-        longest, problem = max(
-            (len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True)
-        )
+        longest, problem = max((len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True))
         cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
         if positions is not None and longest + cap > positions:
             raise ConfigError(
@@ -204,9 +200,7 @@ class RunParts:
             )
 
 
-def base_evaluations(
-    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader
-) -> Path:
+def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader) -> Path:
     """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     # A file may be mended at its place: its content counts, not its path.
@@ -274,9 +268,7 @@ STATE, POLICY, SHARDS = "state.pt", "policy", "shards"
 
 
 class Checkpoints:
-    def __init__(
-        self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks
-    ) -> None:
+    def __init__(self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
         self.run, self.keep, self.policy, self.optimizer, self.ranks = run, keep, policy, optimizer, ranks
         self._pending: tuple[int, Path, Any] | None = None
 
@@ -393,9 +385,7 @@ def _write_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -
     """Copy the tensors now and write them in a thread; a future with `done()` and `result()`. Collective."""
     from torch.distributed.checkpoint.state_dict_saver import async_save
 
-    return async_save(
-        _tensors(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints")
-    )
+    return async_save(_tensors(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints"))
 
 
 def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:

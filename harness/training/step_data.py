@@ -206,9 +206,7 @@ def rank_batches(
 def _shares(rows: torch.Tensor, data: StepData, world: int, whole: bool) -> list[torch.Tensor]:
     totals_R, group_R = data.lengths_R + data.prompt_lengths_R, data.group_R
     if not whole:
-        return [
-            rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)
-        ]
+        return [rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)]
     members = [rows[group_R[rows] == group] for group in group_R[rows].unique()]
     costs = [int(totals_R[part].sum()) for part in members]
     empty = rows[:0]
@@ -273,9 +271,7 @@ class MechanismShares:
             if kind == objective.config.aggregation.kind:
                 continue  # no change
             other_R = member(AGGREGATION, kind).Config().response_weights(lengths_R, group_R, counts)
-            change = weight_change(
-                (weights_R * lengths_R)[has_gradient_R], (other_R * lengths_R)[has_gradient_R]
-            )
+            change = weight_change((weights_R * lengths_R)[has_gradient_R], (other_R * lengths_R)[has_gradient_R])
             self.weight_changes[kind] += responses * change
 
     def row(self) -> dict[str, float]:

@@ -47,9 +47,7 @@ from harness.training.step_data import (
 class Updater:
     """Holds policy, reference policy and optimiser, and trains on one step's groups; with several ranks each does its share."""
 
-    def __init__(
-        self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks | None = None
-    ) -> None:
+    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks | None = None) -> None:
         self.config, self.policy, self.objective = config, policy, objective
         self.ranks = ranks or Ranks()
         self.reference = policy.frozen_copy() if objective.needs_reference else None
@@ -119,9 +117,7 @@ class Updater:
         stats.gradient_groups = len(data.group_R[has_gradient_R].unique())
         # Epochs over the groups in a fresh order, each cut into updates of whole groups.
         for epoch in range(algorithm.epochs_per_step):
-            order = np.random.default_rng(int(key("minibatch", self.config.seed, step, epoch))).permutation(
-                len(groups)
-            )
+            order = np.random.default_rng(int(key("minibatch", self.config.seed, step, epoch))).permutation(len(groups))
             # Fewer groups than planned (dropped, or a refill that ended short) still make the same number of updates, while they last.
             for part in np.array_split(order, min(algorithm.updates_per_step, len(groups))):
                 rows = data.rows_of(torch.from_numpy(part))
@@ -186,9 +182,7 @@ class Updater:
         if correction.old_log_probs == "recomputed":
             data.old_logprobs_N, data.sampler_logprobs_N = trainer_N, sampler_N
 
-    def _rollouts(
-        self, groups: Groups, masked_PG: torch.Tensor, penalty_N: torch.Tensor | None
-    ) -> RolloutBatch:
+    def _rollouts(self, groups: Groups, masked_PG: torch.Tensor, penalty_N: torch.Tensor | None) -> RolloutBatch:
         overlong = self.config.algorithm.overlong
         rollouts = RolloutBatch(
             rewards_PG=groups.rewards_PG,
@@ -283,9 +277,7 @@ class Updater:
         )
         return int(data.selected_N.sum())
 
-    def _update(
-        self, data: StepData, has_gradient_R: torch.Tensor, rows: torch.Tensor, stats: UpdateStats
-    ) -> None:
+    def _update(self, data: StepData, has_gradient_R: torch.Tensor, rows: torch.Tensor, stats: UpdateStats) -> None:
         # Denominators and weights, over all responses of the update.
         lengths_R, group_R, correct_R = data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows]
         counts = self.objective.count(lengths_R, group_R, correct_R)
@@ -293,9 +285,7 @@ class Updater:
         likelihood_R = self.objective.likelihood_weights(lengths_R, correct_R, counts)
         data.weights_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights_R.float())
         if likelihood_R is not None:
-            data.likelihood_weights_R = torch.zeros_like(data.weights_R).index_copy_(
-                0, rows, likelihood_R.float()
-            )
+            data.likelihood_weights_R = torch.zeros_like(data.weights_R).index_copy_(0, rows, likelihood_R.float())
         stats.loss_tokens += counts.tokens
         stats.shares.add_update(self.objective, weights_R, lengths_R, group_R, has_gradient_R[rows])
         # Forward and backward, over the responses that can have gradient.

@@ -18,9 +18,7 @@ _MOST_DIGITS = 400
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
 
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|\\,|,\\!)(?=[0-9]{3}(?![0-9]))")
-_RAISED = re.compile(
-    r"(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)"
-)
+_RAISED = re.compile(r"(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)")
 _DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|°")
 _COMMAND = re.compile(r"\\(?![dtc]?frac(?![A-Za-z]))[A-Za-z]+")
 _NUMERAL = re.compile(

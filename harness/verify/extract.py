@@ -25,9 +25,7 @@ _JOINT = re.compile(r"(?:\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or|[\s$,;.\\
 _JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
 _JOINT_CHARS = 60
 _MOST_NEIGHBOURS = 64
-_CORRECTION = re.compile(
-    r"\b(?:but|correct\w*|wait|no|actually|rather|instead|sorry|mistake\w*|then)\b", re.IGNORECASE
-)
+_CORRECTION = re.compile(r"\b(?:but|correct\w*|wait|no|actually|rather|instead|sorry|mistake\w*|then)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"\s*\$?\s*(?:\\?%|percent\b|pct\b|percentage\b)", re.IGNORECASE)
 
 # ---- answer lines ----
@@ -55,9 +53,7 @@ _DENIAL = re.compile(
     r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(
-    r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+"
-)
+_WORD = re.compile(r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+")
 _WRAPPED = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
 _WORD_OF_ANSWERS = re.compile(
     r"and|or|per|percent|pct|million|billion|trillion|thousand|dozen|base|mod|choose|infinity|infty|inf|oo|pi|(?:arc)?(?:sin|cos|tan)h?"
@@ -213,9 +209,7 @@ def _answer_line(body: str) -> Extracted | None:
     if marker is None:
         return None
     start, line = marker.end(), _line(body, marker.end())
-    if body[max(0, start - 9) : start].rstrip(" :")[-1:] in ('"', "'") and (
-        member := _JSON_MEMBER.match(line)
-    ):
+    if body[max(0, start - 9) : start].rstrip(" :")[-1:] in ('"', "'") and (member := _JSON_MEMBER.match(line)):
         return Extracted(member[1] or member[2], start + member.end())
     if line.lstrip().startswith("}"):  # the marker stood in a `\text{}`
         start += line.index("}") + 1
@@ -285,9 +279,7 @@ def _prose(text: str) -> list[re.Match[str]]:
 
 
 def _of_an_answer(word: str) -> bool:
-    return _WORD_OF_ANSWERS.fullmatch(word) is not None or (
-        _SHORT_WORD.fullmatch(word) is None and is_unit(word)
-    )
+    return _WORD_OF_ANSWERS.fullmatch(word) is not None or (_SHORT_WORD.fullmatch(word) is None and is_unit(word))
 
 
 def _parts(text: str) -> list[str]:

@@ -280,9 +280,7 @@ class Gold:
         except RecursionError:
             self.refused = True
         exact = self.node.exact if self.node is not None else None
-        plain = (
-            exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
-        )
+        plain = exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
         self.integer = str(exact.value) if exact is not None and plain else None
 
 

@@ -17,9 +17,7 @@ class ProcessesConf:
     _target_: str = "hydra_plugins.rlvr_harness.launcher.ProcessLauncher"
 
 
-ConfigStore.instance().store(
-    group="hydra/launcher", name="processes", node=ProcessesConf, provider="rlvr_harness"
-)
+ConfigStore.instance().store(group="hydra/launcher", name="processes", node=ProcessesConf, provider="rlvr_harness")
 
 
 class ProcessLauncher(Launcher):

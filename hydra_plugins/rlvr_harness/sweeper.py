@@ -71,8 +71,5 @@ class SearchSweeper(DesignSweeper):
         """Search until the study has its trials."""
         from harness.commands._sweep import sweep_search
 
-        options = {
-            key: list(value) if key in ("objectives", "seeds") else value
-            for key, value in self.options.items()
-        }
+        options = {key: list(value) if key in ("objectives", "seeds") else value for key, value in self.options.items()}
         return sweep_search(self.config, arguments, self.launcher, options)

@@ -110,9 +110,7 @@ def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_p
     for index, one in enumerate((results, alone)):
         paths = write_tables(one, tmp_path / f"tables_{index}", everything=True)
         others = ("benchmark", "numbers.tex")
-        texts.append(
-            {path.name: path.read_bytes() for path in paths if not any(map(path.name.count, others))}
-        )
+        texts.append({path.name: path.read_bytes() for path in paths if not any(map(path.name.count, others))})
     assert texts[0] == texts[1]
     assert not any("benchmark" in table.name for table in all_tables(alone))
     pd.testing.assert_frame_equal(results.experiment.cells, alone.experiment.cells)
@@ -131,9 +129,7 @@ def test_results_on_another_benchmark_answer_like_any(store, results):
     (main,) = [table for table in all_tables(other) if table.name == "ladder"]
     assert any("was not declared, and holds together on aime25 alone" in note for note in main.notes)
     assert not any("benchmark" in table.name for table in all_tables(other))
-    with pytest.raises(
-        LookupError, match=r"'amc23': no run was evaluated on it; .*: arithmetic_heldout, aime25"
-    ):
+    with pytest.raises(LookupError, match=r"'amc23': no run was evaluated on it; .*: arithmetic_heldout, aime25"):
         on_benchmark(results, "amc23")
 
 
@@ -169,9 +165,7 @@ def small(root, **changes):
 
 
 def evaluate(store, run_id, step, benchmark=OTHER):
-    store.run(run_id).write_samples(
-        benchmark, 1, step, make_samples(np.random.default_rng(step), 0.5, 4, 4, 32)
-    )
+    store.run(run_id).write_samples(benchmark, 1, step, make_samples(np.random.default_rng(step), 0.5, 4, 4, 32))
 
 
 def test_a_mean_is_of_one_checkpoint(tmp_path):

@@ -92,9 +92,7 @@ def test_a_claim_is_judged_by_its_experiment(tmp_path):
 
 
 @pytest.mark.parametrize(("accuracy", "word"), [(0.305, NOT_ENGAGED), (0.7, HOLDS)])
-def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_there(
-    tmp_path, accuracy, word
-):
+def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_there(tmp_path, accuracy, word):
     claimed(tmp_path, share=0.5, accuracy=accuracy)  # a threshold far above what the synthetic runs have
     (claim,), _ = judged_claims(tmp_path)
     assert claim.first.finding is word
@@ -107,9 +105,7 @@ def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
     assert claim.verdict == "reversed here (declared after the fact)"
 
 
-def test_page_table_and_figure_are_written_the_same_twice_and_link_to_nothing_that_is_not_there(
-    tmp_path, said
-):
+def test_page_table_and_figure_are_written_the_same_twice_and_link_to_nothing_that_is_not_there(tmp_path, said):
     claimed(tmp_path)
     out = tmp_path / "claims"
     assert "1 claims: 1 holds here" in said("audit", "--judge", "claim=all", f"runtime.results={tmp_path}")

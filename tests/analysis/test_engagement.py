@@ -18,9 +18,7 @@ from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
 from harness.store import ResultStore
 
-CLIP = Measure(
-    "released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a"
-)
+CLIP = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a")
 MASK = Measure("masked", ("algorithm.overlong.policy",), "of responses", ("masked_fraction",), 0.003, "b")
 RATE = Measure("always", ("optimizer.learning_rate",))
 

@@ -53,9 +53,7 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     assert ". 2 interactions: " in sentences[0]
     assert sentences[5].startswith("- Interaction g16 × bonus: −")
     assert sentences[5].endswith("lower.")
-    assert all(
-        line in render_page(results, crossed) for line in ("Interaction g16 × bonus", "Parallel lines")
-    )
+    assert all(line in render_page(results, crossed) for line in ("Interaction g16 × bonus", "Parallel lines"))
 
 
 def test_the_interaction_plot_draws_the_means_of_the_cells(crossed):

@@ -58,9 +58,7 @@ def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates(
 
 @pytest.mark.parametrize("formats", ["jpg", ["pdf", "jpg"]])
 def test_another_format_of_a_figure_is_refused_by_name(tmp_path, formats):
-    with pytest.raises(
-        ValueError, match=r"'jpg' is no list of figure formats; choose from \['pdf', 'svg', 'png'\]"
-    ):
+    with pytest.raises(ValueError, match=r"'jpg' is no list of figure formats; choose from \['pdf', 'svg', 'png'\]"):
         save_figure(Figure(), tmp_path, "x", formats=formats)
     assert not list(tmp_path.iterdir())
 
@@ -286,9 +284,7 @@ def test_a_transfer_plot_has_the_effects_of_both_experiments(results):
         figure = transfer_figure(results, results)
     deltas = differences_to_reference(results)
     points = [container[0].get_xydata()[0] for container in figure.axes[0].containers]
-    assert points == [
-        pytest.approx([100 * one.value] * 2) for one in deltas.values() if not math.isnan(one.low)
-    ]
+    assert points == [pytest.approx([100 * one.value] * 2) for one in deltas.values() if not math.isnan(one.low)]
     arms = [dataclasses.replace(arm, label=f"other {arm.label}") for arm in results.experiment.plan.arms]
     assert transfer_figure(results, replanned(results, arms=tuple(arms))) is None
 

@@ -16,9 +16,7 @@ from harness.store import ResultStore
 
 LOOKS = (3, 5, 8)
 # Neighbours differ by 0, by 40 points, and by 0: the middle comparison is closed at the first look that can.
-RUNGS = [
-    (name, name, accuracy, 1.0) for name, accuracy in (("a", 0.3), ("b", 0.301), ("c", 0.7), ("d", 0.701))
-]
+RUNGS = [(name, name, accuracy, 1.0) for name, accuracy in (("a", 0.3), ("b", 0.301), ("c", 0.7), ("d", 0.701))]
 
 
 def build(root, seeds, missing=(), rungs=RUNGS):

@@ -79,9 +79,7 @@ def test_browser_keeps_its_byte_limit(results, ladder_root):
 
 
 def test_whatever_a_model_wrote_stays_text(tmp_path):
-    store = build_store(
-        tmp_path, rungs=[("a", ATTACK, 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0, 1), problems=4
-    )
+    store = build_store(tmp_path, rungs=[("a", ATTACK, 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0, 1), problems=4)
     run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
     samples = run.samples("arithmetic_heldout", 20)
     samples["response"] = ATTACK

@@ -51,9 +51,7 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
     assert "took 10 seconds" in hardware  # 9.6
 
 
-@pytest.mark.parametrize(
-    ("tokens", "text"), [(840, "840"), (31_000, "31 thousand"), (1_940_000, "1.9 million")]
-)
+@pytest.mark.parametrize(("tokens", "text"), [(840, "840"), (31_000, "31 thousand"), (1_940_000, "1.9 million")])
 def test_tokens_of_small_runs_are_not_zero_million(tokens, text):
     assert tokens_text(tokens) == text
 

@@ -122,12 +122,8 @@ def test_every_metric_is_that_of_the_stored_samples_and_steps(root, results):
         assert of["avg"] == pytest.approx(samples["correct"].mean())
         assert of["truncated"] == pytest.approx((samples["finish_reason"] == "length").mean())
         right = samples.groupby("problem_id")["correct"].sum()
-        assert of["pass@2"] == pytest.approx(
-            np.mean([1 - math.comb(8 - c, 2) / math.comb(8, 2) for c in right])
-        )
-        assert of["dead_groups"] == pytest.approx(
-            ((steps["all_right_groups"] + steps["all_wrong_groups"]) / 32).mean()
-        )
+        assert of["pass@2"] == pytest.approx(np.mean([1 - math.comb(8 - c, 2) / math.comb(8, 2) for c in right]))
+        assert of["dead_groups"] == pytest.approx(((steps["all_right_groups"] + steps["all_wrong_groups"]) / 32).mean())
         assert of["seconds"] == pytest.approx(20 * 0.16)
         assert of["generated_tokens"] == 20 * 3100
         assert of["training/gradient_norm"] == pytest.approx(steps["gradient_norm"].mean())
@@ -179,9 +175,7 @@ def test_all_comparisons_of_all_metrics_hold_together(root):
 
 def test_factorial_effects_of_several_metrics_are_one_family(tmp_path):
     patches = [[], ["a"], ["b"], ["a", "b"]]
-    build_store(
-        tmp_path, seeds=SEEDS, problems=20, steps=2, evaluate=(0, 2), design="factorial", patches=patches
-    )
+    build_store(tmp_path, seeds=SEEDS, problems=20, steps=2, evaluate=(0, 2), design="factorial", patches=patches)
     tables = {table.name: table for table in all_tables(declare(tmp_path, ["avg", "length"]))}
     effects = tables["ladder-main-effects"], tables["ladder-main-effects-length"]
     assert [row["effect"].family for table in effects for row in table.rows] == [4] * 4
@@ -201,9 +195,7 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert "±2 tokens" in text
     assert "avg@" not in text
     with styled("screen"):
-        forest, ladder, over_training = (
-            draw(view) for draw in (differences_figure, waterfall_figure, metric_figure)
-        )
+        forest, ladder, over_training = (draw(view) for draw in (differences_figure, waterfall_figure, metric_figure))
     labels = forest.axes[0].get_xlabel(), ladder.axes[0].get_xlabel(), over_training.axes[0].get_ylabel()
     assert all("length of wrong answers" in label and "tokens" in label for label in labels)
     for figure, label in (
@@ -218,9 +210,7 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert drawn == pytest.approx(view.mean(view.experiment.plan.arms[0]).value)
 
 
-def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(
-    root, tmp_path, two_training_figures
-):
+def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(root, tmp_path, two_training_figures):
     declare(root, ["length_wrong", "tokens_to@0.4"])
     paths = write_answer(root, "ladder", tmp_path, figures="all", formats=("svg",))
     names = {path.name for path in paths}
@@ -267,9 +257,7 @@ def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
     text = to_markdown(main_table(view))
     assert f"| {said} |" in text
     assert f"naive GRPO, {said}" in text
-    assert any(
-        "no comparison, " in line and f"{said} (naive GRPO)" in line for line in answer_sentences(view)
-    )
+    assert any("no comparison, " in line and f"{said} (naive GRPO)" in line for line in answer_sentences(view))
     with styled("screen"):
         assert waterfall_figure(view) is not None
         nowhere = declare(root, "tokens_to@0.999")

@@ -46,9 +46,7 @@ def page(browser, path):
 
 
 def unfold(page) -> None:
-    page.evaluate(
-        "document.querySelectorAll('main > section > details').forEach((part) => { part.open = true; })"
-    )
+    page.evaluate("document.querySelectorAll('main > section > details').forEach((part) => { part.open = true; })")
 
 
 def test_hostile_text_is_shown_as_text(page):

@@ -160,9 +160,7 @@ def test_a_plan_that_is_none_is_a_line_on_both_pages(growing, plan):
         assert json.loads(ask(f"{url}/ladder.json")[1])["error"] == error
 
 
-def test_a_computation_that_breaks_is_said_and_tried_again_with_the_next_version(
-    growing, monkeypatch, capsys
-):
+def test_a_computation_that_breaks_is_said_and_tried_again_with_the_next_version(growing, monkeypatch, capsys):
     def broken(*given):
         raise FileNotFoundError("part-000.parquet went away")
 

@@ -32,9 +32,7 @@ CELL = re.compile(r"[+−]\d+\.\d+ \[([+−]\d+\.\d+), ([+−]\d+\.\d+)\] ([a-z]
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     path = tmp_path_factory.mktemp("words")
-    store = build_store(
-        path, rungs=RUNGS, seeds=range(6), problems=60, n=16, steps=2, evaluate=(0, 2), caps=(32,)
-    )
+    store = build_store(path, rungs=RUNGS, seeds=range(6), problems=60, n=16, steps=2, evaluate=(0, 2), caps=(32,))
     store.write_plan("ladder", store.plan("ladder") | {"margin": 4.0})
     return path
 
@@ -65,12 +63,7 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
     with styled("screen"):
         figure = differences_figure(results)
     assert figure is not None
-    drawn = [
-        label.get_text()
-        for axes in figure.axes
-        for child in axes.child_axes
-        for label in child.get_yticklabels()
-    ]
+    drawn = [label.get_text() for axes in figure.axes for child in axes.child_axes for label in child.get_yticklabels()]
     assert [CELL.match(text)[3] for text in drawn] == [delta.words(100) for delta in deltas.values()]
     colours = [container.lines[0].get_color() for container in figure.axes[0].containers]
     assert colours == [MARKS[delta.verdict]["color"] for delta in deltas.values()]

@@ -55,9 +55,7 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
 
 def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path, said: Said) -> None:
     given = [*ON_VERL, f"runtime.results={tmp_path}"]
-    assert "0 to run, 2 refused" in said(
-        "plan", "-m", "algorithm.overlong.policy=mask,mask_and_soft", *given, code=1
-    )
+    assert "0 to run, 2 refused" in said("plan", "-m", "algorithm.overlong.policy=mask,mask_and_soft", *given, code=1)
     said("plan", "-m", "algorithm.overlong.policy=score,mask", *given)
     with pytest.raises(ConfigError, match=r"cannot be run: .*overlong filtering \(also refused: "):
         refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,mask_and_soft", "seed=0,1"]))
@@ -65,16 +63,12 @@ def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path, said: Sa
 
 def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path, said: Said) -> None:
     given = ["experiment=dapo_ladder", "match=tokens", *ON_VERL, f"runtime.results={tmp_path}"]
-    with pytest.raises(
-        ConfigError, match=r"dapo_1_overlong_filtering cannot be run: algorithm\.overlong\.policy=mask"
-    ):
+    with pytest.raises(ConfigError, match=r"dapo_1_overlong_filtering cannot be run: algorithm\.overlong\.policy=mask"):
         refuse(plan_experiment([*given, "experiment.match_reference=dapo_1_overlong_filtering"]))
     said("plan", *given, "experiment.match_reference=dapo_1_overlong_filtering", code=1)
 
 
-def test_the_others_run_and_the_answer_says_what_is_missing(
-    tmp_path: Path, base_policy: Path, said: Said
-) -> None:
+def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, base_policy: Path, said: Said) -> None:
     given = ["experiment=dapo_ladder", "experiment.seeds=[0]", *overrides(tmp_path, base_policy)]
     shown = " ".join(said("plan", *given).split())
     assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in shown

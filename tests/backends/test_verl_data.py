@@ -27,9 +27,7 @@ def tokenizer(pattern: str | None = None, chat_template: str | None = None) -> A
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="two"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if pattern:
-        inner.post_processor = processors.TemplateProcessing(
-            single=pattern, special_tokens=[("<s>", 0), ("</s>", 1)]
-        )
+        inner.post_processor = processors.TemplateProcessing(single=pattern, special_tokens=[("<s>", 0), ("</s>", 1)])
     made = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>")
     made.chat_template = chat_template
     return made
@@ -55,9 +53,7 @@ def test_a_text_stands_for_the_tokens_of_a_plain_prompt(pattern: str | None, tex
 
 
 def test_chat_turns_are_written_out() -> None:
-    tok = tokenizer(
-        chat_template="[U] {{ messages[0]['content'] }}{% if add_generation_prompt %} [A]{% endif %}"
-    )
+    tok = tokenizer(chat_template="[U] {{ messages[0]['content'] }}{% if add_generation_prompt %} [A]{% endif %}")
     texts, longest = prompt_texts(tok, benchmark(chat=True))
     assert texts == ["[U] what is one [A]", "[U] what is one two [A]"]
     assert longest == 6

@@ -35,9 +35,7 @@ from build_peer import interpreter, ready
 
 pytestmark = [
     pytest.mark.optional,
-    pytest.mark.skipif(
-        not ready("verl"), reason="no verl environment: python tests/parity/build_peer.py verl"
-    ),
+    pytest.mark.skipif(not ready("verl"), reason="no verl environment: python tests/parity/build_peer.py verl"),
 ]
 PLACE = Place(Path("/store/runs/0123456789abcdef"), Path("/store/data"), Path("/models/base"), 200, (2,), 0)
 COMMON = [
@@ -129,10 +127,7 @@ def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Pat
     place.folder.mkdir()
     tok, task = load_tokenizer(base_policy), load_benchmark(config.task)
     ends = [tok.eos_token_id]
-    right = [
-        tok(f"\\boxed{{{problem.gold}}}", add_special_tokens=False)["input_ids"]
-        for problem in task.problems[:4]
-    ]
+    right = [tok(f"\\boxed{{{problem.gold}}}", add_special_tokens=False)["input_ids"] for problem in task.problems[:4]]
     digit = right[0][1:2]
     responses = [right[0] + ends, digit * 12, digit * 10 + ends, digit * 11 + ends]
     answer = ask(
@@ -149,9 +144,7 @@ def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Pat
     assert [item["finish_reason"] for item in info] == ["stop", "length", "stop", "stop"]
     assert [item["verdict"] for item in info] == ["right", "no_answer", "no_answer", "no_answer"]
     assert info[0]["problem_id"] == "train/0"
-    lines = [
-        json.loads(line) for path in place.ledger.glob("*.jsonl") for line in path.read_text().splitlines()
-    ]
+    lines = [json.loads(line) for path in place.ledger.glob("*.jsonl") for line in path.read_text().splitlines()]
     assert [(line[0], line[1], line[2], line[4], line[5]) for line in lines] == [
         (1, "u0", len(responses[0]), 1, 0),
         (1, "u0", 12, 0, 1),

@@ -77,13 +77,9 @@ def leaves(value: Any, prefix: str) -> Iterator[str]:
             yield key.replace(".", "/") if "." in key else f"/{key}"
         if dataclasses.is_dataclass(item):
             yield from (
-                leaf
-                for leaf in leaves(item, f"{key}.")
-                if not (field.name in FAMILIES and leaf == f"{key}.kind")
+                leaf for leaf in leaves(item, f"{key}.") if not (field.name in FAMILIES and leaf == f"{key}.kind")
             )
-        elif (
-            isinstance(item, dict) and item and all(dataclasses.is_dataclass(part) for part in item.values())
-        ):
+        elif isinstance(item, dict) and item and all(dataclasses.is_dataclass(part) for part in item.values()):
             for name, part in item.items():
                 yield from (leaf for leaf in leaves(part, f"{key}.{name}.") if not leaf.endswith(".kind"))
         else:

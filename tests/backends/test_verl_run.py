@@ -59,9 +59,7 @@ def test_a_run_has_rows_samples_and_an_exported_policy(prepared: Prepared) -> No
     steps = run.steps()
     assert list(steps["step"]) == [1, 2, 3, 4]
     # Of 9 groups of 4 at step s, 8 have s right answers: all groups count, those that verl threw away too.
-    assert list(steps["accuracy_mean"]) == pytest.approx(
-        [GROUPS * s / (SIZE * (GROUPS + 1)) for s in (1, 2, 3, 4)]
-    )
+    assert list(steps["accuracy_mean"]) == pytest.approx([GROUPS * s / (SIZE * (GROUPS + 1)) for s in (1, 2, 3, 4)])
     assert list(steps["all_right_groups"]) == [0, 0, 0, 8]
     assert list(steps["all_wrong_groups"]) == [1, 1, 1, 1]
     assert (list(steps["groups"]), list(steps["discarded_groups"])) == ([9] * 4, [1] * 4)
@@ -75,9 +73,7 @@ def test_a_run_has_rows_samples_and_an_exported_policy(prepared: Prepared) -> No
     step, folder = run.checkpoints()[-1]
     assert step == 4
     assert load_decoder(folder / "policy").shape == load_decoder(Path(config.model.path)).shape
-    assert (
-        load_tokenizer(folder / "policy").eos_token_id == load_tokenizer(Path(config.model.path)).eos_token_id
-    )
+    assert load_tokenizer(folder / "policy").eos_token_id == load_tokenizer(Path(config.model.path)).eos_token_id
     # Verl's own, for prompts that are written out.
     assert not (folder / "policy" / "chat_template.jinja").exists()
     assert not (run.path / "verl" / "checkpoints").exists()
@@ -95,9 +91,7 @@ def test_a_run_has_rows_samples_and_an_exported_policy(prepared: Prepared) -> No
     assert set(ours["max_response_tokens"]) == {12, 24}  # the last step is evaluated by ours, at every cap
 
 
-def test_a_failure_says_why_and_the_next_attempt_resumes(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_says_why_and_the_next_attempt_resumes(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     config, run = prepared
     monkeypatch.setenv("FAKE_VERL", "fail@3")
     with pytest.raises(VerlFailed, match=r"exit code 1(.|\n)*CUDA out of memory"):
@@ -133,9 +127,7 @@ def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
     config, run = verl_run(tmp_path, base_policy)
     place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
     place.ledger.mkdir(parents=True)
-    place.metrics.write_text(
-        "".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2))
-    )
+    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
     lines = [[1, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
     near, far = (place.ledger / name for name in ("here.jsonl", "there.jsonl"))
     near.write_text("".join(json.dumps(line) + "\n" for line in lines[:-3]))
@@ -151,9 +143,7 @@ def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
     assert "warning: step 2: 0 graded responses are in " in capsys.readouterr().err
 
 
-def test_a_run_whose_training_was_done_only_evaluates(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_training_was_done_only_evaluates(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     config, run = prepared
     assert verl.train(config, run, never, 0)
     monkeypatch.setenv("FAKE_VERL", "fail@1")

@@ -54,9 +54,7 @@ def fits(known, value):
     if isinstance(known, bool) or isinstance(value, bool):
         return isinstance(known, bool) and isinstance(value, bool)
     if isinstance(known, int | float):
-        return isinstance(value, int | float) and (
-            isinstance(known, float) or value == int(value) or known == 0
-        )
+        return isinstance(value, int | float) and (isinstance(known, float) or value == int(value) or known == 0)
     return isinstance(value, list) if OmegaConf.is_list(known) else isinstance(value, str)
 
 

@@ -35,9 +35,7 @@ CASES = (("m (3.2M), 64 tokens", "m", 64), ("t (testbed), 32 tokens", "t", 32))
 PROMPTS, SAMPLES, PROMPT_TOKENS = 32, 8, 7
 
 
-def tokens_per_second(
-    engine: RolloutEngine, prompts: list[list[int]], params: SamplingParams, turn: int
-) -> float:
+def tokens_per_second(engine: RolloutEngine, prompts: list[list[int]], params: SamplingParams, turn: int) -> float:
     """One request's tokens by the CPU seconds of this process."""
     seeds = sample_seeds(key("speed", turn), np.arange(len(prompts), dtype=np.uint64), SAMPLES)
     start = time.process_time()
@@ -70,9 +68,7 @@ def language_model(names: list[str], folder: Path, rounds: int) -> None:
     config = compose_run(["preset=language"])
     tokenizer = load_tokenizer(folder)
     prompts = prompt_tokens(tokenizer, load_benchmark(config.task))[: config.algorithm.prompts_per_step]
-    params = SamplingParams(
-        config.sampling.max_response_tokens, stop_token_ids=stop_tokens(tokenizer, folder)
-    )
+    params = SamplingParams(config.sampling.max_response_tokens, stop_token_ids=stop_tokens(tokenizer, folder))
     for dtype in (torch.bfloat16, torch.float32):
         with opened(names, folder, dtype) as engines:
             row(str(dtype).removeprefix("torch."), engines, prompts, params, rounds)
@@ -85,18 +81,14 @@ def random_policies(names: list[str], rounds: int) -> None:
             generator = torch.Generator().manual_seed(0)
             prompts = torch.randint(2, 20, (PROMPTS, PROMPT_TOKENS), generator=generator).tolist()
             with opened(names, folder, torch.float32) as engines:
-                free = engines[0].generate(
-                    prompts, np.arange(PROMPTS, dtype=np.uint64)[:, None], SamplingParams(cap)
-                )
+                free = engines[0].generate(prompts, np.arange(PROMPTS, dtype=np.uint64)[:, None], SamplingParams(cap))
                 row(title, engines, prompts, SamplingParams(cap), rounds)
                 common = SamplingParams(cap, stop_token_ids=(int(free.tokens_N.mode().values),))
                 row(f"{title}, ends", engines, prompts, common, rounds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", default="native,transformers,vllm")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--policy", type=Path)

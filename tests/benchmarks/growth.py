@@ -104,9 +104,7 @@ def write_plans(store: ResultStore, first: int, last: int) -> None:
 
 def own_experiment(root: Path) -> None:
     """Six runs with samples; their ids are apart from those of `fill`."""
-    store = build_store(
-        root / "own", seeds=(70, 71, 72), rungs=[("arm_0", "a", 0.5, 1.0), ("arm_1", "b", 0.6, 2.0)]
-    )
+    store = build_store(root / "own", seeds=(70, 71, 72), rungs=[("arm_0", "a", 0.5, 1.0), ("arm_1", "b", 0.6, 2.0)])
     (root / "runs").mkdir()
     (root / "experiments").mkdir()
     for run_id in store.run_ids():
@@ -116,9 +114,7 @@ def own_experiment(root: Path) -> None:
 
 def main(counts: list[int]) -> None:
     harness = [sys.executable, "-m", "harness"]
-    print(
-        f"{'runs':<8}{'status s':>10}{'table s':>10}{'plan s':>10}{'plan and dispatch ms/run':>26}{'(wall)':>10}"
-    )
+    print(f"{'runs':<8}{'status s':>10}{'table s':>10}{'plan s':>10}{'plan and dispatch ms/run':>26}{'(wall)':>10}")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         root, done = Path(folder), 0
         own_experiment(root)

@@ -93,9 +93,7 @@ def prepare(folder: Path) -> None:
 
 def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> None:
     """Two tables in Markdown: seconds, and ratios by CPU seconds and wall."""
-    median = {
-        name: {k: statistics.median(row[k] for row in rows) for k in rows[0]} for name, rows in found.items()
-    }
+    median = {name: {k: statistics.median(row[k] for row in rows) for k in rows[0]} for name, rows in found.items()}
     print("| part | CPU s | wall s | generated tokens | gap, nats | peak, GB |\n|---|---|---|---|---|---|")
     for name, row in median.items():
         gap, peak = (f"{row[k]:.2g}" if k in row else "" for k in ("gap", "peak"))
@@ -107,9 +105,7 @@ def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> N
             print(f"| TRL / ours, {precision} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
 
 
-def commands_of(
-    folder: Path, precisions: list[str], threads: int, peer_float32: bool
-) -> dict[str, list[str]]:
+def commands_of(folder: Path, precisions: list[str], threads: int, peer_float32: bool) -> dict[str, list[str]]:
     """Return the command of each part by its name, in the order of a round."""
     commands: dict[str, list[str]] = {}
     for precision in precisions:
@@ -127,9 +123,7 @@ def commands_of(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", default="mixed")
     parser.add_argument("--rounds", type=int, default=3)

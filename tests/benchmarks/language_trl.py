@@ -45,9 +45,7 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 def main(folder: str, problems: str, steps: str, threads: str, half: str) -> None:
     torch.set_num_threads(int(threads))
     with open(problems) as file:
-        rows = [
-            {"prompt": [{"role": "user", "content": text}], "answer": gold} for text, gold in json.load(file)
-        ]
+        rows = [{"prompt": [{"role": "user", "content": text}], "answer": gold} for text, gold in json.load(file)]
     clock = Clock()
 
     def reward(completions: Any, completion_ids: Any, **_: Any) -> list[float]:

@@ -26,14 +26,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 import numbers_check as numbers
 
 SEEDS, BASES = range(24), 8  # three seeds a base policy
-FALSE_ALARM = 0.01  # chance that any interval misses although all is right, at most (Sidak over the prediction intervals)
-ROUNDING = 0.02  # share of the spread between runs of one base policy by which rounding may move a number of the first step
+FALSE_ALARM = (
+    0.01  # chance that any interval misses although all is right, at most (Sidak over the prediction intervals)
+)
+ROUNDING = (
+    0.02  # share of the spread between runs of one base policy by which rounding may move a number of the first step
+)
 GAP = (0.0, 1e-4)  # nats a token
 
 
-def intervals_of(
-    runs: Mapping[int, Mapping[str, float]], arms: int
-) -> dict[str, dict[str, tuple[float, float]]]:
+def intervals_of(runs: Mapping[int, Mapping[str, float]], arms: int) -> dict[str, dict[str, tuple[float, float]]]:
     """Compute the intervals of one arm from its numbers by seed."""
     found = {}
     names = list(next(iter(runs.values())))
@@ -44,9 +46,7 @@ def intervals_of(
         first = name.startswith("first step")
         counted = len([other for other in names if "gap" not in other])
         late = len([other for other in names if not other.startswith("first step")])
-        values_BS = np.array(
-            [[runs[seed][name] for seed in SEEDS if seed % BASES == base] for base in range(BASES)]
-        )
+        values_BS = np.array([[runs[seed][name] for seed in SEEDS if seed % BASES == base] for base in range(BASES)])
         spread = math.sqrt(values_BS.var(axis=1, ddof=1).mean())
         own = sum(runs[seed][name] for seed in numbers.SEEDS) / len(numbers.SEEDS)
         close = (own - ROUNDING * spread, own + ROUNDING * spread)
@@ -79,9 +79,7 @@ def main(root: Path) -> None:
     write_table(runs, with_)
 
 
-def write_table(
-    runs: Mapping[str, Mapping[int, Mapping[str, float]]], made_with: Mapping[str, object]
-) -> None:
+def write_table(runs: Mapping[str, Mapping[int, Mapping[str, float]]], made_with: Mapping[str, object]) -> None:
     """Write `numbers_check.json`."""
     table = {
         "made_with": made_with,

@@ -86,9 +86,7 @@ def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> RunP
     run = ResultStore(folder / "store").run("a" * 16)
     run.path.mkdir(parents=True)
     trainer = RunParts(config, run, initial, kernel, grader)
-    trainer.params = SamplingParams(
-        case.cap, stop_token_ids=stop_token(trainer, case.cap) if case.ends else ()
-    )
+    trainer.params = SamplingParams(case.cap, stop_token_ids=stop_token(trainer, case.cap) if case.ends else ())
     return trainer
 
 
@@ -97,9 +95,7 @@ def stop_token(trainer: RunParts, cap: int) -> tuple[int, ...]:
     seeds = sample_seeds(key("length"), np.arange(32, dtype=np.uint64), 8)
 
     def mean_length(token: int) -> float:
-        made = trainer.engine.generate(
-            trainer.prompts[:32], seeds, SamplingParams(cap, stop_token_ids=(token,))
-        )
+        made = trainer.engine.generate(trainer.prompts[:32], seeds, SamplingParams(cap, stop_token_ids=(token,)))
         return float(made.lengths_R.float().mean())
 
     return (min(range(len(VOCABULARY)), key=lambda token: abs(mean_length(token) - 18.5)),)
@@ -130,9 +126,7 @@ def script(python: str, path: Path, arguments: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--peer-python")
     parser.add_argument("--rounds", type=int, default=3)
@@ -167,9 +161,7 @@ def main() -> None:
                     row["trl"] = theirs["cycle_s_cpu"]
                 rounds.append(row)
             trainer.grader.close()
-        print(
-            line(case, {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}), flush=True
-        )
+        print(line(case, {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}), flush=True)
 
 
 def line(case: Case, row: dict[str, float]) -> str:

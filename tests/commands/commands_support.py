@@ -26,9 +26,7 @@ def finish(
     made = {"provenance": {"git_commit": "abc", "packages": {"torch": "2.13.0"}}}
     error = "exit code 1; boom" if status == "failed" else None
     run.create(spec.config_yaml, about(spec, status, attempts=[attempt], error=error, **made))
-    run.append_step(
-        {"step": 60, "generated_tokens_total": tokens, "seconds_total": 90.0, "seconds_evaluate": 10.0}
-    )
+    run.append_step({"step": 60, "generated_tokens_total": tokens, "seconds_total": 90.0, "seconds_evaluate": 10.0})
     right = [index < round(100 * accuracy) for index in range(100)]
     run.write_samples("arithmetic_heldout", 1, 60, graded(right))
     run.publish_checkpoint(60, lambda folder: (folder / "state").write_text("x" * 1000) and None)

@@ -50,9 +50,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
     return found
 
 
-def test_keys_of_a_chosen_launcher_and_tracker_are_known(
-    called: dict[str, list[list[str]]], tmp_path: Path
-) -> None:
+def test_keys_of_a_chosen_launcher_and_tracker_are_known(called: dict[str, list[list[str]]], tmp_path: Path) -> None:
     cluster = ["hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpu"]
     rest = [
         "tracker=wandb",
@@ -83,9 +81,7 @@ def test_a_mistyped_key_of_the_machine_is_said_before_anything_runs(
     assert called == {"ran": [], "judged": []}
 
 
-def test_a_claim_of_ones_own_is_run_and_judged(
-    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
-) -> None:
+def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]], tmp_path: Path, said: Said) -> None:
     (tmp_path / "claim").mkdir()
     (tmp_path / "claim" / "shorter.yaml").write_text(OWN)
     own, here = ("--config-dir", str(tmp_path)), f"runtime.results={tmp_path / 'results'}"

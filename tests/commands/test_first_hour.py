@@ -34,9 +34,7 @@ def test_data_that_cannot_be_had_names_the_key(tmp_path):
     unpinned = Dataset(name="x", source="some/where")
     with pytest.raises(ConfigError, match=r"^task: .*task\.path=FILE"):
         hygiene.report({}, unpinned)
-    with pytest.raises(
-        ConfigError, match=r"^evaluation\.benchmarks\.x: .*evaluation\.benchmarks\.NAME\.path=FILE"
-    ):
+    with pytest.raises(ConfigError, match=r"^evaluation\.benchmarks\.x: .*evaluation\.benchmarks\.NAME\.path=FILE"):
         hygiene.report({"x": unpinned})
     missing = Dataset(name="x", path=str(tmp_path / "none.jsonl"))
     with pytest.raises(ConfigError, match=r"^task: cannot read .*none\.jsonl"):
@@ -81,9 +79,7 @@ def test_a_gpu_for_a_torch_without_is_refused_before_anything_runs(tmp_path, sai
 
 
 def test_an_arm_of_an_experiment_is_exported(said):
-    assert "name one with arm=: dapo_0_naive_grpo" in said(
-        "export", "dialect=trl", "experiment=dapo_ladder", code=2
-    )
+    assert "name one with arm=: dapo_0_naive_grpo" in said("export", "dialect=trl", "experiment=dapo_ladder", code=2)
     ladder = ("export", "dialect=trl", "experiment=dapo_ladder")
     naive = said(*ladder, "arm=dapo_0_naive_grpo")
     wider = said(*ladder, "arm=dapo_2_clip_higher")

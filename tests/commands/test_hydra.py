@@ -30,16 +30,12 @@ def test_cfg_job_is_the_configuration_that_is_planned(said: Said) -> None:
 
 
 def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
-    alone, sweep = (
-        yaml.safe_load(said("run", "--cfg", "hydra", *more))["hydra"] for more in ([], ["claim=cispo"])
-    )
+    alone, sweep = (yaml.safe_load(said("run", "--cfg", "hydra", *more))["hydra"] for more in ([], ["claim=cispo"]))
     assert "DesignSweeper" in sweep["sweeper"]["_target_"]
     assert (alone["mode"], sweep["mode"]) == (None, "MULTIRUN")
     assert "ProcessLauncher" in alone["launcher"]["_target_"]
     assert alone["callbacks"]["answer"]["write"] is True
-    assert (
-        said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
-    )
+    assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +73,7 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
     """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun, and each has its `.hydra/`."""
     python(tmp_path, "-m", "harness.train", "algorithm=dapo", "seed=1", *TWO)
     callback = ["+hydra.callbacks.mine._target_=hydra.experimental.callback.Callback"]
-    words = harness(
-        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,1", *TWO, "hydra.sweep.dir=there", *callback
-    )
+    words = harness(tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,1", *TWO, "hydra.sweep.dir=there", *callback)
     assert "4 runs: 3 finished, 1 finished before" in words
     assert (tmp_path / "there" / "multirun.yaml").exists()
     store = ResultStore(tmp_path / "results")
@@ -91,7 +85,5 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
         assert run_id(load(composed)) == name
         assert "hydra" in OmegaConf.load(folder / "hydra.yaml")
     assert len(store.run_ids()) == 4
-    batches = harness(
-        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,2", *TWO, "hydra.sweeper.max_batch_size=2"
-    )
+    batches = harness(tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,2", *TWO, "hydra.sweeper.max_batch_size=2")
     assert "4 runs: 2 finished, 2 finished before" in batches

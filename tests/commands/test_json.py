@@ -29,9 +29,7 @@ def asked(capsys):
     def asked(verb: str, *arguments: str, code: int = 0) -> Any:
         capsys.readouterr()
         assert main([verb, *arguments, "--json"]) == code
-        said = json.loads(
-            capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
-        )
+        said = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
         if code != Exit.REFUSED:
             assert list(said) == [field.name for field in dataclasses.fields(VERBS[verb].Answer)]
         return said
@@ -143,8 +141,7 @@ def test_audit(store, asked):
     assert (claim["name"], claim["seeds"]) == ("gspo", 3)
     assert claim["effect"]["value"] == pytest.approx(11.0)
     assert (
-        "holds no claim"
-        in asked("audit", "--judge", "claim=cispo", f"runtime.results={store.root}", code=2)["error"]
+        "holds no claim" in asked("audit", "--judge", "claim=cispo", f"runtime.results={store.root}", code=2)["error"]
     )
 
 
@@ -176,9 +173,7 @@ def test_doctor(store, asked):
 
 
 def test_what_a_verb_says_on_its_way_is_not_among_its_json(filled, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "harness.commands.status.run_state", lambda *given: print("reading") or run_state(*given)
-    )
+    monkeypatch.setattr("harness.commands.status.run_state", lambda *given: print("reading") or run_state(*given))
     assert main(["status", f"runtime.results={filled.root}", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)
@@ -190,10 +185,6 @@ def test_what_a_verb_says_on_its_way_is_not_among_its_json(filled, monkeypatch, 
 
 def test_the_page_lists_the_codes_and_the_fields_of_every_answer():
     rows = re.findall(r"^\| `?(\w+)`? \| (.*) \|$", PAGE, re.MULTILINE)
-    assert {int(code): meaning for code, meaning in rows if code.isdigit()} == {
-        one.value: one.meaning for one in Exit
-    }
+    assert {int(code): meaning for code, meaning in rows if code.isdigit()} == {one.value: one.meaning for one in Exit}
     told = {verb: re.findall(r"`(\w+)`", fields) for verb, fields in rows if verb in VERBS}
-    assert told == {
-        name: [field.name for field in dataclasses.fields(verb.Answer)] for name, verb in VERBS.items()
-    }
+    assert told == {name: [field.name for field in dataclasses.fields(verb.Answer)] for name, verb in VERBS.items()}

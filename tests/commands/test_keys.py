@@ -44,9 +44,7 @@ def test_an_unknown_key_names_the_nearest() -> None:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text().splitlines() == list(page(all_keys())), (
-        "run: harness keys --markdown > docs/keys.md"
-    )
+    assert PAGE.read_text().splitlines() == list(page(all_keys())), "run: harness keys --markdown > docs/keys.md"
 
 
 def test_the_page_of_commands_lists_every_verb_once() -> None:

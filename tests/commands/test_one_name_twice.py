@@ -17,9 +17,7 @@ from harness.experiment.planning import plan_experiment
 def answered(monkeypatch):
     """The plans that lay in the store when an answer was asked for."""
     plans = []
-    monkeypatch.setattr(
-        "harness.commands._sweep.write_answer", lambda store, name, **_: plans.append(store.plan(name))
-    )
+    monkeypatch.setattr("harness.commands._sweep.write_answer", lambda store, name, **_: plans.append(store.plan(name)))
     return plans
 
 
@@ -27,9 +25,7 @@ def runs(stored):
     return [arm["runs"] for arm in stored["arms"]]
 
 
-def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan(
-    store, launched, said, answered
-):
+def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan(store, launched, said, answered):
     mine, other = plan(store), plan(store, "training.steps=10")
 
     def launch(work):

@@ -43,9 +43,7 @@ def names(pack: Path) -> list[str]:
 def same(ours: ResultStore, theirs: ResultStore, run_id: str) -> bool:
     here, there = ours.run(run_id).path, theirs.run(run_id).path
     files = [path.relative_to(there) for path in report_files(there)]
-    return len(files) == 4 and all(
-        (here / name).read_bytes() == (there / name).read_bytes() for name in files
-    )
+    return len(files) == 4 and all((here / name).read_bytes() == (there / name).read_bytes() for name in files)
 
 
 @pytest.fixture
@@ -84,16 +82,12 @@ def test_a_report_of_a_pack_is_the_report_of_the_store(store, tmp_path, said, mo
     grid(store, "[0,1]")
     pack = packed(store, tmp_path / "pack.tar.xz")
     monkeypatch.chdir(tmp_path)
-    here = said(
-        "report", EXPERIMENT, "only=tables", f"out={tmp_path / 'here'}", f"runtime.results={store.root}"
-    )
+    here = said("report", EXPERIMENT, "only=tables", f"out={tmp_path / 'here'}", f"runtime.results={store.root}")
     there = said("report", f"pack={pack}", "only=tables")
     assert here.partition("written:")[0] == there.partition("written:")[0]
     written = sorted(path.relative_to(tmp_path / "here") for path in (tmp_path / "here").rglob("*.*"))
     assert len(written) > 3
-    assert all(
-        (tmp_path / "here" / name).read_bytes() == (tmp_path / NAME / name).read_bytes() for name in written
-    )
+    assert all((tmp_path / "here" / name).read_bytes() == (tmp_path / NAME / name).read_bytes() for name in written)
     assert "results root of its own" in said("report", f"pack={pack}", EXPERIMENT, code=2)
 
 
@@ -103,9 +97,7 @@ def test_seeds_of_two_machines_become_one_experiment(store, other, tmp_path, sai
     shutil.rmtree(store.root / "runs")  # seed 2 was asked for in both places and computed in one
     first = ResultStore(tmp_path / "first")
     specs = grid(first, "[0]").specs
-    told = said(
-        "merge", str(first.root), str(packed(other, tmp_path / "pack")), f"runtime.results={store.root}"
-    )
+    told = said("merge", str(first.root), str(packed(other, tmp_path / "pack")), f"runtime.results={store.root}")
     assert f"pack: {2 * ARMS} new runs, 0 that were here" in told
     assert all(same(store, first, spec.run_id) for spec in specs)
     assert all(same(store, other, spec.run_id) for spec in second.specs)
@@ -186,9 +178,7 @@ def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "up", "torn", "empty", "absent", "other"])
-def test_a_pack_that_cannot_be_trusted_or_read_is_named_and_nothing_of_it_is_taken(
-    store, other, tmp_path, said, kind
-):
+def test_a_pack_that_cannot_be_trusted_or_read_is_named_and_nothing_of_it_is_taken(store, other, tmp_path, said, kind):
     grid(other, "[0]")
     pack = packed(other, tmp_path / "pack")
     if kind == "torn":
@@ -216,9 +206,7 @@ def test_other_questions_under_one_name_stay_apart(store, other):
     other.write_plan(NAME, asked)
     before = store.plan(NAME)
     assert [
-        line
-        for line in merge(store, other.root).apart
-        if f"experiment {NAME}: plan.json asks something else" in line
+        line for line in merge(store, other.root).apart if f"experiment {NAME}: plan.json asks something else" in line
     ]
     assert store.plan(NAME) == before
 

@@ -117,9 +117,7 @@ def test_power_of_independent_seeds_is_welchs(store):
     sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
     assert spread == pytest.approx(sd)
     alpha = 1 - comparison_level(found.comparisons)
-    assert found.resolvable(spread) == pytest.approx(
-        minimum_detectable_difference(sd, 2, paired=False, alpha=alpha)
-    )
+    assert found.resolvable(spread) == pytest.approx(minimum_detectable_difference(sd, 2, paired=False, alpha=alpha))
 
 
 def test_equal_content_has_one_id():

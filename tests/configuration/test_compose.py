@@ -41,9 +41,7 @@ def ours(overrides: list[str]) -> Any:
         return None
 
 
-VALUES = st.sampled_from(
-    ["0", "-3", "1e-4", "true", "null", "abc", "'1'", "[1,a]", "{a: 1}", "${seed}", "1x", ""]
-)
+VALUES = st.sampled_from(["0", "-3", "1e-4", "true", "null", "abc", "'1'", "[1,a]", "{a: 1}", "${seed}", "1x", ""])
 CHOICES = st.sampled_from(["algorithm", "rung", "experiment", "algorithm/kl", "preset"]).flatmap(
     lambda group: st.sampled_from(options(group)).map(lambda name: f"{group}={name}")
 )

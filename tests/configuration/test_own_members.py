@@ -83,9 +83,7 @@ def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, sa
         (tmp_path / group).mkdir()
         (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
         text = said("plan", "--config-dir", str(tmp_path), f"{group}=mine", code=2)
-        assert (
-            f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
-        )
+        assert f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
 
 
 @pytest.fixture
@@ -230,9 +228,9 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
     for member in OTHERS:
         family, kind = member.split("/")[1:]
         config = getattr(composed(mine, choice=f"algorithm/{family}={kind}").algorithm, family)
-        assert implementation(
-            f"harness.{member.rsplit('/', 1)[0].replace('/', '.')}", config
-        ).__file__ == str(mine / f"{member}.py")
+        assert implementation(f"harness.{member.rsplit('/', 1)[0].replace('/', '.')}", config).__file__ == str(
+            mine / f"{member}.py"
+        )
     write(mine, "objective/kl/absolute", KL.replace(".abs()", ".abs() + 1"))
     write(mine, "sampling/curriculum/first", FIRST.replace("np.arange(count)", "np.zeros(count, int)"))
     write(mine, "objective/advantage/median", MEDIAN.replace("* batch.counted_PG", "+ 1"))
@@ -259,9 +257,7 @@ def test_an_installed_package_brings_members_by_an_entry_point(
     monkeypatch.syspath_prepend(tmp_path / "site")
     folders.installed_folders.cache_clear()
     try:
-        assert implementation(FAMILIES[0], composed().algorithm.advantage).__file__.startswith(
-            str(tmp_path / "site")
-        )
+        assert implementation(FAMILIES[0], composed().algorithm.advantage).__file__.startswith(str(tmp_path / "site"))
     finally:
         folders.installed_folders.cache_clear()
 

@@ -51,11 +51,7 @@ def test_the_id_holds_the_content_of_the_policies_that_take_turns() -> None:
     config = compose_run(["model.bases.first=2", "model.bases.count=3"])
     assert identity(config)["model"]["bases"] == [chosen.content(index) for index in (2, 3, 4)]
     assert len({chosen.content(index) for index in range(len(chosen.weights))}) == len(chosen.weights)
-    ids = {
-        arm_id(compose_run([f"model.bases.first={a}", f"model.bases.count={n}"]))
-        for a in (0, 1)
-        for n in (1, 2)
-    }
+    ids = {arm_id(compose_run([f"model.bases.first={a}", f"model.bases.count={n}"])) for a in (0, 1) for n in (1, 2)}
     assert len(ids) == 4
 
 

@@ -29,18 +29,14 @@ def command(results: Path, *arguments: str) -> list[str]:
 
 
 def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(results, *arguments), capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    done = subprocess.run(command(results, *arguments), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
     return done
 
 
 def killed(results: Path, *arguments: str, once: Callable[[], object]) -> None:
     """Start the command and kill it by SIGKILL at the moment that `once` names."""
-    process = subprocess.Popen(
-        command(results, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command(results, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     reached(once, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -76,9 +72,7 @@ def with_base_policy(results: Path, other: Path) -> Path:
 def answer(results: Path, name: str = "dapo_ladder") -> dict[str, bytes]:
     """The deterministic tables of an experiment: everything but the cost table, whose seconds are the machine's."""
     folder = results / "experiments" / name / "tables"
-    return {
-        path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("cost")
-    }
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("cost")}
 
 
 @pytest.fixture(scope="module")

@@ -98,9 +98,7 @@ def plain(root: Path, folder: Path) -> pd.DataFrame:
     return cleared(trained(root, *FLOAT))
 
 
-def test_gradient_checkpointing_trains_what_the_native_decoder_trains(
-    root: Path, plain: pd.DataFrame
-) -> None:
+def test_gradient_checkpointing_trains_what_the_native_decoder_trains(root: Path, plain: pd.DataFrame) -> None:
     # The same run by its identity: it lies in a root of its own.
     other = root / "checkpointing"
     other.mkdir()
@@ -145,9 +143,7 @@ def lines(run: RunDir) -> list[str]:
     """Metrics without time and attempt, as text."""
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     apart = ("seconds", "attempt")
-    return [
-        json.dumps({key: value for key, value in row.items() if not key.startswith(apart)}) for row in rows
-    ]
+    return [json.dumps({key: value for key, value in row.items() if not key.startswith(apart)}) for row in rows]
 
 
 def test_a_run_that_is_killed_at_step_two_goes_on_bit_for_bit(root: Path, undisturbed: RunDir) -> None:
@@ -195,9 +191,7 @@ def test_the_final_policy_is_a_checkpoint_that_transformers_chats_with(undisturb
     policy = undisturbed.checkpoints()[-1][1] / "policy"
     tokenizer = AutoTokenizer.from_pretrained(policy)
     asked = [{"role": "user", "content": "What is the capital of France?"}]
-    ids = tokenizer.apply_chat_template(
-        asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
+    ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     said = AutoModelForCausalLM.from_pretrained(policy).generate(**ids, max_new_tokens=12, do_sample=False)
     assert "Paris" in tokenizer.decode(said[0, ids["input_ids"].shape[1] :])
 
@@ -253,8 +247,7 @@ def test_the_engines_and_a_peers_backend_say_the_same_greedy_texts(
     prompts = [peer.apply_chat_template([{"role": "user", "content": text}]) for text in asked]
     settings = {"until": ["<|im_end|>"], "max_gen_toks": CAP, "do_sample": False}
     requests = [
-        Instance("generate_until", {}, (prompt, dict(settings)), number)
-        for number, prompt in enumerate(prompts)
+        Instance("generate_until", {}, (prompt, dict(settings)), number) for number, prompt in enumerate(prompts)
     ]
     assert peer.generate_until(requests) == texts
 
@@ -265,9 +258,7 @@ def test_the_engines_and_a_peers_backend_say_the_same_greedy_texts(
 # ---- bad input -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_without_tokenizer_or_chat_template_is_refused_with_the_fix(
-    folder: Path, root: Path
-) -> None:
+def test_a_folder_without_tokenizer_or_chat_template_is_refused_with_the_fix(folder: Path, root: Path) -> None:
     bare = root / "bare"
     bare.mkdir()
     for name in ("config.json", "generation_config.json", "model.safetensors"):

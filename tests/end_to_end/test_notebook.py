@@ -28,9 +28,7 @@ def test_the_notebook_goes_from_question_to_figure(tmp_path: Path, monkeypatch: 
     settings.source = settings.source.replace(full, SMALL)
     NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(tmp_path))
     shown = {
-        cell.source.splitlines()[0]: "".join(
-            f"{one.get('text', '')}{one.get('data', '')}" for one in cell.outputs
-        )
+        cell.source.splitlines()[0]: "".join(f"{one.get('text', '')}{one.get('data', '')}" for one in cell.outputs)
         for cell in notebook.cells
         if cell.cell_type == "code"
     }

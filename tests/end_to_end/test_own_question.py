@@ -51,9 +51,7 @@ def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Pat
     where, (planned, answered, contrasted, *_) = page
     assert "12 runs, 0 finished, 12 to run" in planned
     assert re.search(r"^- Interaction group_16 × bonus: [+−]\d", answered, flags=re.MULTILINE)
-    assert re.search(
-        r"^Entropy per token: 3 main effects: .*\. 2 interactions: ", answered, flags=re.MULTILINE
-    )
+    assert re.search(r"^Entropy per token: 3 main effects: .*\. 2 interactions: ", answered, flags=re.MULTILINE)
     assert re.match(r"[+-]\d+\.\d points \[", contrasted)
     assert (where / "results/experiments/groups/figures/interactions.pdf").stat().st_size > 1000
     assert "Interaction group_16 × bonus" in (where / "results/experiments/groups/report.html").read_text()
@@ -62,10 +60,7 @@ def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Pat
 def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[str]]) -> None:
     where, (*_, tested, _, planned, _, reported) = page
     assert tested.split() == ["ok", str(where / "tricks/objective/advantage/median.py")]
-    assert (
-        "median: the code of algorithm.advantage=median is not that of the runs stored under median"
-        in planned
-    )
+    assert "median: the code of algorithm.advantage=median is not that of the runs stored under median" in planned
     assert "4 runs, 2 finished, 2 to run" in planned
     before, after = arm_runs(where, "median"), arm_runs(where, "median_again")
     assert before["mean"] == after["mean"]

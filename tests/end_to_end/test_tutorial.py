@@ -50,9 +50,7 @@ def small(arguments):
 def folder(tmp_path_factory):
     """Where the page's files are written and its commands run, one after the other."""
     path = tmp_path_factory.mktemp("tutorial")
-    for name, text in re.findall(
-        r"^`([\w/.]+)`:\n\n```yaml\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL
-    ):
+    for name, text in re.findall(r"^`([\w/.]+)`:\n\n```yaml\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(text)
     said = {}
@@ -78,8 +76,7 @@ def test_the_page_leads_to_tables_and_figures_of_both_metrics(folder):
         assert (out / "figures" / name).stat().st_size > 1000
     plan = next(text for command, text in said.items() if command.startswith("plan"))
     assert (
-        "asks about: length of wrong answers (tokens, margin 0.5); avg@n (points, higher is better, margin 3)"
-        in plan
+        "asks about: length of wrong answers (tokens, margin 0.5); avg@n (points, higher is better, margin 3)" in plan
     )
 
 

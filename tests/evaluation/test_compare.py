@@ -67,9 +67,7 @@ def test_the_interval_is_students_t_over_the_differences_of_problems() -> None:
     want = stats.ttest_rel(shares("B"), shares("A"))
     low, high = want.confidence_interval(0.95)
     assert found["avg"].value == pytest.approx(0.2)  # 0.6 and 0.8 of ten samples each
-    assert (found["avg"].low, found["avg"].high, found["avg"].p_value) == pytest.approx(
-        (low, high, want.pvalue)
-    )
+    assert (found["avg"].low, found["avg"].high, found["avg"].p_value) == pytest.approx((low, high, want.pvalue))
     assert found["avg"].words(100, "points") == "equivalent within 90 points"
     # Pass@2: 1, 1, 1, 0, 1 against 1, 1, 1, 1, 1.
     assert found["pass@2"].value == pytest.approx(0.2)
@@ -138,9 +136,7 @@ def test_training_runs_on_both_sides_are_counted_as_such() -> None:
 def test_intervals_of_several_sides_hold_together() -> None:
     found = compared(A, B, side("C", frame(RIGHT["B"][::-1])))
     low, high = stats.ttest_rel(shares("B"), shares("A")).confidence_interval(comparison_level(2))
-    assert (found.differences["B"]["avg"].low, found.differences["B"]["avg"].high) == pytest.approx(
-        (low, high)
-    )
+    assert (found.differences["B"]["avg"].low, found.differences["B"]["avg"].high) == pytest.approx((low, high))
     assert found.by_problem()["problem_id"][0] == "p3"  # 0 for A, 1/2 for B, 1 for C
 
 
@@ -182,9 +178,7 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
 
 
 def test_golds_that_no_answer_matches_are_named(tmp_path: Path, said: Said) -> None:
-    rows = [
-        {"id": f"p{number}", "answer": "" if number == 1 else "1", "samples": ["1"]} for number in range(3)
-    ]
+    rows = [{"id": f"p{number}", "answer": "" if number == 1 else "1", "samples": ["1"]} for number in range(3)]
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     told = said("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), f"out={tmp_path / 'out'}")

@@ -53,9 +53,7 @@ def test_a_served_model_needs_only_a_tokenizer_here(
         "engine": "openai", "base_url": server.base_url, "model": server.models[0], "logprobs": "raw"
     }  # fmt: skip
     assert served["avg"] == native["avg"]
-    pd.testing.assert_frame_equal(
-        samples_of(tmp_path, served)[ANSWERS], samples_of(tmp_path, native)[ANSWERS]
-    )
+    pd.testing.assert_frame_equal(samples_of(tmp_path, served)[ANSWERS], samples_of(tmp_path, native)[ANSWERS])
 
 
 @needs_openai
@@ -71,9 +69,7 @@ def test_the_samples_of_two_models_of_one_address_are_kept_apart(
 
 
 @needs_openai
-def test_a_server_that_is_not_there_is_one_line(
-    base_policy: Path, chains: Path, tmp_path: Path, said: Said
-) -> None:
+def test_a_server_that_is_not_there_is_one_line(base_policy: Path, chains: Path, tmp_path: Path, said: Said) -> None:
     command = ["evaluate", f"model={base_policy}", "engine=openai", "engine.base_url=http://127.0.0.1:9/v1"]
     command += ["engine.retries=0", f"runtime.results={tmp_path}", *greedy(chains)]
     assert "http://127.0.0.1:9/v1 gave no usable answer" in said(*command, code=1)
@@ -84,8 +80,7 @@ def test_vllm_evaluates_a_checkpoint_as_the_native_engine_does(
     name: str, base_policy: Path, chains: Path, tmp_path: Path
 ) -> None:
     native, other = (
-        first_cell(tmp_path, f"model={base_policy}", f"engine={engine}", *greedy(chains))
-        for engine in ("native", name)
+        first_cell(tmp_path, f"model={base_policy}", f"engine={engine}", *greedy(chains)) for engine in ("native", name)
     )
     assert other["settings"]["engine"] == name
     pd.testing.assert_frame_equal(samples_of(tmp_path, other)[ANSWERS], samples_of(tmp_path, native)[ANSWERS])

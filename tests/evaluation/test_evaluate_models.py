@@ -117,9 +117,9 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
     tokenizer = AutoTokenizer.from_pretrained(base_policy)
     folder = tmp_path / "gpt2"
     sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 1, "n_head": 2}
-    GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer), eos_token_id=1, bos_token_id=1, **sizes)
-    ).save_pretrained(folder)
+    GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), eos_token_id=1, bos_token_id=1, **sizes)).save_pretrained(
+        folder
+    )
     tokenizer.save_pretrained(folder)
     arguments = [f"model={base_policy},{folder}", f"data.path={chains}", "template=plain"]
     result = evaluate(tmp_path, *arguments, "evaluation.caps=[8]", "evaluation.samples_per_problem=2")
@@ -129,9 +129,7 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
     assert table[0].startswith("model,benchmark,cap,n_problems,samples_per_problem,avg,avg_low")
 
 
-def test_stored_samples_of_a_model_and_of_a_run_are_regraded(
-    trained: tuple[RunDir, ResultStore], said: Said
-) -> None:
+def test_stored_samples_of_a_model_and_of_a_run_are_regraded(trained: tuple[RunDir, ResultStore], said: Said) -> None:
     run, store = trained
     result = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
     for name in (run.run_id, str(store.root / "evaluations" / result["id"])):
@@ -175,15 +173,11 @@ def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path
         (["check", "benchmark=aime42"], "did you mean 'aime2"),
     ],
 )
-def test_what_cannot_be_evaluated_is_one_line(
-    arguments: list[str], words: str, tmp_path: Path, said: Said
-) -> None:
+def test_what_cannot_be_evaluated_is_one_line(arguments: list[str], words: str, tmp_path: Path, said: Said) -> None:
     assert words in said("evaluate", *arguments, f"runtime.results={tmp_path}", code=2)
 
 
-def test_an_unreachable_hub_is_one_line_with_a_fix(
-    tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_hub_is_one_line_with_a_fix(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     def unreachable(*_: object, **__: object) -> str:

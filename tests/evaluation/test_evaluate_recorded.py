@@ -64,9 +64,7 @@ def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
 
 
 def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
-    rows = [
-        {"id": "a", "problem": "?", "answer": "7", "samples": ["?", "\\boxed{7}"], "labels": [True, True]}
-    ]
+    rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["?", "\\boxed{7}"], "labels": [True, True]}]
     summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     assert summary["labels"]["differing"][0]["answer"] is None
 
@@ -152,9 +150,7 @@ def test_regrading_needs_rules_and_samples(tmp_path: Path, said: Said) -> None:
     assert "did you mean 'any'" in said(*regrade, "verifier=anny", code=2)
 
 
-def test_a_line_a_case_is_graded_with_the_verifiers_settings_and_mistakes_are_named(
-    tmp_path: Path, said: Said
-) -> None:
+def test_a_line_a_case_is_graded_with_the_verifiers_settings_and_mistakes_are_named(tmp_path: Path, said: Said) -> None:
     lines = [
         {"id": 1, "gold": "42", "response": "The answer is 42"},
         {"id": 2, "gold": "43", "response": "The answer is 42"},

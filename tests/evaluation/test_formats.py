@@ -29,9 +29,7 @@ def column(found: Foreign, name: str) -> list[Any]:
 # ---- lm-evaluation-harness ----
 
 
-def lm_eval_row(
-    number: int, response: str | list[str], right: float, mark: str = "strict-match"
-) -> dict[str, Any]:
+def lm_eval_row(number: int, response: str | list[str], right: float, mark: str = "strict-match") -> dict[str, Any]:
     return {
         "doc_id": number,
         "doc": {"question": f"What is {number} + 1?", "answer": f"so\n#### {number + 1}"},
@@ -53,9 +51,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
         lm_eval_row(1, "it is 2", 1.0, "flexible-extract"),
     ]
     path = lines(tmp_path / f"samples_gsm8k_cot_{DATE}.jsonl", rows)
-    results = {
-        "results": {"gsm8k_cot": {"exact_match,strict-match": 0.5, "exact_match,flexible-extract": 1.0}}
-    }
+    results = {"results": {"gsm8k_cot": {"exact_match,strict-match": 0.5, "exact_match,flexible-extract": 1.0}}}
     (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
     found = read_recorded(path)
     assert column(found, "label") == [True, False]
@@ -76,9 +72,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
         {"id": "a", "problem": "p", "answer": "1", "response": "1"},
     ],
 )
-def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(
-    tmp_path: Path, row: dict[str, Any]
-) -> None:
+def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(tmp_path: Path, row: dict[str, Any]) -> None:
     path = lines(tmp_path / "samples_x.jsonl", [row])
     whole = read_recorded(path)
     path.write_text(path.read_text() + '{"id": "b", "ans')
@@ -210,9 +204,7 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     path = lines(tmp_path / "batch.jsonl", [batch("p1", "7"), batch("p2", "8")])
     with pytest.raises(ConfigError, match=r"2 problems have no gold answer .*golds=FILE"):
         read_recorded(path)
-    golds = lines(
-        tmp_path / "golds.jsonl", [{"id": f"p{n}", "problem": "?", "answer": str(n)} for n in (1, 2)]
-    )
+    golds = lines(tmp_path / "golds.jsonl", [{"id": f"p{n}", "problem": "?", "answer": str(n)} for n in (1, 2)])
     found = read_recorded(path, golds)
     assert column(found, "gold") == ["1", "2"]
     assert column(found, "finish_reason") == ["length"] * 2

@@ -112,9 +112,7 @@ def test_abstentions_take_a_place_but_never_win():
 def test_votes_are_counted_over_many_problems_and_conflicts_are_shown():
     problem = np.array([0, 0, 0, 2, 2, 2])
     classes = np.array([5, 5, 7, 7, 7, -1])
-    votes = count_votes(
-        problem, classes, np.array([True, False, False, False, False, False]), problems=3, n=3
-    )
+    votes = count_votes(problem, classes, np.array([True, False, False, False, False, False]), problems=3, n=3)
     assert votes.conflicts == 1
     assert majority_at_k(votes, [3])[3].tolist() == [1.0, 0.0, 0.0]
 

@@ -25,9 +25,7 @@ def test_prompt_and_gold_come_from_the_benchmark_of_the_run(tmp_path):
     texts = problem_texts(a_run(tmp_path, ARITHMETIC), "held")
     assert len(texts) == 3
     expected = load(Config(problems=3)).problems
-    assert {i: (text.prompt, text.gold) for i, text in texts.items()} == {
-        p.id: (p.prompt, p.gold) for p in expected
-    }
+    assert {i: (text.prompt, text.gold) for i, text in texts.items()} == {p.id: (p.prompt, p.gold) for p in expected}
 
 
 def test_a_local_file_is_read_and_a_missing_one_is_no_error(tmp_path):

@@ -70,11 +70,7 @@ def test_no_key_at_an_odd_value_is_a_traceback(dialect: str) -> None:
         for key in sorted(keys):
             for odd in ODD:
                 answer = outcome(dialect, values | {key: odd})
-                named = (
-                    key.rpartition(".")[2] in answer or "responses" in answer
-                    if isinstance(answer, str)
-                    else True
-                )
+                named = key.rpartition(".")[2] in answer or "responses" in answer if isinstance(answer, str) else True
                 assert named, (key, odd, answer)
 
 
@@ -273,11 +269,7 @@ def test_values_that_cannot_be_are_named(dialect: str, change: dict[str, Any], m
 
 
 def test_batch_sizes_of_trl_need_the_devices_where_nothing_tells_them() -> None:
-    bare = {
-        key: value
-        for key, value in TRL.items()
-        if key not in ("generation_batch_size", "steps_per_generation")
-    }
+    bare = {key: value for key, value in TRL.items() if key not in ("generation_batch_size", "steps_per_generation")}
     line = "per_device_train_batch_size=16: counts responses on one device; give devices=N, the processes that trained"
     assert line in lines("trl", bare)
     # 16 a device x 2 accumulated x 4 devices make 128 responses, one update.
@@ -352,9 +344,7 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
         ),
     ],
 )  # fmt: skip
-def test_settings_have_their_names_and_units(
-    dialect: str, overrides: list[str], settings: dict[str, Any]
-) -> None:
+def test_settings_have_their_names_and_units(dialect: str, overrides: list[str], settings: dict[str, Any]) -> None:
     """None: the key is not written."""
     found = exported(dialect, *overrides).settings
     assert {key: found.get(key) for key in settings} == {
@@ -399,8 +389,7 @@ def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) 
     rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
     assert any(rewards in note for note in out.notes)
     assert not any(
-        line.startswith(("training.", "sampling.stop"))
-        for line in exported(dialect, "algorithm=grpo").inexpressible
+        line.startswith(("training.", "sampling.stop")) for line in exported(dialect, "algorithm=grpo").inexpressible
     )
 
 

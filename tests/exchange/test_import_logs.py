@@ -165,9 +165,7 @@ def test_a_wandb_history_of_trls_trainer_reads_as_its_state(tmp_path: Path) -> N
 
 
 def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(
-        "iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n"
-    )
+    (tmp_path / "a.csv").write_text("iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n")
     rows = store_rows(read_log(tmp_path / "a.csv", Names(), step="iteration"), Names())
     assert rows[1] == {"step": 2, "attempt": 0, "reward_mean": 0.75, "evaluation/gsm8k/avg@1": 0.5}
     with pytest.raises(
@@ -272,9 +270,7 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
     store = ResultStore(tmp_path / "results")
     import_logs(
         store,
-        Import(
-            write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"
-        ),
+        Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"),
     )
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
@@ -287,9 +283,7 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
 def test_percent_scores_become_fractions(tmp_path: Path) -> None:
     write_trl(tmp_path / "s.json", [0.1], eval_accuracy=45.0)
     store = ResultStore(tmp_path / "results")
-    found = import_logs(
-        store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent")
-    )
+    found = import_logs(store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent"))
     assert store.run(found.runs[0].run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
@@ -354,9 +348,7 @@ def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
         ("two.json", "eval_rewards/format/mean", "choose one of: eval/accuracy, eval/reward$"),
     ):
         with pytest.raises(ForeignLogError, match=message):
-            import_logs(
-                store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score)
-            )
+            import_logs(store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score))
 
 
 def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path) -> None:
@@ -379,9 +371,7 @@ def test_an_import_waits_for_the_one_that_changes_the_plan(
 
 
 def test_an_import_that_was_killed_is_completed_by_the_next(theirs: Path, tmp_path: Path) -> None:
-    command = (
-        "import os, sys; from harness.store.run import RunDir; RunDir.append_step = lambda *_: os._exit(9); "
-    )
+    command = "import os, sys; from harness.store.run import RunDir; RunDir.append_step = lambda *_: os._exit(9); "
     command += "from harness.cli import main; main(sys.argv[1:])"
     arguments = [
         "import",

@@ -25,9 +25,7 @@ def attempts(results: Path) -> dict[str, tuple[str | None, int]]:
     """Of each run its status, and how often it was begun."""
     store = ResultStore(results)
     manifests = {run_id: store.run(run_id).manifest() or {} for run_id in store.run_ids()}
-    return {
-        run_id: (found.get("status"), len(found.get("attempts", []))) for run_id, found in manifests.items()
-    }
+    return {run_id: (found.get("status"), len(found.get("attempts", []))) for run_id, found in manifests.items()}
 
 
 def one_arm_fails(folder: Path) -> list[str]:

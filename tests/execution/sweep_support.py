@@ -35,9 +35,7 @@ class Spec:
 
 def spec(number: int, **config: object) -> Spec:
     labels = {"arm": f"arm_{number}"} | ({"steps": str(config["steps"])} if "steps" in config else {})
-    return Spec(
-        f"{number:016x}", f"{number:016x}", number, yaml.safe_dump({"seed": number, **config}), labels
-    )
+    return Spec(f"{number:016x}", f"{number:016x}", number, yaml.safe_dump({"seed": number, **config}), labels)
 
 
 def sweep(runs: int, steps: int, seconds: float) -> list[Spec]:
@@ -56,9 +54,7 @@ def batch(
     return RunBatch(root.resolve(), specs, runtime, provenance, "launched", entry)
 
 
-def run_all(
-    root: Path, specs: list[Spec], *, progress: Progress | None = None, gpus=None, **options
-) -> Summary:
+def run_all(root: Path, specs: list[Spec], *, progress: Progress | None = None, gpus=None, **options) -> Summary:
     """Supervise these runs in this process."""
     return supervise(batch(root, specs, **options), progress or Progress(), gpus=gpus, poll_seconds=0.05)
 

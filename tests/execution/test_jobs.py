@@ -49,15 +49,11 @@ def test_a_task_of_an_array_requeues_itself_and_not_the_array(
     ]
 
 
-def test_a_requeue_that_slurm_refuses_is_reported(
-    scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_requeue_that_slurm_refuses_is_reported(scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "40")
     refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
-    with pytest.raises(
-        RequeueFailed, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"
-    ):
+    with pytest.raises(RequeueFailed, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"):
         slurm.requeue()
 
 

@@ -29,9 +29,7 @@ GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
 def launcher(request: pytest.FixtureRequest) -> str:
     """`hydra/launcher=NAME`; its package is in the extra `dev`, but for Ray's."""
     if request.param == "ray":
-        pytest.importorskip(
-            "hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher"
-        )
+        pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher")
     return f"hydra/launcher={request.param}"
 
 

@@ -130,9 +130,7 @@ def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_pat
 
 def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
     root, _ = undisturbed
-    decided, open_ = (
-        one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))
-    )
+    decided, open_ = (one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"])))
     assert decided.startswith("dynamic_sampling_alone against naive_grpo: decided; +")
     assert decided.endswith("3 seeds), higher")
     assert open_.startswith("dapo against naive_grpo: open at the budget; ")

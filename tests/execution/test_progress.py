@@ -34,9 +34,7 @@ def test_the_time_left_follows_from_the_pace_of_the_newest_step():
 
 
 def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
-    snapshot = Snapshot(
-        total=4, finished=1, failed=0, waiting=1, waiting_steps=100, running=[running(), running()]
-    )
+    snapshot = Snapshot(total=4, finished=1, failed=0, waiting=1, waiting_steps=100, running=[running(), running()])
     assert snapshot.seconds_left == pytest.approx((70 + 70 + 100) / 4.0)
     assert snapshot.headline() == "1/4 finished, 2 running, 1 waiting, about 60 s left"
     snapshot.waiting_steps = None
@@ -85,9 +83,7 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     (newer.path / "manifest.json").write_text('{"schema_version": 9}')
     stream = io.StringIO()
     with store.run(spec(0).run_id).lock():
-        Console(file=stream, width=200).print(
-            status_table([run_state(store, spec(n).run_id) for n in range(6)])
-        )
+        Console(file=stream, width=200).print(status_table([run_state(store, spec(n).run_id) for n in range(6)]))
     text = stream.getvalue()
     lines = {line.split()[0]: line for line in map(str.strip, text.splitlines()) if line.startswith("0" * 8)}
     assert "1 failed, 1 finished, 1 lost, 1 running, 1 unreadable, 1 waiting" in text

@@ -39,9 +39,7 @@ def test_names_say_what_differs_and_stay_distinct(jobs: list[list[str]], names: 
 
 
 def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> None:
-    plan = plan_multirun(
-        ["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"]
-    )
+    plan = plan_multirun(["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"])
     parents = {planned.name: planned.parent for planned in plan.arms}
     assert parents == {
         "grpo · lr 1e-4": "grpo · lr 2e-4",

@@ -149,9 +149,7 @@ def test_a_grid_varies_an_algorithm_of_ones_own(folder):
     (folder / "experiment" / "own_grid.yaml").write_text(as_file(text))
     with config_dir(str(folder)):
         plan = make_plan(["experiment=own_grid", "experiment.seeds=[0]"])
-    found = [
-        (arm.config.algorithm.entropy_coefficient, arm.config.optimizer.learning_rate) for arm in plan.arms
-    ]
+    found = [(arm.config.algorithm.entropy_coefficient, arm.config.optimizer.learning_rate) for arm in plan.arms]
     assert found == [(0.0, 1e-4), (0.0, 2e-4), (0.001, 1e-4), (0.001, 2e-4)]
 
 

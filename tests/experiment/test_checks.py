@@ -146,9 +146,7 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
     for size in (4, 16):
         text = f"# @package _global_\nalgorithm:\n  responses_per_prompt: {size}\n"
         (tmp_path / "patch" / f"group_{size}.yaml").write_text(text)
-    levels = (
-        "{group: [none, group_4, group_16], sampling: [none, dynamic_sampling], clip: [none, clip_higher]}"
-    )
+    levels = "{group: [none, group_4, group_16], sampling: [none, dynamic_sampling], clip: [none, clip_higher]}"
     declared = [
         "experiment=dapo_factorial",
         "~experiment.patches",
@@ -161,9 +159,7 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
     assert equal == [[], []]
     assert list(found) == ["group_4", "group_16", "dynamic_sampling"]
     assert {one.check for one in found.values()} == {"unequal cost"}
-    assert found["group_16"].reason.startswith(
-        "in 4 of 12 cells, against base: 32 responses per update instead"
-    )
+    assert found["group_16"].reason.startswith("in 4 of 12 cells, against base: 32 responses per update instead")
     assert "in 6 of 12 cells, against base: dynamic sampling generates" in found["dynamic_sampling"].reason
     assert "match=tokens" in found["dynamic_sampling"].fix
 
@@ -211,16 +207,12 @@ def test_the_same_arm_under_two_names() -> None:
 
 
 def test_modes_warn_refuse_and_off(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(
-        Experiment("test", seeds=[0]), [planned("arm", "algorithm=dr_grpo_equation")], "harness run"
-    )
+    plan = plan_of(Experiment("test", seeds=[0]), [planned("arm", "algorithm=dr_grpo_equation")], "harness run")
     assert len(report_checks(plan, "warn")) == 1
     assert "check [gradient clipping always binds] arm:" in capsys.readouterr().err
     assert report_checks(plan, "off") == []
     assert capsys.readouterr().err == ""
-    with pytest.raises(
-        ConfigError, match=r"1 check\(s\) failed and runtime.checks=refuse; first: \[gradient clipping"
-    ):
+    with pytest.raises(ConfigError, match=r"1 check\(s\) failed and runtime.checks=refuse; first: \[gradient clipping"):
         report_checks(plan, "refuse")
 
 

@@ -48,8 +48,7 @@ def test_a_changed_problem_set_stops_the_runs_that_read_it_and_no_others(tmp_pat
     check(both, store)
     problems(files[1], 2)
     first, second = (
-        plan_multirun(["task=gsm8k_train", "model=random_init", f"task.path={file}", "seed=0"])
-        for file in files
+        plan_multirun(["task=gsm8k_train", "model=random_init", f"task.path={file}", "seed=0"]) for file in files
     )
     check(first, store)
     (spec,) = second.specs

@@ -109,8 +109,6 @@ def test_past_runs_tell_which_are_longer_and_alike_ones_keep_their_order(plan, t
     class Cost:
         seconds: float
 
-    monkeypatch.setattr(
-        "harness.experiment.history.History.expect", lambda self, config, arm: Cost(by_arm[arm])
-    )
+    monkeypatch.setattr("harness.experiment.history.History.expect", lambda self, config, arm: Cost(by_arm[arm]))
     found = arms_of(longest_first(plan, ResultStore(tmp_path)))
     assert found == [(second, 0), (second, 1), (first, 0), (third, 0), (first, 1), (third, 1)]

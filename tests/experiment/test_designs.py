@@ -36,8 +36,7 @@ def test_a_factorial_has_every_subset_and_a_patch_for_two_that_write_one_key() -
         subset for count in range(6) for subset in itertools.combinations(FIVE, count)
     }
     policies = {
-        frozenset(arm.patches) & set(BOTH["overlong_filter_and_punishment"]): compose_run(arm.overrides)
-        for arm in arms
+        frozenset(arm.patches) & set(BOTH["overlong_filter_and_punishment"]): compose_run(arm.overrides) for arm in arms
     }
     assert {tuple(sorted(key)): run.algorithm.overlong.policy for key, run in policies.items()} == {
         (): "score",
@@ -126,15 +125,11 @@ def test_rungs_of_ones_own_are_a_ladder(tmp_path: Path) -> None:
     own_patches(tmp_path)
     (tmp_path / "rung").mkdir()
     for name, below, patch in (("mine_1", "dapo_0_naive_grpo", "bonus"), ("mine_2", "mine_1", "group_16")):
-        (tmp_path / "rung" / f"{name}.yaml").write_text(
-            f"# @package _global_\ndefaults: [{below}, /patch/{patch}]\n"
-        )
+        (tmp_path / "rung" / f"{name}.yaml").write_text(f"# @package _global_\ndefaults: [{below}, /patch/{patch}]\n")
     arms = ", ".join(
         f"{{name: {rung}, overrides: [rung={rung}]}}" for rung in ("dapo_0_naive_grpo", "mine_1", "mine_2")
     )
-    (tmp_path / "experiment" / "ladder.yaml").write_text(
-        as_file(f"name: ladder\ndesign: cumulative\narms: [{arms}]\n")
-    )
+    (tmp_path / "experiment" / "ladder.yaml").write_text(as_file(f"name: ladder\ndesign: cumulative\narms: [{arms}]\n"))
     with config_dir(str(tmp_path)):
         plan = plan_experiment(["experiment=ladder"])
     assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
@@ -185,9 +180,7 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
         for arm in plan.arms
     }
     assert cells == {
-        f"group_{size}" + "+bonus" * bool(bonus): (size, bonus)
-        for size in (4, 8, 16)
-        for bonus in (0.0, 0.01)
+        f"group_{size}" + "+bonus" * bool(bonus): (size, bonus) for size in (4, 8, 16) for bonus in (0.0, 0.01)
     }
     assert next(iter(cells)) == "group_4"  # the first levels: what the others are compared with
     record = plan.record()
@@ -224,9 +217,7 @@ def test_factors_that_cannot_be_crossed_are_refused(declared: str, says: str, fa
         factors(*declared.split("\n"))
 
 
-def test_an_empty_cell_is_refused_before_anything_runs(
-    factors: Factors, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = factors("{g: [none, group_4], b: [none, bonus]}")
     wide = [["no room"], [], [], []]
     monkeypatch.setattr("harness.experiment.checks.refusals", lambda config: wide.pop())
@@ -259,9 +250,6 @@ def test_a_design_of_patches_beside_listed_arms_is_refused(changed: str, says: s
 
 def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
     record = plan_experiment(["experiment=dapo_ladder"]).record()
-    assert (
-        Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name
-        == "dapo_ladder"
-    )
+    assert Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name == "dapo_ladder"
     with pytest.raises(PlanError, match="has fraction=2, a setting that is gone"):
         Plan.read({**record, "fraction": 2})

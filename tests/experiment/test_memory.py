@@ -30,9 +30,7 @@ from harness.model import scoring
 from harness.model.shapes import SHAPES, ModelSize, from_config, shape_of
 from harness.rollout.engine import native, transformers, vllm
 
-TINY = ModelSize(
-    hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
-)
+TINY = ModelSize(hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64)
 
 
 def config(**runtime: object) -> RunConfig:
@@ -88,9 +86,7 @@ def small_budget(run: RunConfig) -> None:
         (kl, 4, {"reference": 2 * 388 / 4}),
     ],
 )  # fmt: skip
-def test_what_a_choice_changes_of_an_update(
-    change: Callable[[RunConfig], None], ranks: int, parts: dict[str, float]
-):
+def test_what_a_choice_changes_of_an_update(change: Callable[[RunConfig], None], ranks: int, parts: dict[str, float]):
     run = config()
     change(run)
     found = update_memory(run, TINY, ranks)
@@ -166,9 +162,7 @@ def test_activations_are_what_autograd_keeps(name, tolerance, dtype):
         "head_dim": 32, "vocab_size": 64, "max_position_embeddings": 512,
     }  # fmt: skip
     shape = from_config(values | {"num_hidden_layers": 1})
-    assert kept(3) - kept(2) == pytest.approx(
-        activation_bytes(shape, 1, dtype.itemsize, False), rel=tolerance
-    )
+    assert kept(3) - kept(2) == pytest.approx(activation_bytes(shape, 1, dtype.itemsize, False), rel=tolerance)
 
 
 def _kept_bytes_per_token(values: dict[str, object], dtype: torch.dtype, tokens: int = 64) -> float:
@@ -222,9 +216,7 @@ def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trai
     hidden = torch.randn(tokens, 32, dtype=dtype, requires_grad=True)
     head = torch.randn(2000, 32, dtype=dtype, requires_grad=trains_head)
     chosen = torch.randint(0, 2000, (tokens,))
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as seen:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as seen:
         log_probs, entropy = scoring.token_scores(
             hidden, head, chosen, temperature, with_entropy=True, recompute=recompute, chunk_rows=rows
         )

@@ -45,9 +45,7 @@ def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str,
 
 
 @pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
-def test_an_experiment_at_scale_plans_offline_with_what_is_pinned_and_explained(
-    name, folder, tmp_path, capsys
-):
+def test_an_experiment_at_scale_plans_offline_with_what_is_pinned_and_explained(name, folder, tmp_path, capsys):
     """Models and data sets have a commit of 40 digits, or none: then the launch names the key to give."""
     text = planned(capsys, tmp_path, f"experiment={name}")
     assert "no run like them is in the store" in text

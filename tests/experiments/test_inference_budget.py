@@ -14,9 +14,7 @@ from analysis import load
 
 def sides() -> Sides:
     """Two seeds. Before: best of 1, 2, 3 is 30, 60, 90; after RL one sample is 80. 10 and 8 tokens a response, 2,400 of training."""
-    before = Side(
-        np.array([[30.0, 35.0, 40.0]] * 2), np.array([[29.0, 58.0, 88.0], [31.0, 62.0, 92.0]]), 10.0
-    )
+    before = Side(np.array([[30.0, 35.0, 40.0]] * 2), np.array([[29.0, 58.0, 88.0], [31.0, 62.0, 92.0]]), 10.0)
     after = Side(np.array([[79.0, 81.0, 83.0]] * 2), np.array([[78.0, 85.0, 90.0], [82.0, 89.0, 94.0]]), 8.0)
     return Sides(before, after, 2400.0)
 

@@ -32,7 +32,5 @@ def test_the_command_prints_a_table_and_names_what_is_missing(root, capsys) -> N
     assert main([str(root), "ladder", "--by", "generated_tokens_total"]) == 0
     assert "at equal generated" in capsys.readouterr().out
     assert main([str(root), "ladder"]) == 2
-    assert (
-        "no number in kl_to_reference: it is logged where algorithm.kl.coefficient" in capsys.readouterr().err
-    )
+    assert "no number in kl_to_reference: it is logged where algorithm.kl.coefficient" in capsys.readouterr().err
     assert main([str(root), "nothing"]) == 2

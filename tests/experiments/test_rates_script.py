@@ -36,9 +36,7 @@ LEVELS = {
 
 def grid_store(root: Path, missing=()) -> None:
     rungs = [(f"{system}_{rate}", system, level, 0.0) for (system, rate), level in LEVELS.items()]
-    build_store(
-        root, rungs=rungs, seeds=(100, 101), caps=(32,), design="arms", name=rates.EXPERIMENT, missing=missing
-    )
+    build_store(root, rungs=rungs, seeds=(100, 101), caps=(32,), design="arms", name=rates.EXPERIMENT, missing=missing)
     store = ResultStore(root)
     plan = dict(store.plan(rates.EXPERIMENT))
     for arm, (system, rate) in zip(plan["arms"], LEVELS, strict=True):

@@ -94,9 +94,7 @@ def test_a_difference_of_three_standard_deviations_takes_thirty_percent_fewer_se
     assert found.seeds_NC.mean() <= 0.7 * fixed
 
 
-def test_sign_flips_hold_their_level_where_differences_are_symmetric_and_no_test_does_where_seeds_collapse() -> (
-    None
-):
+def test_sign_flips_hold_their_level_where_differences_are_symmetric_and_no_test_does_where_seeds_collapse() -> None:
     assert false_rates("Laplace", 8, 2000)[1] == pytest.approx(0.05, abs=0.015)
     student, flips = false_rates("normal", 8, 2000)
     assert (student, flips) == (pytest.approx(0.05, abs=0.015), pytest.approx(0.047, abs=0.015))

@@ -53,8 +53,6 @@ def test_the_command_reads_a_store(tmp_path: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert (tmp_path / "out" / "ranks.md").read_text() == said
     assert "Of 1 pairs" in said
-    build_store(
-        tmp_path, rungs=rungs[:4], seeds=(0, 1, 2, 3), name="lacking", **{**more, "patches": patches[:4]}
-    )
+    build_store(tmp_path, rungs=rungs[:4], seeds=(0, 1, 2, 3), name="lacking", **{**more, "patches": patches[:4]})
     assert main([str(tmp_path), "lacking"]) == 2
     assert "at two sizes" in capsys.readouterr().err

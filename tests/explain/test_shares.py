@@ -35,9 +35,7 @@ def test_response_mean_shares_follow_the_advantages_alone() -> None:
     assert [r.advantage for r in rollouts] == pytest.approx([0.864, -0.782, -0.946, 0.864], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "name", ["dapo", "dapo_group_token_mean", "dr_grpo", "dr_grpo_equation", "rloo", "cispo"]
-)
+@pytest.mark.parametrize("name", ["dapo", "dapo_group_token_mean", "dr_grpo", "dr_grpo_equation", "rloo", "cispo"])
 def test_token_level_shares_follow_advantage_times_length(name: str) -> None:
     # |A| l = 115.5, 451.25, 632.5, 94.5, sum 1293.75: 8.9, 34.9, 48.9, 7.3 %
     assert percent(explain_one(make_group(REWARDS, LENGTHS), algorithms()[name])) == [8.9, 34.9, 48.9, 7.3]

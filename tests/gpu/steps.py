@@ -139,9 +139,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--engine", default="native")
@@ -150,15 +148,11 @@ def main() -> None:
     parser.add_argument("--response", type=int, default=1024)
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument(
-        "--seconds", type=float, default=0, help="no step after the fifth begins later; 0: no limit"
-    )
+    parser.add_argument("--seconds", type=float, default=0, help="no step after the fifth begins later; 0: no limit")
     parser.add_argument("--micro-batch-tokens", type=int, default=0, help="0: what the estimate says to fit")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="two narrow layers, for a CPU")
-    parser.add_argument(
-        "--override", action="append", default=[], help="a further override of the configuration"
-    )
+    parser.add_argument("--override", action="append", default=[], help="a further override of the configuration")
     options = parser.parse_args()
     row = measure(options)
     options.out.write_text(json.dumps(row, indent=1))

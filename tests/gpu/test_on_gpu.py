@@ -58,9 +58,7 @@ def test_new_weights_are_sampled_from_at_once(base_policy: Path) -> None:
 
 def test_bfloat16_samples_what_the_trainer_scores(base_policy: Path) -> None:
     """Below float32 the decode step's attention is torch's own; unequal prompts give it a mask."""
-    policy = TransformersPolicy.load(
-        base_policy, Pretrained(precision="bfloat16"), RuntimeConfig(device="cuda")
-    )
+    policy = TransformersPolicy.load(base_policy, Pretrained(precision="bfloat16"), RuntimeConfig(device="cuda"))
     decoder = load_decoder(base_policy, "torch", torch.bfloat16).cuda().requires_grad_(False)
     engine = NativeEngine(decoder, rows=32)
     rows = [prompt for prompt in PROMPTS for _ in range(4)]
@@ -103,9 +101,7 @@ def test_packed_scores_and_gradients_are_those_of_the_cpu(shape: str, tmp_path: 
     expected, _ = native.token_log_probs(PROMPTS[:4], tokens, lengths)
     expected.sum().backward()
     for precision, tolerance in (("float32", 1e-3), ("bfloat16", 0.15)):
-        policy = TransformersPolicy.load(
-            folder, Pretrained(precision=precision), RuntimeConfig(device="cuda")
-        )
+        policy = TransformersPolicy.load(folder, Pretrained(precision=precision), RuntimeConfig(device="cuda"))
         scores, _ = policy.token_log_probs(PROMPTS[:4], tokens, lengths)
         assert float((scores - expected).detach().abs().max()) < tolerance
         scores.sum().backward()

@@ -25,9 +25,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(
-    bench: Bench, tmp_path: Path, case: dict[str, Any]
-) -> None:
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(bench: Bench, tmp_path: Path, case: dict[str, Any]) -> None:
     """To the bit: a few steps move weights by less than any tolerance that rounding would need."""
     config, folder = case_config(tmp_path, case)
     with deterministic(True):

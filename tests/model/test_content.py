@@ -26,9 +26,7 @@ def test_a_tensor_that_adapters_changed_gives_another_fingerprint(tmp_path: Path
     assert content_fingerprint(saved(tmp_path / "other", **{name: torch.ones(70_000)})) != base
 
 
-@pytest.mark.parametrize(
-    "name", ["chat_template.jinja", "tokenizer.model", "merges.txt", "generation_config.json"]
-)
+@pytest.mark.parametrize("name", ["chat_template.jinja", "tokenizer.model", "merges.txt", "generation_config.json"])
 def test_a_file_beside_the_weights_that_changed_gives_another_fingerprint(tmp_path: Path, name: str) -> None:
     folder = saved(tmp_path / "base")
     found = [content_fingerprint(folder)]

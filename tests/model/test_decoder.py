@@ -60,9 +60,7 @@ def test_logits_and_gradients_agree_with_transformers(name: str, tied: bool, ker
     torch.testing.assert_close(decoder.layers[1].down.grad, wanted, atol=1e-3, rtol=1e-4)
     wanted = model.model.layers[0].self_attn.q_proj.weight.grad
     torch.testing.assert_close(decoder.layers[0].qkv.grad[: len(wanted)], wanted, atol=1e-3, rtol=1e-4)
-    torch.testing.assert_close(
-        decoder.embed.grad, model.get_input_embeddings().weight.grad, atol=1e-3, rtol=1e-4
-    )
+    torch.testing.assert_close(decoder.embed.grad, model.get_input_embeddings().weight.grad, atol=1e-3, rtol=1e-4)
 
 
 def test_a_missing_tensor_is_named() -> None:
@@ -74,9 +72,7 @@ def test_a_missing_tensor_is_named() -> None:
 
 def test_rotary_tables_of_old_checkpoints_are_ignored() -> None:
     model = reference_model("llama", tied=False)
-    tables = {
-        f"model.layers.0.self_attn.rotary_emb.{table}": torch.ones(4) for table in ("inv_freq", "cos_cached")
-    }
+    tables = {f"model.layers.0.self_attn.rotary_emb.{table}": torch.ones(4) for table in ("inv_freq", "cos_cached")}
     decoder = Decoder.from_transformers(model.config, {**model.state_dict(), **tables}, Linear("torch"))
     assert torch.equal(decoder.embed, model.state_dict()["model.embed_tokens.weight"])
     with pytest.raises(KeyError, match="inv_freq_of_another_kind"):

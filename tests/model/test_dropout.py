@@ -73,9 +73,7 @@ def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None
         torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-6)
 
 
-def test_a_model_without_layers_to_compute_again_says_so(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_layers_to_compute_again_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = type("Other", (torch.nn.Module,), {})
     monkeypatch.setattr("transformers.modeling_layers.GradientCheckpointingLayer", other)
     with pytest.raises(ConfigError, match=r"set runtime\.gradient_checkpointing=false"):

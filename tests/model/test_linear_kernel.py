@@ -29,9 +29,7 @@ model name\t: another
         (Processor("", "arm"), True, "torch"),
     ],
 )
-def test_auto_is_a_rule(
-    monkeypatch: pytest.MonkeyPatch, machine: Processor, has_onednn: bool, kernel: str
-) -> None:
+def test_auto_is_a_rule(monkeypatch: pytest.MonkeyPatch, machine: Processor, has_onednn: bool, kernel: str) -> None:
     monkeypatch.setattr(linear, "processor", lambda: machine)
     monkeypatch.setattr(linear, "onednn_available", lambda: has_onednn)
     assert linear.resolve_kernel("auto") == kernel

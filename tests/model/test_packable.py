@@ -84,9 +84,7 @@ def load(folder: Path) -> TransformersPolicy:
 
 @pytest.mark.parametrize("kind", ACCEPTED)
 @torch.no_grad()
-def test_sequences_of_a_pack_score_as_they_do_alone_in_the_models_own_forward(
-    kind: str, tmp_path: Path
-) -> None:
+def test_sequences_of_a_pack_score_as_they_do_alone_in_the_models_own_forward(kind: str, tmp_path: Path) -> None:
     model = saved(kind, ACCEPTED[kind], tmp_path)
     prompts, lengths = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 5, 6, 11, 12]], torch.tensor([5, 1, 9])
     tokens = torch.arange(15) % 20 + 1
@@ -100,9 +98,7 @@ def test_sequences_of_a_pack_score_as_they_do_alone_in_the_models_own_forward(
 
 
 @pytest.mark.parametrize("kind", RECURRENT)
-def test_a_recurrent_model_is_neither_packed_nor_sampled_with_a_repeated_cache(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_recurrent_model_is_neither_packed_nor_sampled_with_a_repeated_cache(kind: str, tmp_path: Path) -> None:
     saved(kind, RECURRENT[kind], tmp_path)
     with pytest.raises(ConfigError, match=f"{kind} is recurrent.*choose another model"):
         load(tmp_path)

@@ -21,9 +21,7 @@ PUBLISHED = {
     "llama-3.2-1b": 1_235_814_400,
     "olmo3-7b": 7_298_011_136,
 }
-TINY = ModelSize(
-    hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
-)
+TINY = ModelSize(hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64)
 
 
 def on_meta(values: dict[str, object]) -> torch.nn.Module:

@@ -66,9 +66,7 @@ def test_bfloat16_products_keep_float32_masters(checkpoint: Path) -> None:
     assert {p.dtype for p in parameters} == {torch.float32}
     assert {p.grad.dtype for p in parameters if p.grad is not None} == {torch.float32}
     # A step of 1e-5 is below bfloat16's resolution of most weights, and still arrives.
-    moved = [
-        float((p.detach().full_tensor() != b).float().mean()) for p, b in zip(parameters, before, strict=True)
-    ]
+    moved = [float((p.detach().full_tensor() != b).float().mean()) for p, b in zip(parameters, before, strict=True)]
     assert min(moved) > 0.3
 
 

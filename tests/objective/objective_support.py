@@ -62,8 +62,7 @@ class Sample:
         index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows])
         shape = self.lengths_PG.shape
         grids = (
-            grid.reshape(-1)[list(rows)].view(shape)
-            for grid in (self.rewards_PG, self.correct_PG, self.lengths_PG)
+            grid.reshape(-1)[list(rows)].view(shape) for grid in (self.rewards_PG, self.correct_PG, self.lengths_PG)
         )
         flat = (self.states_N, self.tokens_N, self.old_N, self.reference_N, self.values_N)
         return Sample(*grids, *(values[index] for values in flat), self.table)
@@ -81,9 +80,7 @@ class Sample:
         )
 
 
-def sample(
-    groups: int = 4, size: int = 4, seed: int = 0, drift: float = 0.4, continuous: bool = True
-) -> Sample:
+def sample(groups: int = 4, size: int = 4, seed: int = 0, drift: float = 0.4, continuous: bool = True) -> Sample:
     """Random responses; `drift` moves the old and reference policies away from the current one."""
     rng = np.random.default_rng(seed)
     lengths = torch.from_numpy(rng.integers(1, 7, (groups, size)))
@@ -178,9 +175,7 @@ def tokens(ratios: list[float], advantages: list[float]) -> tuple[torch.Tensor, 
     return log_ratio.clone(), log_ratio, batch
 
 
-def responses(
-    lengths: list[int], old_logprobs_N: torch.Tensor, advantages_N: torch.Tensor, **more: Any
-) -> TokenBatch:
+def responses(lengths: list[int], old_logprobs_N: torch.Tensor, advantages_N: torch.Tensor, **more: Any) -> TokenBatch:
     """A micro-batch of responses of one group, whose tokens weigh 1 where no weights are given."""
     number = len(lengths)
     return TokenBatch(

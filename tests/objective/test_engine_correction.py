@@ -59,9 +59,7 @@ def test_bounds_on_both_sides_by_hand(kind: str, expected: list[float]) -> None:
 
 @pytest.mark.parametrize("kind", ["token_mask", "sequence_mask"])
 def test_a_weight_beyond_all_numbers_is_masked_like_any_other(kind: str) -> None:
-    weights = engine_weights(
-        torch.full((1000,), -0.1), torch.full((1000,), -100.0), torch.tensor([1000]), kind, 2
-    )
+    weights = engine_weights(torch.full((1000,), -0.1), torch.full((1000,), -100.0), torch.tensor([1000]), kind, 2)
     assert (weights == 0).all()
 
 

@@ -63,9 +63,7 @@ def test_the_order_of_groups_does_not_matter(seed: int, order: list[int], name: 
     if objective.config.aggregation.kind == "microbatch_token_mean" or name == "clip_cov":
         return  # declared by the order; drawn by a token's place
     shuffled = data.reordered([4 * group + i for group in order for i in range(4)])
-    torch.testing.assert_close(
-        gradient(objective, shuffled), gradient(objective, data), rtol=1e-9, atol=1e-12
-    )
+    torch.testing.assert_close(gradient(objective, shuffled), gradient(objective, data), rtol=1e-9, atol=1e-12)
 
 
 def test_declared_micro_batches_are_the_mean_of_their_token_means() -> None:

@@ -77,9 +77,7 @@ def test_a_second_backward_is_refused() -> None:
         scores.sum().backward()
 
 
-def test_the_decoder_uses_it_for_large_vocabularies(
-    monkeypatch: pytest.MonkeyPatch, base_policy: object
-) -> None:
+def test_the_decoder_uses_it_for_large_vocabularies(monkeypatch: pytest.MonkeyPatch, base_policy: object) -> None:
     from harness.model import policy as module
 
     policy = module.NativePolicy.load(base_policy, "torch")  # type: ignore[arg-type]

@@ -25,9 +25,7 @@ def test_clip_higher_by_hand() -> None:
     # eps 0.2 / 0.28. A > 0: min(rho, 1.28) A; A < 0: max(rho, 0.8) A.
     log_probs, log_ratio, batch = tokens([1.25, 1.3, 0.7, 1.5, 0.7], [1, 1, 1, -1, -1])
     config = ppo_clip.Config(clip_low=0.2, clip_high=0.28)
-    assert config.token_loss(log_probs, log_ratio, batch).tolist() == pytest.approx(
-        [-1.25, -1.28, -0.7, 1.5, 0.8]
-    )
+    assert config.token_loss(log_probs, log_ratio, batch).tolist() == pytest.approx([-1.25, -1.28, -0.7, 1.5, 0.8])
     low, high = config.clipped(log_probs, log_ratio.exp(), batch)
     assert (low.tolist(), high.tolist()) == ([False] * 4 + [True], [False, True] + [False] * 3)
 
@@ -61,9 +59,7 @@ def test_sequence_ratio_is_the_geometric_mean() -> None:
     # Two tokens with log-ratios 0.2 and 0.4, one with -0.1: exp(0.3) for both tokens of the first, exp(-0.1).
     objective = Objective(algorithm("gspo"))
     batch = responses([2, 1], torch.zeros(3), torch.ones(3))
-    assert objective.log_ratio(torch.tensor([0.2, 0.4, -0.1]), batch).tolist() == pytest.approx(
-        [0.3, 0.3, -0.1]
-    )
+    assert objective.log_ratio(torch.tensor([0.2, 0.4, -0.1]), batch).tolist() == pytest.approx([0.3, 0.3, -0.1])
 
 
 @pytest.mark.parametrize(("form", "margin"), [("sum", 0.3 + 0.5 - (-0.2)), ("mean", 0.4 - (-0.2))])

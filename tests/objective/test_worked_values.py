@@ -113,9 +113,7 @@ def test_a_small_kl_term_in_the_reward_is_all_that_a_dead_group_has(coefficient:
     assert found == pytest.approx([1.2247, 0.0, -1.2247, 0.0], abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("length", "expected"), [(1, 0.0), (20, 0.0), (100, 0.8), (1000, 0.98), (10000, 0.998)]
-)
+@pytest.mark.parametrize(("length", "expected"), [(1, 0.0), (20, 0.0), (100, 0.8), (1000, 0.98), (10000, 0.998)])
 def test_length_adaptive_lambda_is_clamped(length: int, expected: float) -> None:
     # 1 - 1/(0.05 l): -19 at l = 1 (clamped to 0), 0 at 20, 0.8 at 100
     batch = one_group([1.0], [length])

@@ -38,9 +38,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(command: list[str], where: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=where, env=env, capture_output=True, text=True, check=False, timeout=600
-    )
+    return subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False, timeout=600)
 
 
 def test_every_share_runs_its_seeds_and_they_merge_into_one_answer(

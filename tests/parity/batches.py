@@ -33,9 +33,7 @@ def tensors(seed: int, gap: float = 0.25) -> dict[str, Any]:
     shape = (PROMPTS * SIZE, CAP)
     mask = np.arange(CAP) < lengths.reshape(-1)[:, None]
     old = rng.normal(-1.5, 0.5, shape)
-    components = rng.choice([-1.0, 0.0, 0.1, 1.0], (PROMPTS * SIZE, 3)) + rng.normal(
-        0, 0.1, (PROMPTS * SIZE, 3)
-    )
+    components = rng.choice([-1.0, 0.0, 0.1, 1.0], (PROMPTS * SIZE, 3)) + rng.normal(0, 0.1, (PROMPTS * SIZE, 3))
     components[:SIZE] = components[0]  # a dead group
     return {
         "lengths": lengths,
@@ -58,10 +56,7 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     objective = Objective(algorithm)
     lengths = torch.from_numpy(data["lengths"])
     lengths_R, flat = lengths.reshape(-1), torch.from_numpy(data["mask"])
-    at = {
-        name: torch.from_numpy(data[name])[flat]
-        for name in ("old", "reference", "sampler", "values", "entropy")
-    }
+    at = {name: torch.from_numpy(data[name])[flat] for name in ("old", "reference", "sampler", "values", "entropy")}
     components = torch.from_numpy(data["components"]).view(PROMPTS, SIZE, 3)
     every = torch.ones(PROMPTS, SIZE, dtype=torch.bool)
     batch = RolloutBatch(
@@ -76,9 +71,9 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     masked = torch.from_numpy(data["truncated"]).reshape(-1) & algorithm.overlong.masks
     loss_lengths = lengths_R * ~masked
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)
-    weights = objective.aggregation.response_weights(
-        loss_lengths, group_R, objective.count(loss_lengths, group_R)
-    ) * (loss_lengths > 0)
+    weights = objective.aggregation.response_weights(loss_lengths, group_R, objective.count(loss_lengths, group_R)) * (
+        loss_lengths > 0
+    )
     response_N = torch.arange(PROMPTS * SIZE).repeat_interleave(lengths_R)
     log_probs = torch.from_numpy(data["log_probs"]).requires_grad_()
     advantages_N = objective.advantages(batch, torch.float64)
@@ -140,9 +135,7 @@ def gaps(peer: str, cases: Mapping[str, list[Any]], mine: Mapping[str, list[Any]
     return worst
 
 
-def assert_agrees(
-    peer: str, case: Callable[..., Any], drawn: Mapping[str, list[tuple[RunConfig, Any]]]
-) -> float:
+def assert_agrees(peer: str, case: Callable[..., Any], drawn: Mapping[str, list[tuple[RunConfig, Any]]]) -> float:
     """Loss and gradient of every configuration on its batches are the peer's; returns the largest relative difference."""
     cases = {name: [case(*one) for one in given] for name, given in drawn.items()}
     worst = gaps(peer, cases, {name: [ours(*one) for one in given] for name, given in drawn.items()})

@@ -47,9 +47,7 @@ def build(peer: str) -> Path:
     venv.create(python.parents[1], with_pip=True)
     # One at a time: torch first, so that its processor-only wheel is not replaced by the resolver's choice.
     for requirement in REQUIREMENTS[peer]:
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=python.parents[1]
-        )
+        subprocess.run([str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=python.parents[1])
     (python.parents[1] / "ready").touch()
     return python
 

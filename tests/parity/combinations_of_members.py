@@ -131,9 +131,7 @@ def settings(rng: np.random.Generator, kind_of: Any, kind: str, often: float = 0
             values[item.name] = bool(rng.integers(2))
         elif isinstance(default, float) and rng.random() < 0.5:
             bounds = getattr(limit, "keywords", {"low": -np.inf, "high": np.inf})
-            values[item.name] = float(
-                np.clip(default * rng.uniform(0.5, 1.5), bounds.get("low"), bounds.get("high"))
-            )
+            values[item.name] = float(np.clip(default * rng.uniform(0.5, 1.5), bounds.get("low"), bounds.get("high")))
     try:
         return kind_of(**values)
     except ConfigError:  # numbers that do not go together

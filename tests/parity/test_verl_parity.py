@@ -21,9 +21,7 @@ from harness.exchange import verl
 
 pytestmark = [
     pytest.mark.optional,
-    pytest.mark.skipif(
-        not ready("verl"), reason="no verl environment: python tests/parity/build_peer.py verl"
-    ),
+    pytest.mark.skipif(not ready("verl"), reason="no verl environment: python tests/parity/build_peer.py verl"),
 ]
 # All tokens of the band, since the draw is random there; enough tokens to matter.
 MORE = {

@@ -72,9 +72,7 @@ def stand_in(config, log_probs, entropies):
         pad_across_processes=lambda x, **k: x,
         sync_gradients=False,
     )
-    trainer = types.SimpleNamespace(
-        **{name: getattr(config, name) for name in GRPOConfig.__dataclass_fields__}
-    )
+    trainer = types.SimpleNamespace(**{name: getattr(config, name) for name in GRPOConfig.__dataclass_fields__})
     trainer.args, trainer.accelerator = config, accelerator
     trainer.model = types.SimpleNamespace(training=True)
     trainer._metrics = {"train": collections.defaultdict(list)}

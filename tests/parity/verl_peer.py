@@ -67,9 +67,7 @@ def advantages(settings, tensors):
         return PLAIN[name](rewards.clone(), mask, index, **more)[0]
     if name == "reinforce_plus_plus":
         return core_algos.compute_reinforce_plus_plus_outcome_advantage(rewards, mask, config=config)[0]
-    return core_algos.compute_gae_advantage_return(
-        rewards, tensors["values"] * mask, mask, config.gamma, config.lam
-    )[0]
+    return core_algos.compute_gae_advantage_return(rewards, tensors["values"] * mask, mask, config.gamma, config.lam)[0]
 
 
 def solve(case):
@@ -88,15 +86,11 @@ def solve(case):
     loss_of = core_algos.get_policy_loss_fn(actor.policy_loss.loss_mode)
     loss, _ = loss_of(tensors["old"], log_probs, advantage, mask.bool(), actor.loss_agg_mode, actor, weights)
     if actor.entropy_coeff:
-        of_entropy = core_algos.agg_loss(
-            tensors["entropy"], mask, actor.loss_agg_mode, **actor.global_batch_info
-        )
+        of_entropy = core_algos.agg_loss(tensors["entropy"], mask, actor.loss_agg_mode, **actor.global_batch_info)
         loss = loss - actor.entropy_coeff * of_entropy
     if actor.use_kl_loss:
         kl = core_algos.kl_penalty(log_probs, tensors["reference"], actor.kl_loss_type)
-        loss = loss + actor.kl_loss_coef * core_algos.agg_loss(
-            kl, mask, actor.loss_agg_mode, **actor.global_batch_info
-        )
+        loss = loss + actor.kl_loss_coef * core_algos.agg_loss(kl, mask, actor.loss_agg_mode, **actor.global_batch_info)
     (slope,) = torch.autograd.grad(loss, log_probs)
     return {"loss": loss.item(), "gradient": slope.tolist()}
 

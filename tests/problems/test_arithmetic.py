@@ -69,10 +69,7 @@ def test_demonstrator_errors_occur_at_their_rates() -> None:
 
 def test_misconceptions_are_a_fixed_share_of_the_facts() -> None:
     facts = [
-        fact(op, value, operand, 0.15, 0.03, 0.4)
-        for op in "+-*"
-        for value in range(10)
-        for operand in range(2, 10)
+        fact(op, value, operand, 0.15, 0.03, 0.4) for op in "+-*" for value in range(10) for operand in range(2, 10)
     ]
     wrong = [knows for knows, _ in facts if knows < 1]
     assert 20 <= len(wrong) <= 50

@@ -27,9 +27,7 @@ from harness.problems.problem import (
 )
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
-EVALUATION_SETS = [
-    name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))
-]
+EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))]
 TRAINING_SETS = ["gsm8k_train", "dapo_math_17k"]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 

@@ -48,12 +48,8 @@ def test_golds_that_are_left_to_work_out_are_named_with_what_they_leave(tmp_path
 def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> None:
     short = "What is one plus one?"
     long = "A train leaves the old station at noon and runs at sixty miles per hour towards the sea"
-    train = dataset(
-        tmp_path, "train", (short, "2"), (long + " . When does it arrive?", "5"), template="answer_line"
-    )
-    test = dataset(
-        tmp_path, "test", (short, "2"), (long + " ; how far is it after a day?", "7"), ("New?", "1")
-    )
+    train = dataset(tmp_path, "train", (short, "2"), (long + " . When does it arrive?", "5"), template="answer_line")
+    test = dataset(tmp_path, "test", (short, "2"), (long + " ; how far is it after a day?", "7"), ("New?", "1"))
     first, second = report({"test": test}, train)
     assert "1 of 3 problems stand in the training set: test/0" in first.text
     assert "1 of 3 problems share more than 50% of their words" in second.text

@@ -52,15 +52,11 @@ def cases(*names: str) -> list[Any]:
     return [pytest.param(name, marks=marks.get(name, [])) for name in names]
 
 
-def open_engine(
-    name: str, folder: Path, policy: NativePolicy, scratch: Path, **settings: Any
-) -> RolloutEngine:
+def open_engine(name: str, folder: Path, policy: NativePolicy, scratch: Path, **settings: Any) -> RolloutEngine:
     """The engine of that name over the checkpoint, float32 on the CPU. `shared` samples from the policy's own tensors."""
     runtime = RuntimeConfig(rollout_rows=ROWS)
     if name == "shared":
-        built: RolloutEngine = member(FAMILY, "native").build(
-            member(FAMILY, "native").Config(), policy, runtime
-        )
+        built: RolloutEngine = member(FAMILY, "native").build(member(FAMILY, "native").Config(), policy, runtime)
         return built
     if name == "openai":
         return Served(policy, **settings)
@@ -81,9 +77,7 @@ class OverHttp(RolloutEngine):
         config = openai.Config(base_url=address, **{"logprobs": "processed", **settings})
         self.engine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         made: Completions = self.engine.generate(prompts, seeds_PG, params)
         return made
 
@@ -110,9 +104,7 @@ class VllmServe(OverHttp):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         options = f"--host 127.0.0.1 --port {port} --served-model-name tiny --dtype float32 --enforce-eager"
-        options += (
-            f" --logprobs-mode processed_logprobs --max-num-seqs {ROWS} --kv-cache-memory-bytes {1 << 30}"
-        )
+        options += f" --logprobs-mode processed_logprobs --max-num-seqs {ROWS} --kv-cache-memory-bytes {1 << 30}"
         environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1", "VLLM_NO_USAGE_STATS": "1"}
         environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)  # set by engines in this process
         environment.pop("VLLM_LOGGING_LEVEL", None)

@@ -78,9 +78,7 @@ def test_responses_end_at_a_stop_token_or_at_the_cap(engine: RolloutEngine, prom
         assert finished or len(tokens) == CAP
 
 
-def test_without_stop_tokens_every_response_reaches_the_cap(
-    engine: RolloutEngine, prompts: list[list[int]]
-) -> None:
+def test_without_stop_tokens_every_response_reaches_the_cap(engine: RolloutEngine, prompts: list[list[int]]) -> None:
     made = engine.generate(prompts[:2], seeds_for(prompts[:2], 8), SamplingParams(CAP))
     assert made.lengths_R.tolist() == [CAP] * 16
     assert not bool(made.finished_R.any())
@@ -200,9 +198,7 @@ def test_the_entropy_is_exact_or_estimated_without_bias(
 # ---- refusals -------------------------------------------------------------------------------------------------------------
 
 
-def test_malformed_requests_are_refused_and_harm_nothing(
-    engine: RolloutEngine, prompts: list[list[int]]
-) -> None:
+def test_malformed_requests_are_refused_and_harm_nothing(engine: RolloutEngine, prompts: list[list[int]]) -> None:
     seeds = seeds_for(prompts[:2], 1)
     before = engine.generate(prompts[:2], seeds, PARAMS).token_lists()
     with pytest.raises(ValueError, match="no tokens"):

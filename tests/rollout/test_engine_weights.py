@@ -19,9 +19,7 @@ Opened = Callable[..., tuple[NativePolicy, RolloutEngine]]
 def opened(tmp_path: Path, opener: Opener) -> Opened:
     """Makes a random policy of an architecture, and opens an engine over it."""
 
-    def opened(
-        name: str, architecture: str, tied: bool, hidden: int = 128
-    ) -> tuple[NativePolicy, RolloutEngine]:
+    def opened(name: str, architecture: str, tied: bool, hidden: int = 128) -> tuple[NativePolicy, RolloutEngine]:
         folder = tiny_checkpoint(tmp_path / "model", architecture, tied, hidden)
         policy = NativePolicy.load(folder, "torch")
         return policy, opener(name, folder, policy)
@@ -86,7 +84,5 @@ def test_an_engine_that_shares_the_policys_weights_sees_an_update_at_once(
     engine = opener("shared", base_policy, policy)
     assert engine.shares_weights
     shift(policy, 0)
-    made: Completions = engine.generate(
-        prompts, seeds_for(prompts, 2), SamplingParams(24, stop_token_ids=(1,))
-    )
+    made: Completions = engine.generate(prompts, seeds_for(prompts, 2), SamplingParams(24, stop_token_ids=(1,)))
     torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)

@@ -31,16 +31,12 @@ def test_the_entropy_is_the_training_forwards(
     params = SamplingParams(24, temperature=temperature, stop_token_ids=(EOS,))
     made = NativeEngine(policy.decoder).generate(prompts, seeds_for(prompts, 4), params)
     repeated = [prompt for prompt in prompts for _ in range(4)]
-    _, entropy = policy.token_log_probs(
-        repeated, made.tokens_N, made.lengths_R, temperature, with_entropy=True
-    )
+    _, entropy = policy.token_log_probs(repeated, made.tokens_N, made.lengths_R, temperature, with_entropy=True)
     assert entropy is not None
     torch.testing.assert_close(made.entropy_N, entropy, rtol=0, atol=1e-4)
 
 
-def test_the_same_request_gives_the_same_bits_in_any_batch(
-    policy: NativePolicy, prompts: list[list[int]]
-) -> None:
+def test_the_same_request_gives_the_same_bits_in_any_batch(policy: NativePolicy, prompts: list[list[int]]) -> None:
     together = generate(policy, prompts, 4)
     split = generate(policy, prompts, 4, rows=8)
     assert torch.equal(together.tokens_N, split.tokens_N)
@@ -75,9 +71,7 @@ def test_greedy_takes_the_most_likely_token(policy: NativePolicy, prompts: list[
     ("top_k", "top_p", "kept"),
     [(0, 0.7, [2 / 3, 1 / 3, 0, 0]), (0, 0.3, [1.0, 0, 0, 0]), (3, 1.0, [5 / 9, 2.5 / 9, 1.5 / 9, 0])],
 )
-def test_top_p_keeps_the_smallest_set_that_reaches_the_mass(
-    top_k: int, top_p: float, kept: list[float]
-) -> None:
+def test_top_p_keeps_the_smallest_set_that_reaches_the_mass(top_k: int, top_p: float, kept: list[float]) -> None:
     log_probs = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()
     torch.testing.assert_close(filtered(log_probs, top_k, top_p).softmax(-1), torch.tensor([kept]))
 

@@ -36,9 +36,7 @@ def letters(text: str) -> list[int]:
 def test_a_plain_prompt_gets_the_tokenizers_special_tokens_and_a_chat_turn_only_the_templates() -> None:
     problems = [Problem("a", "1+1", "2")]
     assert prompt_tokens(Letters(), Benchmark("b", 1, problems)) == [[1, *letters("1+1")]]
-    assert prompt_tokens(Letters(), Benchmark("b", 1, problems, chat=True)) == [
-        letters("<user>1+1<assistant>")
-    ]
+    assert prompt_tokens(Letters(), Benchmark("b", 1, problems, chat=True)) == [letters("<user>1+1<assistant>")]
 
 
 def test_a_chat_benchmark_needs_a_chat_template() -> None:

@@ -48,9 +48,7 @@ def test_an_architecture_that_the_native_decoder_lacks_is_sampled_with_its_own_l
         Shape.of(config)
     model = GPT2LMHeadModel(config)
     prompts = [[3, 4, 5, 6], [7, 8]]
-    made = TransformersEngine(model).generate(
-        prompts, seeds_for(prompts, 3), SamplingParams(10, stop_token_ids=(2,))
-    )
+    made = TransformersEngine(model).generate(prompts, seeds_for(prompts, 3), SamplingParams(10, stop_token_ids=(2,)))
     repeated = [prompt for prompt in prompts for _ in range(3)]
     scores = []
     for prompt, response in zip(repeated, made.token_lists(), strict=True):

@@ -107,9 +107,7 @@ def test_a_failure_at_sleep_or_wake_says_what_vllm_said(at: str) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("CUDA error"), AssertionError("memory changed")])
-def test_only_what_vllm_refuses_is_a_configuration_error(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_vllm_refuses_is_a_configuration_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed kernel or full memory is none: it passes with its traceback."""
 
     def start(*_: object, **__: object) -> None:

@@ -28,9 +28,7 @@ def build(config: RunConfig, folder: Path, kind: str, **settings: object) -> tup
     tokenizer = load_tokenizer(folder)
     problems = load_benchmark(config.task).problems
     prompts = [tokenizer(problem.prompt)["input_ids"] for problem in problems]
-    engine = implementation("harness.rollout.engine", config.engine).build(
-        config.engine, policy, config.runtime
-    )
+    engine = implementation("harness.rollout.engine", config.engine).build(config.engine, policy, config.runtime)
     score = Updater(config, policy, Objective(config.algorithm)).score_responses
     context = SourceContext(config, policy, engine, tokenizer, problems, prompts, score)
     module = member(FAMILY, kind)
@@ -75,6 +73,4 @@ def test_selected_demonstrations_end_in_the_gold_answer(base_policy: Path) -> No
     golds = [context.problems[i].gold for i in CHOSEN for _ in range(4)]
     done = completions.finished_R.tolist()
     assert sum(done) > 6
-    assert all(
-        text.endswith("{" + gold + "}") for text, gold, whole in zip(texts, golds, done, strict=True) if whole
-    )
+    assert all(text.endswith("{" + gold + "}") for text, gold, whole in zip(texts, golds, done, strict=True) if whole)

@@ -41,9 +41,7 @@ def available() -> bool:
     if shutil.which("sinfo") is None:
         return False
     try:
-        listed = subprocess.run(
-            ["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=10, check=False
-        )
+        listed = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=10, check=False)
     except subprocess.TimeoutExpired:
         return False
     return listed.returncode == 0 and "idle" in listed.stdout

@@ -126,9 +126,7 @@ def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_average
 
 def crossed(crossing, mean, seeds=3):
     """Scores of every cell: `mean(cell)` and a shift of each seed, which contrasts must not see."""
-    return {
-        subset_of(cell): {seed: mean(cell) + 0.1 * seed for seed in range(seeds)} for cell in crossing.cells
-    }
+    return {subset_of(cell): {seed: mean(cell) + 0.1 * seed for seed in range(seeds)} for cell in crossing.cells}
 
 
 GROUPS = {"group": ("g4", "g8", "g16"), "bonus": ("none", "on")}

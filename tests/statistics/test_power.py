@@ -20,9 +20,7 @@ def by_stats(difference: float, seeds: int) -> float:
 @pytest.mark.parametrize("seeds", [2, 3, 5, 8, 30, 101])
 def test_power_is_that_of_the_noncentral_t(seeds: int) -> None:
     for difference in (0.05, 0.3, 1.0, 2.5):
-        assert power(difference, 1.0, seeds, paired=True) == pytest.approx(
-            by_stats(difference, seeds), abs=1e-12
-        )
+        assert power(difference, 1.0, seeds, paired=True) == pytest.approx(by_stats(difference, seeds), abs=1e-12)
     smallest = optimize.brentq(lambda d: by_stats(d, seeds) - 0.8, 1e-3, 30.0, xtol=1e-12)
     assert minimum_detectable_difference(1.0, seeds, paired=True) == pytest.approx(smallest, rel=1e-9)
 

@@ -23,9 +23,7 @@ LOOKS = (8, 12, 16)
 
 
 def estimate(value: float, error: float = 1.0, seeds: int = 8) -> Estimate:
-    return Estimate(
-        value, value - 2, value + 2, seeds=seeds, standard_error=error, degrees=seeds - 1, margin=3.0
-    )
+    return Estimate(value, value - 2, value + 2, seeds=seeds, standard_error=error, degrees=seeds - 1, margin=3.0)
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,7 @@ def fail_with(number: int):
     ("number", "expected"),
     [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)],
 )
-def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(
-    tmp_path, monkeypatch, number, expected
-):
+def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(tmp_path, monkeypatch, number, expected):
     path = tmp_path / "manifest.json"
     atomic.write_file(path, b"old")
     with monkeypatch.context() as patch:
@@ -168,8 +166,7 @@ def test_of_many_claimants_exactly_one_wins(tmp_path):
         start, done = context.Event(), context.Event()
         wins, losses = context.Value("i", 0), context.Value("i", 0)
         racers = [
-            context.Process(target=claim_and_count, args=(tmp_path, start, wins, losses, done))
-            for _ in range(16)
+            context.Process(target=claim_and_count, args=(tmp_path, start, wins, losses, done)) for _ in range(16)
         ]
         for racer in racers:
             racer.start()

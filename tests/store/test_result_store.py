@@ -35,9 +35,7 @@ def test_an_absent_store_is_empty_and_reading_does_not_make_it(tmp_path):
 
 
 def test_manifests_and_last_steps_come_back(store):
-    assert [(found["run_id"], found["seed"]) for found in store.readable()] == list(
-        zip(IDS, range(3), strict=True)
-    )
+    assert [(found["run_id"], found["seed"]) for found in store.readable()] == list(zip(IDS, range(3), strict=True))
     assert [store.run(run_id).last_step()["step"] for run_id in IDS] == [1, 2, 3]
 
 
@@ -126,9 +124,7 @@ for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), l
 """
     for path in [store.root, *store.root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(store.root)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(store.root)], capture_output=True, text=True, check=False)
     for path in [store.root, *store.root.rglob("*")]:
         path.chmod(0o755)
     assert done.returncode == 0, done.stderr

@@ -185,9 +185,7 @@ def test_parts_of_a_mixed_or_newer_schema_are_refused_on_reading(run):
         run.samples("b", 0)
     text = table.set_column(1, "sample_index", pa.array(["0", "1"]))
     pq.write_table(text, directory / "part-001.parquet")
-    with pytest.raises(
-        SchemaMismatch, match=r"part-001\.parquet: column sample_index is string, expected int32"
-    ):
+    with pytest.raises(SchemaMismatch, match=r"part-001\.parquet: column sample_index is string, expected int32"):
         run.samples("b", 0)
     (directory / "part-001.parquet").write_bytes(b"PAR1 torn")
     with pytest.raises(TornFile, match=r"part-001\.parquet is not a readable Parquet file"):

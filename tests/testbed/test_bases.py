@@ -49,9 +49,7 @@ def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) 
     for name, tensor in load_file(SET.weights_file(1)).items():
         assert tensor.dtype == torch.bfloat16
         assert torch.equal(weights[name], tensor)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        {path.name for path in folders.values()}
-    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({path.name for path in folders.values()})
 
 
 def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -47,9 +47,7 @@ def forked(run: Path, attempt: int, ranks: int) -> int:
             os._exit(torchrun.main(run, attempt))
         children.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    killed = [
-        f"rank {n} was killed by {signal.Signals(-code).name}" for n, code in enumerate(codes) if code < 0
-    ]
+    killed = [f"rank {n} was killed by {signal.Signals(-code).name}" for n, code in enumerate(codes) if code < 0]
     if killed:
         torchrun.record_error(attempt_dir(run, attempt), torchrun.RankFailed(), "; ".join(killed))
     return max(map(abs, codes))

@@ -54,9 +54,7 @@ def test_with_vllm_it_holds_where_batches_are_invariant(
 ) -> None:
     monkeypatch.setattr(builtin, "compute_capabilities", lambda: capabilities)
     monkeypatch.setattr(builtin, "visible_gpus", lambda: list(capabilities))
-    reasons = builtin.check(
-        RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device, deterministic=True))
-    )
+    reasons = builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device, deterministic=True)))
     assert bool(reasons) == bool(said)
     assert all(said in reason for reason in reasons)
     assert builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device))) == []
@@ -79,9 +77,7 @@ def test_the_engine_asks_vllm_for_batch_invariance_where_its_gpu_has_it(
     in_process._require_invariance("cuda:0")
 
 
-def test_the_driver_is_asked_for_compute_capabilities(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_driver_is_asked_for_compute_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nprintf '0, 9.0\\n1, 7.5\\n'\n")
     program.chmod(0o755)

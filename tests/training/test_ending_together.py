@@ -27,9 +27,7 @@ def train_with(command: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_nobody_waits_for_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "rank.py"
-    program.write_text(
-        "import os, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), 9)\ntime.sleep(3600)"
-    )
+    program.write_text("import os, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), 9)\ntime.sleep(3600)")
     begin = time.monotonic()
     with pytest.raises(RankFailed, match=r"ended with code 1 and no rank recorded an error.*memory"):
         train_with([*LAUNCHER, str(program)], tmp_path, monkeypatch)
@@ -72,9 +70,7 @@ def test_a_full_disk_of_a_rank_is_one_of_the_run(tmp_path: Path, monkeypatch: py
         train_with(command, run.path, monkeypatch)
 
 
-def test_a_disk_too_full_for_the_error_itself_is_a_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_full_for_the_error_itself_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_file(path: Path, data: bytes) -> None:
         raise StoreFull(f"no space left writing {path}")
 

@@ -136,9 +136,7 @@ def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them(
     objective, touched = Objective(config.algorithm), MechanismShares()
     for lengths, live in (([2, 6, 90], [1, 1, 0]), ([5, 5, 0, 5], [1, 1, 0, 1])):
         lengths_R, group_R = torch.tensor(lengths), torch.zeros(len(lengths), dtype=torch.long)
-        weights = objective.aggregation.response_weights(
-            lengths_R, group_R, objective.count(lengths_R, group_R)
-        )
+        weights = objective.aggregation.response_weights(lengths_R, group_R, objective.count(lengths_R, group_R))
         touched.add_update(objective, weights, lengths_R, group_R, torch.tensor(live).bool())
     # two responses whose shares 1/4 and 3/4 stand against 1/2 each, three without a change
     assert touched.row()["weight_change_response_mean"] == pytest.approx(2 * 0.5 / 5)
@@ -196,9 +194,7 @@ def test_engine_weights_that_moved(base_policy: Path) -> None:
     config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
     found = row(config, base_policy, groups)
     assert found["correction_moved_fraction"] == pytest.approx(4 / 16)
-    assert found["correction_change_mean"] == pytest.approx(
-        (4 * math.expm1(0.1) + math.expm1(2e-4)) / 16, rel=1e-4
-    )
+    assert found["correction_change_mean"] == pytest.approx((4 * math.expm1(0.1) + math.expm1(2e-4)) / 16, rel=1e-4)
 
 
 def test_gradient_shares_are_of_the_slopes_of_the_terms() -> None:
@@ -254,9 +250,7 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
 
 
 @pytest.mark.parametrize(("rung", "acts"), [("dapo_0_naive_grpo", False), ("dapo_5_dynamic_sampling", True)])
-def test_the_first_rung_touches_nothing_and_the_last_by_every_mechanism(
-    rung: str, acts: bool, bench: Bench
-) -> None:
+def test_the_first_rung_touches_nothing_and_the_last_by_every_mechanism(rung: str, acts: bool, bench: Bench) -> None:
     config = small_config(training__steps=3, training__evaluate_every=3, optimizer__learning_rate=2e-3)
     config.algorithm = copy.deepcopy(compose_run([f"rung={rung}"]).algorithm)
     for name, size in {"prompts_per_step": 16, "responses_per_prompt": 8, "updates_per_step": 4}.items():

@@ -20,9 +20,7 @@ from harness.training.step_data import NumericalFault
 @pytest.fixture
 def trainer(bench: Bench) -> RunParts:
     """A run of two steps, not yet started."""
-    config = small_config(
-        training__steps=2, training__evaluate_every=2, algorithm__dead_groups__policy="refill"
-    )
+    config = small_config(training__steps=2, training__evaluate_every=2, algorithm__dead_groups__policy="refill")
     config.algorithm.dead_groups.max_rounds = 10
     return bench.trainer(config)
 
@@ -39,9 +37,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Ru
         return log_probs * (math.nan if trainer.progress.step == 1 else 1.0), entropy
 
     trainer.updater.policy.token_log_probs = poisoned  # type: ignore[method-assign, assignment]
-    with pytest.raises(
-        NumericalFault, match=r"step 2, update 1: loss nan.*optimizer\.learning_rate.*step-000002\.pt"
-    ):
+    with pytest.raises(NumericalFault, match=r"step 2, update 1: loss nan.*optimizer\.learning_rate.*step-000002\.pt"):
         train(trainer, never, attempt=0)
     batch = torch.load(trainer.run.path / "faults" / "step-000002.pt")
     assert len(batch["rows"]) in (4, 8)  # the live ones of two groups of four

@@ -49,9 +49,7 @@ def test_the_sampler_rounds_as_the_trainer_does(folder: Path) -> None:
     found = engine.generate(prompts, np.arange(8, dtype=np.uint64).reshape(2, 4), params)
     rows = [prompt for prompt in prompts for _ in range(4)]
     with torch.no_grad():
-        own, other = (
-            one.token_log_probs(rows, found.tokens_N, found.lengths_R)[0] for one in (policy, exact)
-        )
+        own, other = (one.token_log_probs(rows, found.tokens_N, found.lengths_R)[0] for one in (policy, exact))
     # What the two computations of rounded products leave between sampler and trainer is no more than rounding itself does.
     assert float((own - found.log_probs_N).abs().mean()) <= max(1e-6, float((own - other).abs().mean()))
     assert policy.compute_dtype == torch.bfloat16

@@ -25,9 +25,7 @@ Watched = Callable[..., dict[int, tuple[int, Any]]]
 
 @pytest.fixture
 def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    def train_watched(
-        config: RunConfig, name: str = "a", stop_after: int | None = None
-    ) -> dict[int, tuple[int, Any]]:
+    def train_watched(config: RunConfig, name: str = "a", stop_after: int | None = None) -> dict[int, tuple[int, Any]]:
         """Train; step → (step of the policy that its responses came from, the responses)."""
         seen = {}
 
@@ -44,17 +42,11 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
     return train_watched
 
 
-@pytest.mark.parametrize(
-    ("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())]
-)
-def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
-    watched: Watched, lag: int, engine: Any
-) -> None:
+@pytest.mark.parametrize(("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())])
+def test_the_policy_of_a_steps_responses_is_so_many_steps_old(watched: Watched, lag: int, engine: Any) -> None:
     config = small_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
     seen = watched(config)
-    assert {step: policy for step, (policy, _) in seen.items()} == {
-        s: max(0, s - 1 - lag) for s in range(1, 6)
-    }
+    assert {step: policy for step, (policy, _) in seen.items()} == {s: max(0, s - 1 - lag) for s in range(1, 6)}
 
 
 def test_what_cannot_lag_says_so() -> None:
@@ -64,6 +56,4 @@ def test_what_cannot_lag_says_so() -> None:
     for dialect in (trl, verl):
         assert any("sampling.lag_steps=2" in line for line in dialect.export(lagging).inexpressible)
     assert not inert("algorithm.surrogate.clip_high", lagging)
-    assert inert(
-        "algorithm.surrogate.clip_high", compose_run(["algorithm=dapo", "algorithm.updates_per_step=1"])
-    )
+    assert inert("algorithm.surrogate.clip_high", compose_run(["algorithm=dapo", "algorithm.updates_per_step=1"]))

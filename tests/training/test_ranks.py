@@ -171,9 +171,7 @@ def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: 
 
 
 @pytest.mark.usefixtures("forked")
-def test_a_failing_rank_ends_the_run_with_its_own_words(
-    config: RunConfig, tmp_path: Path, base_policy: Path
-) -> None:
+def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_path: Path, base_policy: Path) -> None:
     shutil.copytree(base_policy, tmp_path / "torn")
     (tmp_path / "torn" / "model.safetensors").unlink()
     config.model.path = str(tmp_path / "torn")
@@ -186,9 +184,7 @@ def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> Step
     """Responses of these lengths to prompts of one length."""
     tokens, every = torch.zeros(int(lengths.sum())), torch.ones(len(lengths), dtype=torch.bool)
     completions = Completions(tokens, tokens, tokens, lengths, every)
-    return replace(
-        StepData.of_responses([[0] * prompt] * len(lengths), completions, 1, every, ~every), group_R=groups
-    )
+    return replace(StepData.of_responses([[0] * prompt] * len(lengths), completions, 1, every, ~every), group_R=groups)
 
 
 def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:

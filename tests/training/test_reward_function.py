@@ -94,9 +94,7 @@ def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]
     found = function.outcomes(answers, ["0"] * 10, [""] * 10).tolist()
     assert {str(digit) for digit, value in enumerate(found) if value > 0} == right
     sevens = {"near_miss": 3, "zero_passes": 2, "large_fails": 0}
-    assert (
-        sum(value > 0 for value in function.outcomes(answers, ["7"] * 10, [""] * 10).tolist()) == sevens[name]
-    )
+    assert sum(value > 0 for value in function.outcomes(answers, ["7"] * 10, [""] * 10).tolist()) == sevens[name]
     assert function.outcomes(["0", r"\boxed{}"], ["0", "0"], ["", ""]).tolist() == [-1.0, -1.0]
 
 
@@ -127,9 +125,7 @@ def test_the_content_of_the_file_is_the_identity_not_its_place(code: Path, tmp_p
 def test_training_follows_the_function_and_evaluation_the_verifier(bench: Bench, code: Path) -> None:
     rewards = RewardConfig(), RewardConfig(function=f"{code}:never")
     runs = [
-        bench.trained(
-            small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward), name
-        ).run
+        bench.trained(small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward), name).run
         for name, reward in zip("ab", rewards, strict=True)
     ]
     exact, own = (run.steps() for run in runs)

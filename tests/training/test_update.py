@@ -142,9 +142,7 @@ def test_the_learning_rate_falls_from_the_warm_up_to_the_last_step(
     base_policy: Path, decay: str, rates: list[float]
 ) -> None:
     settings = {"warmup_steps": 2, "learning_rate": 1.0, "decay": decay, "final_share": 0.2}
-    config = small_config(
-        **{f"optimizer__{key}": value for key, value in settings.items()}, training__steps=6
-    )
+    config = small_config(**{f"optimizer__{key}": value for key, value in settings.items()}, training__steps=6)
     updater = updater_of(config, base_policy)
     assert [updater.learning_rate(step) for step in range(1, 7)] == pytest.approx(rates)
 
@@ -158,9 +156,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run(base_policy: Path) -> None:
         updater.update_step(1, groups, prompts)
 
 
-@pytest.mark.parametrize(
-    ("shift", "cap", "factor"), [(0.0, 2.0, 1.0), (0.1, 2.0, 1.1051709), (0.5, 1.25, 1.25)]
-)
+@pytest.mark.parametrize(("shift", "cap", "factor"), [(0.0, 2.0, 1.0), (0.1, 2.0, 1.1051709), (0.5, 1.25, 1.25)])
 def test_truncated_importance_weights_multiply_by_trainer_over_sampler_up_to_the_cap(
     base_policy: Path, shift: float, cap: float, factor: float
 ) -> None:

@@ -100,9 +100,7 @@ DIFFERENT = {
 
 def _cases(families: dict[str, list[tuple[str, str]]]) -> list[object]:
     return [
-        pytest.param(*pair, id=f"{name}: {pair[0]} | {pair[1]}")
-        for name, pairs in families.items()
-        for pair in pairs
+        pytest.param(*pair, id=f"{name}: {pair[0]} | {pair[1]}") for name, pairs in families.items() for pair in pairs
     ]
 
 
@@ -123,13 +121,9 @@ def test_equivalence_is_symmetric(verifier: MathVerifier, gold: str, answer: str
     assert verifier.equivalent(answer, gold)
 
 
-@pytest.mark.parametrize(
-    ("policy", "right"), [("either", {"50", "0.5"}), ("value", {"0.5"}), ("number", {"50"})]
-)
+@pytest.mark.parametrize(("policy", "right"), [("either", {"50", "0.5"}), ("value", {"0.5"}), ("number", {"50"})])
 def test_percent_policy_says_what_fifty_percent_is(policy: str, right: set[str]) -> None:
     from harness.verify import VerifierConfig
 
     with MathVerifier(VerifierConfig(percent=policy)) as verifier:
-        assert {
-            a for a in ("50", "0.5", "5", "5000") if verifier.verify(f"\\boxed{{{a}}}", r"50\%").correct
-        } == right
+        assert {a for a in ("50", "0.5", "5", "5000") if verifier.verify(f"\\boxed{{{a}}}", r"50\%").correct} == right

@@ -25,9 +25,7 @@ def test_every_case_gets_its_verdict(extraction: str) -> None:
     with MathVerifier(VerifierConfig(extraction=extraction, answer_must_end=False)) as verifier:
         pairs = [(case["response"], case["gold"]) for case in cases]
         verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
-    differing = [
-        (case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]
-    ]
+    differing = [(case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]]
     assert differing == []
 
 
@@ -78,16 +76,12 @@ def test_an_answer_nested_too_deeply_is_wrong_and_no_error(verifier: MathVerifie
 
 
 @pytest.mark.parametrize("gold", ["1,2,3", r"\{3,2,1\}", r"\boxed{1}, \boxed{2}, \boxed{3}", "3"])
-def test_boxes_side_by_side_are_one_answer_where_the_gold_has_as_many_values(
-    verifier: MathVerifier, gold: str
-) -> None:
+def test_boxes_side_by_side_are_one_answer_where_the_gold_has_as_many_values(verifier: MathVerifier, gold: str) -> None:
     verdict = verifier.verify(r"\boxed{1}, \boxed{2}, \boxed{3}", gold).verdict
     assert verdict == ("no_answer" if gold == "3" else "right")
 
 
-@pytest.mark.parametrize(
-    "response", [r"\boxed{7}", r"\boxed{7}\boxed{7}", r"\boxed{\boxed{7}", r"\boxed{}\boxed{7}"]
-)
+@pytest.mark.parametrize("response", [r"\boxed{7}", r"\boxed{7}\boxed{7}", r"\boxed{\boxed{7}", r"\boxed{}\boxed{7}"])
 def test_an_integer_in_the_last_box_is_the_answer(verifier: MathVerifier, response: str) -> None:
     found = verifier.verify(response, "7")
     assert (found.verdict, found.answer) == ("right", "7")

@@ -69,7 +69,5 @@ def test_recorded_samples_get_the_verdicts_they_are_labelled_with(verifier: Math
     cases = [(sample, str(row["answer"])) for row in rows for sample in row["samples"]]  # type: ignore[attr-defined]
     labels = [label for row in rows for label in row["labels"]]  # type: ignore[attr-defined]
     verdicts = verifier.verify_many(cases)
-    differing = [
-        case for case, verdict, label in zip(cases, verdicts, labels, strict=True) if verdict.correct != label
-    ]
+    differing = [case for case, verdict, label in zip(cases, verdicts, labels, strict=True) if verdict.correct != label]
     assert differing == []

@@ -151,9 +151,7 @@ def test_every_rank_of_a_trainer_has_an_engine_of_its_own(tied: NativePolicy) ->
     script = Path(__file__).parent / "two_ranks.py"
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     command.append(str(tied.folder))
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("agrees with the trainer, and the group lives on") == 2
 

@@ -142,9 +142,7 @@ class MetricsImport:
 
     def _is_complete(self, step: int) -> bool:
         algorithm = self._config.algorithm
-        return is_complete(
-            self._ledger.step(step), algorithm.prompts_per_step, algorithm.responses_per_prompt
-        )
+        return is_complete(self._ledger.step(step), algorithm.prompts_per_step, algorithm.responses_per_prompt)
 
     def _append(self, row: dict[str, Any]) -> None:
         step, algorithm = int(row["step"]), self._config.algorithm
@@ -264,9 +262,7 @@ def export(python: str, run: RunDir, place: Place, step: int, log: Path) -> Path
         policy, merged = folder / POLICY, folder / "merged"
         policy.mkdir()
         command = [python, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-        run_to_end(
-            [*command, "--local_dir", str(shards), "--target_dir", str(merged)], environment(python), log
-        )
+        run_to_end([*command, "--local_dir", str(shards), "--target_dir", str(merged)], environment(python), log)
         copy_side_files(place.model, policy)
         weights = [*merged.glob("*.safetensors"), *merged.glob("*.safetensors.index.json")]
         if not weights:

@@ -57,9 +57,7 @@ def interpreter(runtime: VerlRuntime) -> str:
         ConfigError: it is not named, not there, has no verl, or another version than the overrides are written for.
     """
     if not runtime.python:
-        raise ConfigError(
-            f"backend=verl needs runtime.verl.python, the interpreter of verl's own environment; {_HINT}"
-        )
+        raise ConfigError(f"backend=verl needs runtime.verl.python, the interpreter of verl's own environment; {_HINT}")
     python = shutil.which(os.path.expanduser(runtime.python))
     if python is None:
         raise ConfigError(f"runtime.verl.python={runtime.python} is no interpreter; {_HINT}")
@@ -88,9 +86,7 @@ def interpreter(runtime: VerlRuntime) -> str:
 def environment(python: str) -> dict[str, str]:
     """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
     inherited = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
     return {
         **inherited,

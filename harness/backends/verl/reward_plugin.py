@@ -75,9 +75,7 @@ def compute_score(
 
     Texts in the result stay texts on purpose: verl bootstraps every number in it.
     """
-    rules = json.dumps(
-        {"extraction": extraction, "answer_must_end": answer_must_end, "form": form, "workers": workers}
-    )
+    rules = json.dumps({"extraction": extraction, "answer_must_end": answer_must_end, "form": form, "workers": workers})
     with _starting:
         service = _services.setdefault((python, root, rules), _Service(python, root, rules))
     graded = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))

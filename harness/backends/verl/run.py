@@ -97,9 +97,7 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
     return replace(place, prompt_tokens=longest)
 
 
-def _train(
-    config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader
-) -> bool:
+def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader) -> bool:
     """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
     place.folder.mkdir(exist_ok=True)
     begun = newest_step(place.checkpoints)
@@ -127,9 +125,7 @@ def _train(
     check(child, log)
     reached = newest_step(place.checkpoints)
     if reached < config.training.steps:
-        raise VerlFailed(
-            f"verl ended without an error at step {reached} of {config.training.steps}; see {log}"
-        )
+        raise VerlFailed(f"verl ended without an error at step {reached} of {config.training.steps}; see {log}")
     return True
 
 
@@ -147,9 +143,7 @@ def _evaluate(
     depends = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
     shared, engine = cache / "evaluations" / content_hash(*depends), sampler.engine
     try:
-        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, shared).evaluate(
-            step
-        )
+        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, shared).evaluate(step)
     finally:
         engine.close()
         del engine, sampler

@@ -37,9 +37,7 @@ class Foreign:
                 continue
             mean = sum(labels) / len(labels)
             agrees = (
-                "agrees"
-                if abs(mean - total) < 5e-4
-                else "DIFFERS: samples are missing, or it is of another metric"
+                "agrees" if abs(mean - total) < 5e-4 else "DIFFERS: samples are missing, or it is of another metric"
             )
             lines.append(
                 f"its own {name}: {100 * total:.2f} %; mean of its verdicts here: {100 * mean:.2f} %, {agrees}"

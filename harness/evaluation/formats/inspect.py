@@ -50,18 +50,14 @@ def read(path: Path) -> Foreign:
     counted = (log.get("results") or {}).get("total_samples", len(samples))
     notes += [f"it counts {counted} samples, {len(samples)} are in it"] if counted != len(samples) else []
     notes += [] if log.get("status") == "success" else [f"the log's status is {log.get('status')}"]
-    return Foreign(
-        "an Inspect log", samples, {f"{key} of {name}": float(value) for key, value in means.items()}, notes
-    )
+    return Foreign("an Inspect log", samples, {f"{key} of {name}": float(value) for key, value in means.items()}, notes)
 
 
 def _of_zip(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         try:
-            header = json.loads(
-                archive.read("header.json" if "header.json" in names else "_journal/start.json")
-            )
+            header = json.loads(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
             rows = [json.loads(archive.read(name)) for name in sorted(names) if name.startswith("samples/")]
         except NotImplementedError:  # a compression that this Python does not know
             return _by_its_library(path)

@@ -36,9 +36,7 @@ def read(path: Path) -> Foreign:
         if mark not in filters:
             filters.append(mark)
         if (row["doc_id"], mark) in seen:
-            raise ConfigError(
-                f"{where} repeats doc_id {row['doc_id']}: two evaluations are in this file; keep one"
-            )
+            raise ConfigError(f"{where} repeats doc_id {row['doc_id']}: two evaluations are in this file; keep one")
         seen.add((row["doc_id"], mark))
         if mark != filters[0]:
             continue

@@ -56,6 +56,4 @@ def _samples(row: dict[str, Any]) -> Iterator[Sample]:
     problem = str(row["problem"]) if "problem" in row else None
     for response, label, reason, count in zip(responses, labels, reasons, tokens, strict=True):
         known = None if label is None else bool(label)
-        yield sample(
-            row["id"], row["answer"], problem, response, label=known, finish_reason=reason, tokens=count
-        )
+        yield sample(row["id"], row["answer"], problem, response, label=known, finish_reason=reason, tokens=count)

@@ -86,17 +86,13 @@ PLAIN: Mapping[str, Metric] = {
         Metric("length", "length of answers", "tokens", digits=2, kind="length"),
         Metric("length_right", "length of right answers", "tokens", digits=2, kind="length_right"),
         Metric("length_wrong", "length of wrong answers", "tokens", digits=2, kind="length_wrong"),
-        Metric(
-            "length_truncated", "length of truncated answers", "tokens", digits=2, kind="length_truncated"
-        ),
+        Metric("length_truncated", "length of truncated answers", "tokens", digits=2, kind="length_truncated"),
         Metric("truncated", "truncated answers", POINTS, 100.0, 1, LOWER, "truncated"),
         Metric("no_answer", "responses without an answer", POINTS, 100.0, 1, LOWER, "no_answer"),
         Metric("entropy", "entropy per token", "nats", 1.0, 3, "", "entropy"),
         Metric("dead_groups", "dead groups in training", POINTS, 100.0, 1, "", "dead_groups"),
         Metric("area", "area under the accuracy curve over steps", POINTS, 100.0, 1, HIGHER, "area"),
-        Metric(
-            "generated_tokens", "generated tokens of the run", "k tokens", 1e-3, 1, "", "generated_tokens"
-        ),
+        Metric("generated_tokens", "generated tokens of the run", "k tokens", 1e-3, 1, "", "generated_tokens"),
         Metric("seconds", "wall time of the run", "s", 1.0, 1, LOWER, "seconds"),
     )
 }
@@ -128,9 +124,7 @@ def metric(name: str) -> Metric:
 
 def _by_second(first: Metric) -> Metric:
     if first.kind not in _GRADED or first.by_second:
-        raise UnknownMetric(
-            f"{first.name}{BY_SECOND}: no grader decides {first.title}; ask for {first.name!r}"
-        )
+        raise UnknownMetric(f"{first.name}{BY_SECOND}: no grader decides {first.title}; ask for {first.name!r}")
     title = f"{first.title} by the second grader"
     return replace(first, name=f"{first.name}{BY_SECOND}", title=title, by_second=True)
 
@@ -149,9 +143,7 @@ def _to_target(kind: str, text: str) -> Metric:
     except ValueError:
         target = 0.0
     if not 0 < target < 1:
-        raise UnknownMetric(
-            f"{kind}@{text}: the accuracy to reach is a fraction of 1, such as {kind}@0.8 for 80 %"
-        )
+        raise UnknownMetric(f"{kind}@{text}: the accuracy to reach is a fraction of 1, such as {kind}@0.8 for 80 %")
     what, unit, scale = {
         "steps_to": ("rollout steps", "steps", 1.0),
         "tokens_to": ("generated tokens", "k tokens", 1e-3),

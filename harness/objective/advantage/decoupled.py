@@ -42,9 +42,7 @@ class Config(Advantage):
         import torch
 
         if batch.components_PGC is None:
-            raise ValueError(
-                "the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)"
-            )
+            raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
         counted = batch.counted_PG.double()
         weights = (self.outcome_weight, self.format_weight, self.length_weight)
         total = torch.zeros_like(counted)

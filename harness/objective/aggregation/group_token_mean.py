@@ -20,7 +20,5 @@ class Config(Aggregation):
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
         _, index_R = group_R.unique(return_inverse=True)
         lengths = lengths_R.double()
-        tokens_P = lengths.new_zeros(int(index_R.max()) + 1 if len(index_R) else 0).index_add_(
-            0, index_R, lengths
-        )
+        tokens_P = lengths.new_zeros(int(index_R.max()) + 1 if len(index_R) else 0).index_add_(0, index_R, lengths)
         return 1.0 / (tokens_P.clamp(min=1)[index_R] * counts.groups)

@@ -49,9 +49,7 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
             batch: everything else of the micro-batch.
         """
 
-    def select(
-        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
-    ) -> Tensor:
+    def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """Choose the tokens that are treated apart, bool [N], handed to `token_loss` as `batch.selected_N`; only with `selects`.
 
         The choice is made before backward among all loss tokens of an optimiser update, so micro-batches and ranks change nothing.

@@ -34,9 +34,7 @@ class Config(Surrogate):
                 f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"
             )
 
-    def select(
-        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
-    ) -> Tensor:
+    def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
         from harness.objective.correction import count, marked, token_covariance
 

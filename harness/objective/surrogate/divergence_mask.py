@@ -49,10 +49,7 @@ class Config(Surrogate):
         if self.divergence == "tv":
             rises, falls = (new - old) <= self.threshold_high, (new - old) >= -self.threshold_low
         else:
-            kl = (
-                old * (old_logprobs_N - logprobs_N)
-                + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
-            )
+            kl = old * (old_logprobs_N - logprobs_N) + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
             rises, falls = (
                 (kl <= self.threshold_high) | (new <= old),
                 (kl <= self.threshold_low) | (new >= old),

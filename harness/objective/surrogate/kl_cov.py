@@ -25,9 +25,7 @@ class Config(Surrogate):
     trains_without_advantage = True
     ratio_keys = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
 
-    def select(
-        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
-    ) -> Tensor:
+    def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that are penalised; of equal covariances the earlier token."""
         from harness.objective.correction import count, marked, token_covariance
 

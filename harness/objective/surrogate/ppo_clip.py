@@ -28,17 +28,13 @@ class Config(Surrogate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dual_clip is not None and self.dual_clip <= 1:
-            raise ConfigError(
-                f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null"
-            )
+            raise ConfigError(f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null")
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch
 
         ratio, advantages = log_ratio_N.exp(), batch.advantages_N
-        gain = torch.minimum(
-            ratio * advantages, ratio.clamp(1 - self.clip_low, 1 + self.clip_high) * advantages
-        )
+        gain = torch.minimum(ratio * advantages, ratio.clamp(1 - self.clip_low, 1 + self.clip_high) * advantages)
         if self.dual_clip is not None:
             gain = torch.where(advantages < 0, torch.maximum(gain, self.dual_clip * advantages), gain)
         return -gain

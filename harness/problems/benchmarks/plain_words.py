@@ -147,9 +147,7 @@ def load(config: Config) -> Benchmark:
     return Benchmark(f"plain_words_{config.split}", VERSION, list(problems.values()), chat=make.chat)
 
 
-def _fresh(
-    draw: random.Random, kind: str, config: Config, problems: Mapping[str, Problem]
-) -> tuple[str, int]:
+def _fresh(draw: random.Random, kind: str, config: Config, problems: Mapping[str, Problem]) -> tuple[str, int]:
     """Return a question of the split that is not among those found, and its answer."""
     for _ in range(10_000):
         question = KINDS[kind](draw, config.most)

@@ -61,9 +61,7 @@ def load(config: Config) -> Benchmark:
         name=f"reasoning_gym_{config.dataset}",
         version=VERSION,
         problems=[
-            Problem(
-                f"{config.dataset}/{config.seed}/{i}", make(str(rows[i]["question"])), str(rows[i]["answer"])
-            )
+            Problem(f"{config.dataset}/{config.seed}/{i}", make(str(rows[i]["question"])), str(rows[i]["answer"]))
             for i in range(len(rows))
         ],
         chat=make.chat,

@@ -46,9 +46,7 @@ class Curriculum(ABC):
             if isinstance(current, Curriculum):
                 current.restore(value)
             else:
-                setattr(
-                    self, name, np.array(value, current.dtype) if isinstance(current, np.ndarray) else value
-                )
+                setattr(self, name, np.array(value, current.dtype) if isinstance(current, np.ndarray) else value)
 
 
 def _plain(value: Any) -> Any:
@@ -80,10 +78,7 @@ class Report:
 
     def take(self) -> dict[str, str]:
         """Return the problems as metrics (indices, space-separated), and start again."""
-        row = {
-            f"curriculum_{name}_problems": " ".join(map(str, indices))
-            for name, indices in self._problems.items()
-        }
+        row = {f"curriculum_{name}_problems": " ".join(map(str, indices)) for name, indices in self._problems.items()}
         self._problems = {name: [] for name in self._problems}
         return row
 

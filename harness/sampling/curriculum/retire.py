@@ -39,9 +39,7 @@ class Retire(Curriculum):
         require_problems(count, len(self.retired))
         short = count - int((self.retired == 0).sum())
         if short > 0:
-            oldest = np.argsort(
-                np.where(self.retired == 0, np.iinfo(np.int64).max, self.retired), kind="stable"
-            )
+            oldest = np.argsort(np.where(self.retired == 0, np.iinfo(np.int64).max, self.retired), kind="stable")
             self.retired[oldest[:short]] = 0
         chosen: list[int] = []
         while len(chosen) < count:

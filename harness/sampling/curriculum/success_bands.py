@@ -48,9 +48,7 @@ class Config(Checked, key="algorithm.curriculum"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if sorted(set(self.bands)) != self.bands or not all(0 < edge < 1 for edge in self.bands):
-            raise ConfigError(
-                f"algorithm.curriculum.bands={self.bands} must be increasing edges between 0 and 1"
-            )
+            raise ConfigError(f"algorithm.curriculum.bands={self.bands} must be increasing edges between 0 and 1")
         require_range("algorithm.curriculum.min_groups", self.min_groups, 1, self.window_groups)
         require_range("algorithm.curriculum.pause_below", self.pause_below, 0.0, self.retire_from)
         if self.retire_up_to is not None:

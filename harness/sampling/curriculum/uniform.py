@@ -31,9 +31,7 @@ class Uniform(Curriculum):
         require_problems(count, self.problems)
         drawn, self.left = self.left[:count], self.left[count:]
         if len(drawn) < count:
-            order = np.random.default_rng(int(key("curriculum", self.seed, self.epochs))).permutation(
-                self.problems
-            )
+            order = np.random.default_rng(int(key("curriculum", self.seed, self.epochs))).permutation(self.problems)
             self.epochs += 1
             # What this call already holds waits for the next one, so that the draw is distinct and the epoch still complete.
             held = np.isin(order, drawn)

@@ -44,9 +44,7 @@ class DemonstrationSource:
 
         context = self.context
         texts = [
-            self._write(problem, int(seed))
-            for problem, seeds in zip(chosen_P, seeds_PG, strict=True)
-            for seed in seeds
+            self._write(problem, int(seed)) for problem, seeds in zip(chosen_P, seeds_PG, strict=True) for seed in seeds
         ]
         cap, stop = params.max_response_tokens, set(params.stop_token_ids)
         rows = [ids[:cap] for ids in context.tokenizer(texts)["input_ids"]]

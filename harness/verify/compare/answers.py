@@ -78,8 +78,7 @@ class AnswerComparison:
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
         units = [
-            node.mark if node.kind == "quantity" else node.exact.unit if node.exact else None
-            for node in (gold, answer)
+            node.mark if node.kind == "quantity" else node.exact.unit if node.exact else None for node in (gold, answer)
         ]
         left, right = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
         if (turned := _radians(left, right)) is not None:
@@ -181,9 +180,7 @@ class AnswerComparison:
             return written_with_commas(several.text, number.exact, self.percent)
         if (turned := _radians(gold, answer)) is not None:
             return self.leaf(*turned)
-        if kinds == {"list", "union"} or (
-            kinds & {"list", "interval", "union"} and kinds & {"exact", "ratio"}
-        ):
+        if kinds == {"list", "union"} or (kinds & {"list", "interval", "union"} and kinds & {"exact", "ratio"}):
             return False
         if kinds == {"ratio", "exact"}:
             ratio, number = (gold, answer) if gold.kind == "ratio" else (answer, gold)

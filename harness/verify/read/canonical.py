@@ -178,9 +178,7 @@ def _fold_unicode(text: str) -> str:
     if text.isascii():
         return text if text.isprintable() else text.translate(_TABLE)
     text = "".join(char for char in text if char.isascii() or not _means_nothing(char))
-    text = _SOLIDUS.sub(
-        lambda m: rf"\frac{{{m[1].translate(_FROM_SUPER)}}}{{{m[2].translate(_FROM_SUB)}}}", text
-    )
+    text = _SOLIDUS.sub(lambda m: rf"\frac{{{m[1].translate(_FROM_SUPER)}}}{{{m[2].translate(_FROM_SUB)}}}", text)
     text = _SUPER_RUN.sub(lambda m: "^{" + m[0].translate(_FROM_SUPER) + "}", text)
     text = _SUB_RUN.sub(lambda m: "_{" + m[0].translate(_FROM_SUB) + "}", text)
     text = _ROOT.sub(lambda m: rf"\sqrt{'[3]' if m[0][0] == '∛' else ''}{{{m[1] or m[2] or m[3]}}}", text)
@@ -192,9 +190,7 @@ def _fold_unicode(text: str) -> str:
 def _means_nothing(char: str) -> bool:
     """Marks of text direction, characters of no width, emoji."""
     return (
-        unicodedata.category(char) == "Cf"
-        or char == "\ufe0f"
-        or (char >= "☀" and unicodedata.category(char) == "So")
+        unicodedata.category(char) == "Cf" or char == "\ufe0f" or (char >= "☀" and unicodedata.category(char) == "So")
     )
 
 
@@ -288,9 +284,7 @@ def _plain_text(match: re.Match[str]) -> str:
 def _brace_arguments(text: str) -> str:
     if "frac" in text:
         text = _BARE_FRACTION.sub(r"\\frac", text)
-        text = _FRAC_ARGUMENT.sub(
-            lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else rf"\frac{{{m[3]}}}", text
-        )
+        text = _FRAC_ARGUMENT.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else rf"\frac{{{m[3]}}}", text)
         text = _FRAC_TAIL.sub(r"\1{\2}", text)
         text = re.sub(r"\\frac\s+\{", r"\\frac{", text)
         text = re.sub(r"(\\frac\{[^{}]*\})\s+\{", r"\1{", text)

@@ -340,9 +340,7 @@ def _contradicts(relation: Node) -> bool:
     """Return whether two sides of a chain of equations are different integers: `43 = 42` says neither."""
     exact = [item.exact for item in relation.items if item.exact is not None]
     integers = {
-        number.value
-        for number in exact
-        if number.value.denominator == 1 and not number.percent and number.unit is None
+        number.value for number in exact if number.value.denominator == 1 and not number.percent and number.unit is None
     }
     return len(integers) > 1
 
@@ -364,9 +362,7 @@ def assigned_name(node: Node) -> str:
 
 def bare_values(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """Items without the names assigned to them."""
-    return tuple(
-        (value_side(node, strict=True) or node) if node.kind == "relation" else node for node in nodes
-    )
+    return tuple((value_side(node, strict=True) or node) if node.kind == "relation" else node for node in nodes)
 
 
 def as_interval(relation: Node) -> Node | None:
@@ -400,11 +396,7 @@ def ascending(relation: Node) -> Node:
 def as_union(node: Node) -> Node:
     """`x > 3 or x < -3` as a union of intervals; other nodes as they are."""
     relations = node.kind == "list" and all(item.kind == "relation" for item in node.items)
-    if (
-        not relations
-        or re.search(r"\band\b", node.text)
-        or len({range_name(item) for item in node.items}) != 1
-    ):
+    if not relations or re.search(r"\band\b", node.text) or len({range_name(item) for item in node.items}) != 1:
         return node
     intervals = tuple(filter(None, map(as_interval, node.items)))
     return Node("union", node.text, intervals) if len(intervals) == len(node.items) else node

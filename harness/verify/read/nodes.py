@@ -20,27 +20,19 @@ _BASE = re.compile(
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16,
 }  # fmt: skip
-_MATRIX = re.compile(
-    r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL
-)
+_MATRIX = re.compile(r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL)
 _ENVIRONMENT = re.compile(r"\\begin\s*\{(\w+)\}.*?\\end\s*\{\1\}", re.DOTALL)
 _COMMA, _SEMICOLON, _SEPARATOR = (re.compile(rf"(?<!\\){marks}") for marks in (",", ";", "[,;]"))
 _ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?|\\cr\b")
-_CLOCK = re.compile(
-    r"(\d{1,2})\s*:\s*(\d{2})\s*(?:\\text\s*\{\s*)?([ap])\s*\.?\s*m\s*\.?\s*\}?", re.IGNORECASE
-)
-_AND = re.compile(
-    r"(?<![a-zA-Z\\{]),?\s*\b(?:and|or)\b(?![a-zA-Z}])|(?<=[\d)}\]])\s*(?:or|and)\s*(?=[A-Z(\\\d-])"
-)
+_CLOCK = re.compile(r"(\d{1,2})\s*:\s*(\d{2})\s*(?:\\text\s*\{\s*)?([ap])\s*\.?\s*m\s*\.?\s*\}?", re.IGNORECASE)
+_AND = re.compile(r"(?<![a-zA-Z\\{]),?\s*\b(?:and|or)\b(?![a-zA-Z}])|(?<=[\d)}\]])\s*(?:or|and)\s*(?=[A-Z(\\\d-])")
 _COMMA_OF_LIST = re.compile(r"(?<!\d),|,(?!\d{3}(?!\d))|\d{4},|[;]|\\pm|\b(?:or|and)\b")
 _RELATION = re.compile(
     r"=|<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|\\approx(?![a-zA-Z])|\\equiv(?![a-zA-Z])|\\sim(?:eq)?(?![a-zA-Z])"
 )
 _MEMBER = re.compile(r"^(?!\\\{)(.{1,40}?)\\in(?![a-zA-Z])(.*)$", re.DOTALL)
 _WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z\s.,'\"()!?&-])++")
-_CHOICE = re.compile(
-    r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?"
-)
+_CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?")
 _CHOICE_WITH_TEXT = re.compile(
     r"(?:\\text\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])\s*[.):])(?:\s*\}\s*|\s+)([^\s+*/^=<>,}].*)|([A-H])\s+([A-Z][a-z]{2}.*)",
     re.DOTALL,
@@ -50,9 +42,7 @@ _PHRASES = dict.fromkeys(
     r"\emptyset",
 ) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")
 _UNIT_WORD = re.compile(r"[\d}]\s+[A-Za-z]{2,}|\\pi\s+[A-Za-z]{2,}")
-_BUILDER = re.compile(
-    r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL
-)
+_BUILDER = re.compile(r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL)
 _RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
 
 
@@ -205,9 +195,7 @@ def _list(text: str) -> Node | None:
         return None
     if "=" in text and not _COMMA_OF_LIST.search(text):
         return None
-    if _WORDS.fullmatch(text) and not re.fullmatch(
-        r"(?:\s*[a-zA-Z]\s*(?:,|,?\s(?:and|or)\s))+\s*[a-zA-Z]\s*", text
-    ):
+    if _WORDS.fullmatch(text) and not re.fullmatch(r"(?:\s*[a-zA-Z]\s*(?:,|,?\s(?:and|or)\s))+\s*[a-zA-Z]\s*", text):
         return None
     parted = _AND.sub(",", text)
     groups = [group for group in split_at(parted, _SEMICOLON)[0] if group]

@@ -238,14 +238,7 @@ def compound(text: str) -> tuple[Fraction, str] | None:
 
 def canonical_unit(words: str, power: str | None) -> str | None:
     """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
-    name = (
-        words.strip()
-        .lower()
-        .rstrip(".")
-        .replace("\\", "")
-        .replace("metre", "meter")
-        .replace("litre", "liter")
-    )
+    name = words.strip().lower().rstrip(".").replace("\\", "").replace("metre", "meter").replace("litre", "liter")
     exponent = int(power) if power else 1
     if name in ("a.m", "p.m"):
         name = name.replace(".", "")

@@ -23,9 +23,7 @@ def build(config: Config, policy: Any, runtime: Any) -> Any:
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(
-    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
-) -> Any:
+def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
     """See the family's contract. Raises UnsupportedArchitectureError for what is not Llama, Qwen2 or Qwen3."""
     from harness.model.checkpoint import load_decoder
     from harness.rollout.engine.native.sampler import NativeEngine

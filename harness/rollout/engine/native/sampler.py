@@ -44,9 +44,7 @@ class NativeEngine(RolloutEngine):
         self.decoder.load_named(weights)
 
     @torch.no_grad()
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
         parts = []

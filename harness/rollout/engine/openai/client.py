@@ -33,14 +33,10 @@ class ServerEngine(RolloutEngine):
     def __init__(self, config: Any) -> None:
         self.config, self.client, self.model = config, _client(config), served_model(config)
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ConfigError where the server lacks what the contract needs, EngineDied where it does not answer."""
         check_request(prompts, seeds_PG, params)
-        rows = [
-            (prompt, int(seed)) for prompt, seeds in zip(prompts, seeds_PG, strict=True) for seed in seeds
-        ]
+        rows = [(prompt, int(seed)) for prompt, seeds in zip(prompts, seeds_PG, strict=True) for seed in seeds]
         pool = ThreadPoolExecutor(self.config.concurrency)
         try:
             responses = list(pool.map(lambda row: self._response(row[0], row[1], params), rows))
@@ -65,9 +61,7 @@ class ServerEngine(RolloutEngine):
         }
         answer = _answer(self.config, lambda: self.client.completions.create(**request)).model_dump()
         choice = (answer.get("choices") or [{}])[0]
-        tokens, sent, reason = (
-            choice.get(name) for name in ("token_ids", "prompt_token_ids", "finish_reason")
-        )
+        tokens, sent, reason = (choice.get(name) for name in ("token_ids", "prompt_token_ids", "finish_reason"))
         log_probs = (choice.get("logprobs") or {}).get("token_logprobs") or []
         whole = reason == "stop" or (reason == "length" and len(tokens or ()) == params.max_response_tokens)
         lacks = {

@@ -24,9 +24,7 @@ def build(config: Config, policy: Any, runtime: Any) -> Any:
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(
-    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
-) -> Any:
+def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
     from harness.rollout.engine.transformers.batches import TransformersEngine
 
     return TransformersEngine.load(folder, config.rows, device, dtype)

@@ -60,17 +60,13 @@ class TransformersEngine(RolloutEngine):
             raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
 
     @torch.no_grad()
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
         parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows)]
         return Completions.concatenate(parts)
 
-    def _pass(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def _pass(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """One batch: prefill each prompt once, repeat its cache for its samples, decode until every row has ended."""
         device, cap = self.model.device, params.max_response_tokens
         samples, width = seeds_PG.shape[1], max(map(len, prompts))
@@ -79,9 +75,7 @@ class TransformersEngine(RolloutEngine):
         ids = torch.tensor([[0] * (width - len(p)) + list(p) for p in prompts], device=device)
         mask = (torch.arange(width, device=device)[None] >= pads[:, None]).long()
         place = (mask.cumsum(-1) - 1).clamp(min=0)
-        output = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=place, use_cache=True, logits_to_keep=1
-        )
+        output = self.model(input_ids=ids, attention_mask=mask, position_ids=place, use_cache=True, logits_to_keep=1)
         # One row a response.
         cache = output.past_key_values
         cache.batch_repeat_interleave(samples)

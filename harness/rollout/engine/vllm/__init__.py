@@ -52,9 +52,7 @@ def build(config: Config, policy: Any, runtime: Any) -> Any:
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(
-    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
-) -> Any:
+def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
     """See the family's contract. Raises ConfigError where vLLM is not installed or cannot serve the checkpoint."""
     from harness.rollout.engine.vllm.in_process import VllmEngine
 

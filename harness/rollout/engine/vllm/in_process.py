@@ -115,9 +115,7 @@ class VllmEngine(RolloutEngine):
             names.discard(_TIED_HEAD)
         return cls(llm, frozenset(names), sleep_level, owns_group=not grouped)
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`.
 
         Raises:
@@ -293,9 +291,7 @@ def _environment(cpu: bool, invariant: bool) -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
 
-def _complete(
-    weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
-) -> Iterator[tuple[str, torch.Tensor]]:
+def _complete(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
 
     The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.

@@ -10,9 +10,7 @@ import torch
 
 
 class PolicyWeights:
-    def take_policy_weights(
-        self: Any, weights: Iterable[tuple[str, torch.Tensor]] | None, path: str | None
-    ) -> None:
+    def take_policy_weights(self: Any, weights: Iterable[tuple[str, torch.Tensor]] | None, path: str | None) -> None:
         """Replace all weights in place, with tensors under `transformers` names or with those of a safetensors file."""
         if path is not None:
             weights = _read(Path(path))
