@@ -19,7 +19,7 @@ from harness.configuration.error import ConfigError
 from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
 
-_JOBS = "jobs"  # of `harness.execution.launch`: what Slurm's jobs read when they begin
+_JOBS = "jobs"  # of earlier versions: what Slurm's jobs read when they begin
 
 
 @dataclass(frozen=True)

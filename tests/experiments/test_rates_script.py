@@ -77,7 +77,7 @@ def test_the_declared_grid_fits_the_declared_comparison() -> None:
     systems = {rates.setting_of(arm, rates.SYSTEM) for arm in grid.arms}
     assert not set(grid.seeds) & set(compared.seeds)
     text = rates.rewritten(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
-    arms = yaml.safe_load(text)["arms"]
+    arms = yaml.safe_load(text)["experiment"]["arms"]
     assert [arm["overrides"][-1] for arm in arms] == ["optimizer.learning_rate=5e-4"] * len(systems)
     assert {arm["overrides"][0].removeprefix("algorithm=") for arm in arms} == systems
     budgets = [one.config.training.generated_tokens for one in (*grid.arms, *compared.arms)]

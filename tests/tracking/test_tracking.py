@@ -9,14 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.execution.launch import local
 from stored_runs import about
 
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.sections import RuntimeConfig
 from harness.execution.progress import Progress
-from harness.execution.supervisor import RunBatch
+from harness.execution.supervisor import RunBatch, supervise
 from harness.experiment.plan import RunSpec
 from harness.store import ResultStore
 from harness.tracking import _feed, tensorboard
@@ -44,7 +43,7 @@ def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps", **t
     trackers = {name: dataclasses.replace(config, **tracker) for name, config in trackers.items()}
     runtime = RuntimeConfig(device="cpu", workers=2, trackers=trackers)
     work = RunBatch(store.root, runs, runtime, {}, "tracked", f"stub_tracked:{entry}")
-    return local.launch(local.Config(), work, Progress())
+    return supervise(work, Progress())
 
 
 def use_fake(monkeypatch: pytest.MonkeyPatch, behaviour: str) -> None:
