@@ -316,7 +316,7 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     """Bring jobs to their end, `runtime.workers` at once; see `harness.execution.supervisor.supervise`."""
     refuse_settings(config.hydra)
     state = outcome.get()
-    wanted = {run_id(job_config(asked_of_a_multirun(job)[1])): list(job) for job in jobs}
+    wanted = [run_id(job_config(asked_of_a_multirun(job)[1])) for job in jobs]  # several jobs may be one run
     if state.sweep is not None and not state.jobs:  # of our own sweeper, which knows their plan
         state.summary = state.sweep.supervise(state.sweep.part, wanted)
     elif state.summary is None or state.summary.stopped_by is None:
@@ -327,7 +327,9 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
         state.summary = state.sweep.to_its_end()
     assert state.sweep is not None
     specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
-    return [_returned(config, state.sweep, specs.get(name), job) for name, job in wanted.items()]
+    return [
+        _returned(config, state.sweep, specs.get(name), job) for name, job in zip(wanted, map(list, jobs), strict=True)
+    ]
 
 
 def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:

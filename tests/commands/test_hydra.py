@@ -85,5 +85,7 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
         assert run_id(load(composed)) == name
         assert "hydra" in OmegaConf.load(folder / "hydra.yaml")
     assert len(store.run_ids()) == 4
-    batches = harness(tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,2", *TWO, "hydra.sweeper.max_batch_size=2")
+    batches = harness(
+        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,0,2", *TWO, "hydra.sweeper.max_batch_size=2"
+    )
     assert "4 runs: 2 finished, 2 finished before" in batches
