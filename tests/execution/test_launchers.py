@@ -92,6 +92,12 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
     assert list(tmp_path.glob("experiments/*/tables/answer.md"))
 
 
+# One of them in every run of the tests: the way of a failure is the same for all.
+@pytest.mark.parametrize(
+    "launcher",
+    ["joblib", *(pytest.param(name, marks=pytest.mark.slow) for name in LAUNCHERS if name != "joblib")],
+    indirect=True,
+)
 def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:
     said = harness(tmp_path, launcher, "--no-answer", *one_arm_fails(tmp_path), code=1).stdout
     assert "2 runs: 1 finished, 1 failed" in said
