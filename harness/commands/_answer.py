@@ -170,6 +170,19 @@ def decide(plan: Plan, store: ResultStore) -> Decisions:
     return Decisions(**decisions(plan, store))
 
 
+def metrics_of(store: ResultStore, plan: Plan) -> list[float]:
+    """What a plan of one finished run answers to each of its metrics, in the shown unit; NaN where the run has no such value."""
+    from analysis.api import NoValueError, seed_frame
+    from analysis.evidence.load import load_plan
+    from analysis.evidence.results import results_of
+
+    try:
+        frame = seed_frame(results_of(load_plan(store, plan, curves=False)))
+    except NoValueError:
+        return [float("nan")] * len(plan.metrics)
+    return [float(frame[metric.name].iloc[0]) for metric in plan.metrics]
+
+
 PAGE = "report.html"
 _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
 

@@ -37,35 +37,19 @@ from harness.experiment.planning import replacing, spelled_out
 from harness.store import StoreError
 
 # Flags of Hydra that take the argument after them.
-_WITH_VALUE = {
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--info",
-    "-i",
-}
+_WITH_VALUE = {"--cfg", "-c", "--package", "-p", "--info", "-i"}
 _COMPLETION = {"--shell-completion", "-sc"}
-_EXTRA = {
-    "submitit_slurm": "slurm",
-    "submitit_local": "slurm",
-    "ray": "ray",
-    "ray_aws": "ray",
-    "joblib": "joblib",
-}
+_PRIMARY = ("--config-path", "-cp", "--config-name", "-cn", "--experimental-rerun")
+_EXTRA = {"submitit_slurm": "slurm", "submitit_local": "slurm", "ray": "ray", "ray_aws": "ray", "joblib": "joblib"}
 _ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 
 
-def train(config: DictConfig) -> float:
+def train(config: DictConfig) -> float | list[float]:
     """Bring one composed run to its end in the store, or return at once where it is finished.
 
     Returns:
-        Its score (avg of the first benchmark at the training cap), for sweepers that optimise it; NaN where the run of a sweep failed, so
-        that the sweep goes on.
+        The metric that is declared (`experiment.metric`; by default avg of the first benchmark at the training cap), a list of several:
+        for sweepers that optimise it. NaN where the run of a sweep failed, so that the sweep goes on.
     """
     alone = HydraConfig.get().mode == RunMode.RUN
     try:
@@ -100,9 +84,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         application()
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
-        if isinstance(
-            error, InterpolationResolutionError
-        ):  # of the run's directory: composing says what is wrong with the run
+        # Of the run's directory: composing says what is wrong with the run.
+        if isinstance(error, InterpolationResolutionError):
             compose_run(outcome.get().overrides)
         if (wanted := re.search("'hydra/launcher/(.+?)'", str(error))) and wanted[1] in _EXTRA:
             raise _lacking(wanted[1]) from error
@@ -146,6 +129,10 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     for item in left:
         if item == "--no-answer":
             overrides.append("hydra.callbacks.answer.write=false")
+        elif item.partition("=")[0] in _PRIMARY:
+            raise ConfigError(
+                f"{item}: every run is composed from config.yaml; put what differs into a preset or an experiment of --config-dir FOLDER"
+            )
         elif item.startswith("-"):
             flags += [item, next(left, "")] if item in _WITH_VALUE else [item]
         else:

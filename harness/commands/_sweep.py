@@ -32,6 +32,7 @@ from harness.commands._answer import (
     decide,
     edited,
     left_out,
+    metrics_of,
     put_back,
     table_so_far,
     write_answer,
@@ -45,9 +46,8 @@ from harness.execution.slurm import RequeueFailed, requeue_if_it_has_to_leave, s
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
-from harness.experiment.designs import short_names
 from harness.experiment.history import counted, found_elsewhere, longest_first
-from harness.experiment.plan import Plan, RunSpec, content_hashes
+from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
     asked_of_a_multirun,
     cost_labels,
@@ -318,6 +318,8 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     state = outcome.get()
     wanted = [run_id(job_config(asked_of_a_multirun(job)[1])) for job in jobs]  # several jobs may be one run
     if state.sweep is not None and not state.jobs:  # of our own sweeper, which knows their plan
+        planned = {spec.run_id for spec in state.sweep.part.specs}
+        assert planned.issuperset(wanted), "a job composes to another run than its plan has"
         state.summary = state.sweep.supervise(state.sweep.part, wanted)
     elif state.summary is None or state.summary.stopped_by is None:
         state.jobs += jobs
@@ -334,9 +336,10 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
 
 def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
     """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
-    value, directory = math.nan, sweep.store.root
+    value: float | list[float] = math.nan
+    directory = sweep.store.root
     if spec is not None:
-        value = run_value(sweep.store, spec.config, spec.run_id)
+        value = run_value(sweep.store, sweep.plan, spec.run_id)
         directory = sweep.store.run(spec.run_id).path
         folder = directory / str(config.hydra.output_subdir)
         if config.hydra.output_subdir is not None and directory.is_dir() and not folder.is_dir():
@@ -353,7 +356,7 @@ def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, j
 # ---- one run: alone, or as a job of a launcher that is not ours ---------------------------------------------------------------
 
 
-def run_alone(config: DictConfig) -> float:
+def run_alone(config: DictConfig) -> float | list[float]:
     """Train the composed run as an experiment of one arm, and write its answer; returns its value."""
     refuse_settings(HydraConfig.get())
     state, job = outcome.get(), list(HydraConfig.get().overrides.task)
@@ -362,10 +365,10 @@ def run_alone(config: DictConfig) -> float:
     if HydraConfig.get().callbacks.answer.write:
         sweep.answer()
     (spec,) = sweep.plan.specs
-    return run_value(sweep.store, spec.config, spec.run_id)
+    return run_value(sweep.store, sweep.plan, spec.run_id)
 
 
-def run_job(config: DictConfig) -> float:
+def run_job(config: DictConfig) -> float | list[float]:
     """Train one job of a sweep; returns its value, or NaN where it did not finish, so that the sweep goes on."""
     hydra = HydraConfig.get()
     refuse_settings(hydra)
@@ -375,19 +378,23 @@ def run_job(config: DictConfig) -> float:
     declared = values.pop("experiment", None) or {}
     run = load({str(key): value for key, value in values.items()})
     store, name = ResultStore(run.runtime.results), run_id(run)
+    planned = declared.get("name") in store.plans()
+    plan = (
+        Plan.read(store.plan(declared["name"])) if planned else plan_jobs([hydra.overrides.task], hydra.overrides.task)
+    )
     done = run_state(store, name).status == "finished"
     note = {"overrides": list(hydra.overrides.task), "run": name, "before": done, "error": ""}
     file = Path(hydra.sweep.dir) / _JOBS / f"{hydra.job.num}.json"
     write_file(file, json.dumps(note).encode())  # now, since a job that dies is of the sweep, too
     try:
-        _train_job(run, store, declared.get("name"), hydra)
+        _train_job(run, store, plan, hydra)
     except (ConfigError, StoreError, RequeueFailed) as error:
         print(error, file=sys.stderr)
         write_file(file, json.dumps({**note, "error": str(error)}).encode())
-    return run_value(store, run, name)
+    return run_value(store, plan, name)
 
 
-def _train_job(run: RunConfig, store: ResultStore, experiment: str | None, hydra: DictConfig) -> None:
+def _train_job(run: RunConfig, store: ResultStore, plan: Plan, hydra: DictConfig) -> None:
     """Bring a run to its end here, or a part of the way where a stop comes; after a stop this process begins no other."""
     state = outcome.get(Outcome())  # the sweep's own where its jobs run in its process (hydra/launcher=basic)
     if state.summary is not None and state.summary.stopped_by is not None:
@@ -396,39 +403,47 @@ def _train_job(run: RunConfig, store: ResultStore, experiment: str | None, hydra
     if reasons := [*refusals(here), *absent(here)]:
         raise ConfigError(f"this run cannot be trained here: {'; '.join(reasons)}")
     name = run_id(run)
-    spec = RunSpec(run, name, arm_id(run), _labels(store, experiment, name, run, hydra.overrides.task))
+    arm = next((arm.name for arm in plan.arms if name in arm.runs.values()), "")
+    spec = RunSpec(run, name, arm_id(run), {"experiment": plan.name, "arm": arm, **cost_labels(run)})
     before = _newest_checkpoint(store, name)
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
         state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
-            spec.labels["experiment"], content_hashes([run]), Path(leases) if slurm_job() else None,
+            plan.name, content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
     if requeue_if_it_has_to_leave(state.summary, _newest_checkpoint(store, name) > before):
         time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done
-
-
-def _labels(
-    store: ResultStore, experiment: str | None, name: str, run: RunConfig, job: Sequence[str]
-) -> dict[str, str]:
-    """What `harness status` calls the run: its arm in the plan, or its own overrides."""
-    arms = store.plan(experiment)["arms"] if experiment in store.plans() else []
-    arm = next((arm["name"] for arm in arms if name in arm["runs"].values()), short_names([list(job)])[0])
-    return {"experiment": experiment or "multirun", "arm": arm, **cost_labels(run)}
 
 
 def _newest_checkpoint(store: ResultStore, name: str) -> int:
     return max((step for step, _ in store.run(name).checkpoints()), default=-1)
 
 
-def run_value(store: ResultStore, run: RunConfig, name: str) -> float:
-    """The score of a run: avg of its first benchmark at the training cap; NaN where it is not finished, or is not evaluated."""
+def run_value(store: ResultStore, plan: Plan, name: str) -> float | list[float]:
+    """What a run answers to the plan's metrics, for sweepers that optimise them: a number in the unit that tables show, or a list of several.
+
+    NaN where the run is not finished or has no such value, which is said.
+    """
+    arm = next((arm for arm in plan.arms if name in arm.runs.values()), None)
+    values = [math.nan] * len(plan.metrics)
     try:
-        if store.run(name).status != "finished":
-            return math.nan
-        value = score(store, name, next(iter(run.evaluation.benchmarks), ""), run.score_cap)
-    except StoreError:
-        return math.nan
-    return math.nan if value is None else value
+        if arm is not None and store.run(name).status == "finished":
+            values = _values(store, plan, arm, name)
+    except StoreError as error:
+        print(error, file=sys.stderr)
+    lacking = [metric.name for metric, value in zip(plan.metrics, values, strict=True) if math.isnan(value)]
+    if lacking and arm is not None and store.run(name).status == "finished":
+        print(f"run {name} has no {', '.join(lacking)}: a sweeper gets NaN for it", file=sys.stderr)
+    return values[0] if len(values) == 1 else values
+
+
+def _values(store: ResultStore, plan: Plan, arm: PlannedArm, name: str) -> list[float]:
+    if plan.about_score:  # without the analysis, which takes a second to load
+        value = score(store, name, plan.benchmark, plan.primary_cap)
+        return [math.nan if value is None else plan.score.scale * value]
+    seed = next(seed for seed, run in arm.runs.items() if run == name)
+    alone = dataclasses.replace(arm, parent=None, runs={seed: name})
+    return metrics_of(store, dataclasses.replace(plan, arms=(alone,), seeds=(seed,)))
 
 
 # ---- the end ------------------------------------------------------------------------------------------------------------------

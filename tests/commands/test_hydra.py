@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 from small_runs import SMALL
 from verbs import Said, harness, python
 
+from harness.commands._sweep import run_value
 from harness.configuration.identity import run_id
 from harness.configuration.schema import dump, load
 from harness.experiment.planning import make_plan
@@ -52,6 +54,7 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
         (["launcher=slurm"], "hydra/launcher=submitit_slurm"),
         (["config_dir=mine"], "give --config-dir mine"),
         (["--resolve"], "--resolve flag can only be used"),
+        (["--config-name=other"], "every run is composed from config.yaml"),
         (["+absent=1"], "unknown key 'absent'"),
         (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
         (["algorithm=grpo", "algorithm=dapo"], "keep one of them"),
@@ -89,3 +92,16 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
         tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,0,2", *TWO, "hydra.sweeper.max_batch_size=2"
     )
     assert "4 runs: 2 finished, 2 finished before" in batches
+    # What a sweeper gets of a finished run: the declared metrics, one or several; NaN of one that is not there.
+    asked = ["algorithm=dapo", "seed=1", *SMALL, "training.steps=1", "training.evaluate_every=1"]
+    one = make_plan([*asked, f"runtime.results={store.root}"])
+    (name,) = (spec.run_id for spec in one.specs)
+    accuracy = 100 * store.run(name).accuracies("arithmetic_heldout", 1)[12]
+    assert run_value(store, one, name) == accuracy
+    both = make_plan([*asked, f"runtime.results={store.root}", "experiment.metric=[avg,length]"])
+    values = run_value(store, both, name)
+    assert isinstance(values, list)
+    assert values[0] == pytest.approx(accuracy)
+    assert 0 < values[1] <= 12
+    absent = make_plan(["algorithm=cispo", *SMALL, f"runtime.results={store.root}"])
+    assert math.isnan(run_value(store, absent, absent.specs[0].run_id))  # type: ignore[arg-type]
