@@ -420,7 +420,7 @@ def _newest_checkpoint(store: ResultStore, name: str) -> int:
 
 
 def run_value(store: ResultStore, plan: Plan, name: str) -> float | list[float]:
-    """What a run answers to the plan's metrics, in the unit that tables show: a number, or a list of several; for sweepers that optimise it.
+    """What a run answers to the metrics of the plan, in the unit that tables show: a number, or a list of several, for sweepers.
 
     NaN where the run is not finished or has no such value, which is said.
     """
