@@ -25,7 +25,7 @@ LAUNCHERS = ["basic", "joblib", "submitit_local", "ray"]
 GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
 
 
-@pytest.fixture(params=LAUNCHERS)
+@pytest.fixture(params=["basic", "joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS[2:])])
 def launcher(request: pytest.FixtureRequest) -> str:
     """`hydra/launcher=NAME`; its package is in the extra `dev`, but for Ray's."""
     if request.param == "ray":
@@ -92,10 +92,10 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
     assert list(tmp_path.glob("experiments/*/tables/answer.md"))
 
 
-# One of them in every run of the tests: the way of a failure is the same for all.
+# `make test` takes one of them: the way of a failure is the same for all.
 @pytest.mark.parametrize(
     "launcher",
-    ["joblib", *(pytest.param(name, marks=pytest.mark.slow) for name in LAUNCHERS if name != "joblib")],
+    ["joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS if name != "joblib")],
     indirect=True,
 )
 def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:
@@ -164,7 +164,7 @@ def test_an_unknown_setting_of_a_launcher_is_refused_in_a_line(said: Said) -> No
     assert found.count("\n") == 1
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_run_on_a_node_of_ray_that_dies_goes_on_on_another(tmp_path: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher")
     from ray.cluster_utils import Cluster
