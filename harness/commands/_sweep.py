@@ -49,12 +49,12 @@ from harness.experiment.claim import remember
 from harness.experiment.history import counted, found_elsewhere, longest_first
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
-    asked_of_a_multirun,
     cost_labels,
     job_config,
     plan_experiment,
     plan_jobs,
     refuse_declarations,
+    run_overrides,
     with_runs,
 )
 from harness.experiment.power import score
@@ -316,7 +316,7 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     """Bring jobs to their end, `runtime.workers` at once; see `harness.execution.supervisor.supervise`."""
     refuse_settings(config.hydra)
     state = outcome.get()
-    wanted = [run_id(job_config(asked_of_a_multirun(job)[1])) for job in jobs]  # several jobs may be one run
+    wanted = [run_id(job_config(run_overrides(job))) for job in jobs]  # several jobs may be one run
     if state.sweep is not None and not state.jobs:  # of our own sweeper, which knows their plan
         planned = {spec.run_id for spec in state.sweep.part.specs}
         assert planned.issuperset(wanted), "a job composes to another run than its plan has"

@@ -276,7 +276,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     if not jobs:
         raise ConfigError(f"{' '.join(given)}: no configuration matches; a glob found nothing")
     refuse_second_choice(jobs[0])
-    (declared, overrides), jobs = asked_of_a_multirun(given), [asked_of_a_multirun(job)[1] for job in jobs]
+    (declared, overrides), jobs = asked_of_a_multirun(given), [run_overrides(job) for job in jobs]
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
@@ -402,11 +402,16 @@ def refuse_declarations(job: Sequence[str]) -> None:
         )
 
 
+def run_overrides(job: Sequence[str]) -> list[str]:
+    """The overrides of a job that are about its run, without `experiment.*`. Raises `ConfigError` for a whole experiment."""
+    refuse_declarations(job)
+    return [item for item in job if not item.lstrip("+").startswith("experiment.")]
+
+
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
-    refuse_declarations(overrides)
-    declared = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
-    rest = [item for item in overrides if item not in declared]
+    rest = run_overrides(overrides)
+    declared = [item for item in overrides if item not in rest]
     values = compose_values([f"++{item.lstrip('+')}" for item in declared])["experiment"] if declared else {}
     decided = sorted(values.keys() - _OF_A_MULTIRUN)
     if decided:
