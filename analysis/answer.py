@@ -16,7 +16,6 @@ from typing import Any
 
 from analysis.evidence.caveats import engagements, sentence_end
 from analysis.evidence.designs import INTERACTIONS, MAIN, effects_of, kinds_of
-from analysis.evidence.load import load_plan
 from analysis.evidence.results import (
     AT_BUDGET,
     NO_COMPARISON,
@@ -27,6 +26,7 @@ from analysis.evidence.results import (
     results_of,
     wanted_seeds,
 )
+from analysis.frames import load_plan
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
 from analysis.tables.experiment import (
     benchmark_tables,

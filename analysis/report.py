@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.evidence.designs import key_label, setting_label
-from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.samples import column_of
 from analysis.figures.curves import (
@@ -28,6 +27,7 @@ from analysis.figures.curves import (
 )
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
+from analysis.frames import load_experiment
 from analysis.html.page import write_page
 from analysis.tables.differences import (
     differences_to_reference,
@@ -201,7 +201,7 @@ class Methods:
     @cached_property
     def provenance(self) -> list[dict[str, Any]]:
         """What the finished runs recorded of code, packages and machine; nothing of those logged elsewhere."""
-        states = self.results.experiment.states
+        states = self.results.experiment.runs
         finished = dict.fromkeys(states.loc[states["status"] == "finished", "run_id"])
         manifests = (self.store.run(run_id).manifest() or {} for run_id in finished)
         return [provenance for manifest in manifests if (provenance := manifest.get("provenance"))]
@@ -230,7 +230,7 @@ class Methods:
     def _seeds(self) -> str:
         experiment = self.results.experiment
         plan = experiment.plan
-        runs, finished = len(experiment.states), int((experiment.states["status"] == "finished").sum())
+        runs, finished = len(experiment.runs), int((experiment.runs["status"] == "finished").sum())
         done = "all of which finished" if runs == finished else f"of which {finished} finished"
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
         return f"Every arm is trained with {_count(len(plan.seeds), 'seed')}: {_count(runs, 'run')}, {done}.{bases}"
@@ -383,7 +383,7 @@ def write_methods(results: Results, store_root: Path | str, directory: Path) -> 
 
 def _of_finished(results: Results) -> Any:
     """The step metrics of finished runs; a run that two arms share counts once."""
-    states, steps = results.experiment.states, results.experiment.steps
+    states, steps = results.experiment.runs, results.experiment.steps
     finished = states.loc[states["status"] == "finished", "run_id"]
     return steps[steps["run_id"].isin(finished)].drop_duplicates(["run_id", "step"])
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from analysis.answer import describe
 from analysis.evidence.caveats import engagements
-from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
+from analysis.frames import load_experiment
 from analysis.tables.differences import differences_to_reference
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.intervals import DECIDED, Estimate, Finding, Second, finding, second_look

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import permutation_test
 
-from analysis.evidence.load import StoredExperiment, groups, records
 from analysis.evidence.results import Results
+from analysis.frames import Frames, groups, records
 from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.experiment.plan import PlannedArm
@@ -215,11 +215,11 @@ def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataF
     return Engagement(tuple(measures), tuple(m.value(runs.get(m.arm, ())) for m in measures))
 
 
-def engagements(experiment: StoredExperiment) -> dict[str, Engagement]:
+def engagements(experiment: Frames) -> dict[str, Engagement]:
     """Read for each arm (by name) what its difference to its reference touched, over finished runs."""
     runs: dict[str, list[pd.DataFrame]] = {}
     if any(arm.engagement for arm in experiment.plan.arms):
-        finished = experiment.states[experiment.states["status"] == "finished"]
+        finished = experiment.runs[experiment.runs["status"] == "finished"]
         logged = groups(experiment.steps, "arm", "run_id")
         for key in zip(finished["arm"], finished["run_id"], strict=True):
             if key in logged:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.samples import column_of, computed, tokens_to, value_of
+from analysis.frames import Floats, Frames, groups, records
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
 from harness.statistics.intervals import (
@@ -42,7 +42,7 @@ class Results:
     judged. ``asked`` is the metric that answers are about, None for the experiment's first (see `about`).
     """
 
-    experiment: StoredExperiment
+    experiment: Frames
     per_seed: pd.DataFrame
     before: pd.DataFrame
     target: float
@@ -180,7 +180,7 @@ class Results:
 Checkpoints = Mapping[tuple[str, str, int], int]
 
 
-def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = None) -> Results:
+def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Results:
     """Take the last evaluation of every finished run (of imported curves the mean of several); runs without one become notes.
 
     ``checkpoints``: the steps to take instead, on another benchmark; a run that was not evaluated at its step is left out.
@@ -190,7 +190,7 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
-    for state in records(experiment.states[experiment.states["status"] == "finished"]):
+    for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
         run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
         training = _training(experiment, state)
         for key in sorted(key for key in experiment.evaluations if key[:2] == run):
@@ -271,7 +271,7 @@ def _place(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("run_id", "arm", *more))
 
 
-def _training(experiment: StoredExperiment, row: Mapping[str, Any]) -> pd.DataFrame:
+def _training(experiment: Frames, row: Mapping[str, Any]) -> pd.DataFrame:
     """The step metrics of a run."""
     return experiment.training.get(_place(row), experiment.steps.iloc[:0])
 

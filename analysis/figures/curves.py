@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.evidence.load import StoredExperiment
 from analysis.evidence.results import Results
 from analysis.evidence.samples import evaluated
 from analysis.figures.drawing import (
@@ -39,9 +38,10 @@ from analysis.figures.drawing import (
     score_label,
     styled,
 )
+from analysis.frames import Frames
 
 
-def accuracy_figure(experiment: StoredExperiment) -> Figure | None:
+def accuracy_figure(experiment: Frames) -> Figure | None:
     """Draw evaluation accuracy against generated tokens and against rollout steps, side by side.
 
     Of many arms the means only.
@@ -136,17 +136,17 @@ GRADERS = (
 )
 
 
-def graders_figure(experiment: StoredExperiment) -> Figure | None:
+def graders_figure(experiment: Frames) -> Figure | None:
     """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
     return panels_figure(experiment, GRADERS)
 
 
-def training_figure(experiment: StoredExperiment, name: str) -> Figure | None:
+def training_figure(experiment: Frames, name: str) -> Figure | None:
     """Draw one figure of ``FIGURES`` over steps; None where no run has logged it."""
     return panels_figure(experiment, FIGURES[name])
 
 
-def panels_figure(experiment: StoredExperiment, panels: Sequence[Panel]) -> Figure | None:
+def panels_figure(experiment: Frames, panels: Sequence[Panel]) -> Figure | None:
     """Draw over steps the panels that some run has logged, at most two in a row.
 
     Of more than four arms means only: bands and seeds would hide each other.
@@ -165,7 +165,7 @@ def panels_figure(experiment: StoredExperiment, panels: Sequence[Panel]) -> Figu
     return figure
 
 
-def _draw_panel(axes: Any, experiment: StoredExperiment, panel: Panel, spread: bool) -> None:
+def _draw_panel(axes: Any, experiment: Frames, panel: Panel, spread: bool) -> None:
     """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
     appearance = arm_appearances(experiment)
     drawn: list[Any] = [np.empty(0)]

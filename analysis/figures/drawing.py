@@ -29,9 +29,9 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.evidence.load import StoredExperiment
 from analysis.evidence.results import Results
 from analysis.evidence.samples import total_at
+from analysis.frames import Frames
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, t_band
 
@@ -56,12 +56,12 @@ def cap_label(plan: Plan) -> str:
     return plan.cap_text.removesuffix(" tokens")
 
 
-def few_arms(experiment: StoredExperiment) -> bool:
+def few_arms(experiment: Frames) -> bool:
     """Tell whether bands and seeds of all arms can be told apart in one set of axes."""
     return len(experiment.plan.arms) <= FEW
 
 
-def arm_appearances(experiment: StoredExperiment) -> dict[str, Appearance]:
+def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
     """Return the appearance of each arm by its name."""
     return appearances([arm.name for arm in experiment.plan.arms])
 
@@ -124,7 +124,7 @@ def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
 
 def name_lines(
     figure: Figure,
-    experiment: StoredExperiment,
+    experiment: Frames,
     *,
     ends: Any = None,
     spread: bool = False,
@@ -240,13 +240,13 @@ class Series:
 EMPTY = Series(*(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0), np.empty(0)))
 
 
-def logged(experiment: StoredExperiment, panel: Panel) -> bool:
+def logged(experiment: Frames, panel: Panel) -> bool:
     """Tell whether any run has a value in the column of this panel."""
     frame = experiment.cells if panel.evaluated else experiment.steps
     return panel.column in frame and bool(frame[panel.column].notna().any())
 
 
-def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str) -> Series:
+def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
     """Make the line of one arm in a panel against a key of ``AXES``; logged columns are averaged over about 4 % of the run.
 
     Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated linearly on
@@ -265,7 +265,7 @@ def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str
 
 
 def accuracy_series(
-    experiment: StoredExperiment, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
+    experiment: Frames, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
 ) -> Series:
     """Make the evaluation score as shown (accuracy in %) of one arm at the primary cap against ``step``, ``updates`` or ``tokens``.
 
@@ -282,7 +282,7 @@ def accuracy_series(
     return replace(combine(curves, exact=axis != "tokens", points=41), collapsed=has_collapsed(experiment, arm))
 
 
-def has_collapsed(experiment: StoredExperiment, arm: str) -> bool:
+def has_collapsed(experiment: Frames, arm: str) -> bool:
     """Tell whether a seed of the arm collapsed."""
     return any(name == arm for name, _ in experiment.collapsed)
 

@@ -249,7 +249,7 @@ def _checks(results: Results, store: ResultStore) -> str:
 def _provenance(results: Results, store: ResultStore) -> str:
     plan = results.experiment.plan
     recorded_by: Counter[tuple[str, str]] = Counter()
-    for state in results.experiment.states.to_dict("records"):
+    for state in results.experiment.runs.to_dict("records"):
         if state["status"] == "not started":
             continue
         try:

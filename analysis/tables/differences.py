@@ -23,9 +23,9 @@ from analysis.evidence.designs import (
     kinds_of,
     near_best,
 )
-from analysis.evidence.load import StoredExperiment
 from analysis.evidence.results import FollowedComparison, Results, followed
 from analysis.evidence.samples import needed_columns
+from analysis.frames import Frames, records
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
@@ -310,18 +310,14 @@ def _units(estimate: Estimate, plan: Plan) -> int:
 MARK = " †"
 
 
-def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
+def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
     """Map arm names to the seeds of finished runs that were not made by what made most runs of the experiment.
 
     Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
     """
-    made = {row.run_id: (row.code, row.packages, row.device) for row in experiment.makers.itertuples()}
-    finished = experiment.states[experiment.states["status"] == "finished"]
-    runs = [
-        (arm, seed, made[run_id])
-        for arm, seed, run_id in zip(finished["arm"], finished["seed"], finished["run_id"], strict=True)
-        if any(made.get(run_id, ()))
-    ]
+    finished = records(experiment.runs[experiment.runs["status"] == "finished"])
+    makers = [(row["arm"], row["seed"], tuple(row[key] for key in ("code", "packages", "device"))) for row in finished]
+    runs = [(arm, seed, maker) for arm, seed, maker in makers if any(isinstance(part, str) and part for part in maker)]
     # Ties go to the maker of the first run, so that the same store marks the same rows.
     usual = Counter(maker for _, _, maker in runs).most_common(1)
     odd: dict[str, list[int]] = {}
@@ -336,7 +332,7 @@ def marked(arm: PlannedArm, odd: Mapping[str, list[int]]) -> str:
     return arm.label + (MARK if arm.name in odd else "")
 
 
-def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[str]:
+def maker_notes(experiment: Frames, *, short: bool = False) -> list[str]:
     """Write one sentence that explains the daggers, or nothing; ``short``: without the list of runs."""
     odd = odd_arms(experiment)
     if not odd:

@@ -67,7 +67,7 @@ def setting_of(arm: PlannedArm, key: str) -> str:
 
 
 def _tried(results: Results, arm: PlannedArm) -> Tried:
-    states = results.experiment.states
+    states = results.experiment.runs
     open_ones = states[(states["arm"] == arm.name) & (states["status"] != "finished")]
     diverged = (open_ones["status"] == "failed") & open_ones["error"].str.contains(_DIVERGED)
     scores = list(results.scores(arm, "avg").values())

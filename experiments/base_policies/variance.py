@@ -16,7 +16,7 @@ import pandas as pd
 import yaml
 from variance_components import Components, sampling_variance, variance_components
 
-from analysis.evidence.load import load_experiment
+from analysis.frames import load_experiment
 from analysis.evidence.results import Results, results_of
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load

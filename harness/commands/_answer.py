@@ -75,8 +75,8 @@ def _formats(names: str) -> list[str]:
 
 
 def _results(store: ResultStore, experiment: str, *, curves: bool, further: bool = False) -> Results:
-    from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
+    from analysis.frames import load_experiment
 
     return results_of(load_experiment(store.root, experiment, curves=curves, further=further))
 
@@ -173,8 +173,8 @@ def decide(plan: Plan, store: ResultStore) -> Decisions:
 def metrics_of(store: ResultStore, plan: Plan) -> list[float]:
     """What a plan of one finished run answers to each of its metrics, in the shown unit; NaN where the run has no such value."""
     from analysis.api import NoValueError, seed_frame
-    from analysis.evidence.load import load_plan
     from analysis.evidence.results import results_of
+    from analysis.frames import load_plan
 
     try:
         frame = seed_frame(results_of(load_plan(store, plan, curves=False)))

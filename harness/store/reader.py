@@ -55,9 +55,11 @@ class ResultStore:
         return [entry for _, entry in self._scan() if isinstance(entry, dict)]
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
-        """Tabulate what made each run: run_id, code (hash of the sources, else commit and diff), packages (hash of all versions), device.
+        """Tabulate what made each run: run_id, code, packages, device, versions (of Python and torch, in words).
 
-        Rows of a table whose values differ were not made by the same program. Empty strings where the manifest does not say.
+        `code` is the hash of the sources, else commit and diff; `packages` the hash of all versions.
+
+        Rows whose values differ were not made by the same program. Empty strings where the manifest does not say.
         """
         import pandas as pd
 
@@ -69,8 +71,10 @@ class ResultStore:
             code = provenance.get("code_hash") or "+".join(str(part) for part in commit if part)
             packages = json.dumps(provenance.get("packages", {}), sort_keys=True)
             digest = hashlib.sha256(packages.encode()).hexdigest()[:16] if packages != "{}" else ""
-            rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device})
-        return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device"])
+            named = {"python": provenance.get("python"), "torch": provenance.get("packages", {}).get("torch")}
+            versions = ", ".join(f"{name} {version}" for name, version in named.items() if version)
+            rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device, "versions": versions})
+        return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device", "versions"])
 
     # -- experiments and caches ----------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def methods(results, ladder_root):
 
 def test_the_paragraph_counts_arms_seeds_and_runs(methods, results):
     text = " ".join(methods.sentences)
-    plan, states = results.experiment.plan, results.experiment.states["status"]
+    plan, states = results.experiment.plan, results.experiment.runs["status"]
     assert text.startswith(f"We compare {len(plan.arms)} arms;")
     assert all(arm.label in text for arm in plan.arms)
     assert f"{len(states)} runs, of which {(states == 'finished').sum()} finished" in text

@@ -9,7 +9,7 @@ from fake_verl import interpreter
 from stored_runs import about
 from verbs import Said
 
-from analysis.evidence.load import load_experiment
+from analysis.frames import load_experiment
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refuse
 from harness.experiment.plan import Plan
@@ -80,7 +80,7 @@ def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, base
     results = tmp_path / "results"
     assert len(ResultStore(results).run_ids()) == 1
     experiment = load_experiment(results, "dapo_ladder")
-    assert list(experiment.states["arm"]) == ["dapo_0_naive_grpo"]
+    assert list(experiment.runs["arm"]) == ["dapo_0_naive_grpo"]
     assert f"dapo_1_overlong_filtering: refused, {REASON}" in experiment.notes
 
 

@@ -1,4 +1,4 @@
-"""An experiment out of the result store: plan, run states, step metrics and cells as tidy frames."""
+"""An experiment as four tidy frames: runs, steps, samples and scores; everything else here is a function of them (docs/frames.md)."""
 
 from __future__ import annotations
 
@@ -23,34 +23,98 @@ from analysis.evidence.samples import (
 )
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
+from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError
 
 Floats = NDArray[np.float64]
 
+# The columns that each frame begins with; steps have every logged metric behind them.
+RUNS = (
+    "arm",
+    "seed",
+    "run_id",
+    "status",
+    "error",
+    "base_policy",
+    "tokens",
+    "seconds",
+    "code",
+    "packages",
+    "device",
+    "versions",
+)
+STEPS = ("arm", "seed", "run_id", "step")
+SCORES = ("arm", "seed", "run_id", "benchmark", "cap", "step", "metric", "value")
+SAMPLES = (
+    "arm",
+    "seed",
+    "run_id",
+    "benchmark",
+    "step",
+    "cap",
+    "problem_id",
+    "sample_index",
+    "correct",
+    "answer",
+    "tokens",
+)
+_WIDE = ["arm", "seed", "run_id", "step", "cap", "benchmark"]
+
 
 @dataclass(frozen=True)
-class StoredExperiment:
-    """Everything tables and figures read.
+class Frames:
+    """What tables and figures read of an experiment, one row a thing.
 
-    ``states``: one row per planned run. ``steps``, ``cells``: training and evaluation metrics, columns arm and seed first.
-    ``problem_avg``: avg@n per problem of (run_id, step, cap). ``makers``: code, packages and device of each run. ``further``: the same
-    runs on each other benchmark.
+    ``runs``: a row a planned run. ``steps``: a row a rollout step, as logged. ``scores``: a row per run, benchmark, cap, evaluated step and
+    metric, on the plan's benchmark. `samples`: a row a graded response. ``problem_avg``: avg@n per problem of (run_id, step, cap).
+    ``further``: the same runs on each other benchmark. ``store``: where the samples lie; None where there are none.
     """
 
     plan: Plan
-    states: pd.DataFrame
+    runs: pd.DataFrame
     steps: pd.DataFrame
-    cells: pd.DataFrame
+    scores: pd.DataFrame
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    makers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"]))
-    further: Mapping[str, StoredExperiment] = field(default_factory=dict)
+    further: Mapping[str, Frames] = field(default_factory=dict)
+    store: ResultStore | None = None
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """The scores with a column for each metric, a row per run, cap and evaluated step."""
+        wide = self.scores.set_index([*_WIDE, "metric"])["value"].unstack("metric", sort=False)
+        return wide.rename_axis(columns=None).reset_index()
+
+    @property
+    def all_scores(self) -> pd.DataFrame:
+        """The scores on all benchmarks, those of the plan's first."""
+        return pd.concat([self.scores, *(frames.scores for frames in self.further.values())], ignore_index=True)
+
+    def samples(self, benchmark: str | None = None, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """Every graded response of the finished runs on a benchmark (None: the plan's); ``columns`` are read beside `SAMPLES`.
+
+        Raises:
+            StoreError: samples that cannot be read.
+        """
+        name = benchmark or self.plan.benchmark
+        stored = {"max_response_tokens": "cap", "response_tokens": "tokens"}
+        names = ["problem_id", "sample_index", *stored, "correct", "answer", *columns]
+        parts: list[pd.DataFrame] = []
+        if self.store is None:
+            return pd.DataFrame(columns=[*SAMPLES, *columns])
+        for row in records(self.runs[self.runs["status"] == "finished"]):
+            run = self.store.run(row["run_id"])
+            labels = {"arm": row["arm"], "seed": row["seed"], "run_id": row["run_id"], "benchmark": name}
+            for step in run.sample_steps(name):
+                parts.append(run.samples(name, step, names).rename(columns=stored).assign(**labels, step=step))
+        whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        return whole.reindex(columns=[*SAMPLES, *columns])
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Evaluations on the plan's benchmark by run, arm and cap: two arms may be the same run, so both are keys."""
-        return groups(self.cells[self.cells["benchmark"] == self.plan.benchmark], "run_id", "arm", "cap")
+        return groups(self.cells, "run_id", "arm", "cap")
 
     @cached_property
     def training(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -73,7 +137,7 @@ class StoredExperiment:
     @cached_property
     def collapsed(self) -> set[tuple[str, int]]:
         """Arm and seed of each finished run that collapsed by the plan's definition."""
-        finished, collapsed = self.states[self.states["status"] == "finished"], set()
+        finished, collapsed = self.runs[self.runs["status"] == "finished"], set()
         for arm, seed, run_id in finished[["arm", "seed", "run_id"]].itertuples(index=False):
             cells = self.evaluations.get((run_id, arm, self.plan.primary_cap))
             if cells is None:
@@ -88,17 +152,17 @@ class StoredExperiment:
     @property
     def unfinished(self) -> bool:
         """True while a planned run has not finished: what the experiment says may still change."""
-        return bool((self.states["status"] != "finished").any())
+        return bool((self.runs["status"] != "finished").any())
 
     @property
     def provisional(self) -> str:
         """``provisional, 3 runs of 12``; ``so far`` where a sequential design may ask for more."""
-        more = "so far" if self.plan.looks else f"of {len(self.states)}"
-        return f"provisional, {int((self.states['status'] == 'finished').sum())} runs {more}"
+        more = "so far" if self.plan.looks else f"of {len(self.runs)}"
+        return f"provisional, {int((self.runs['status'] == 'finished').sum())} runs {more}"
 
     def finished_seeds(self, arm: PlannedArm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
-        done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
+        done = self.runs[(self.runs["arm"] == arm.name) & (self.runs["status"] == "finished")]
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
 
 
@@ -124,11 +188,11 @@ class _Gathered:
                 avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
                 self.problem_avg.update(avg)
 
-    def put_in(self, experiment: StoredExperiment) -> StoredExperiment:
+    def put_in(self, experiment: Frames) -> Frames:
         """The experiment with these cells and notes."""
         return replace(
             experiment,
-            cells=pd.DataFrame.from_records(self.rows) if self.rows else _nothing(),
+            scores=long(pd.DataFrame.from_records(self.rows)) if self.rows else _nothing(SCORES),
             problem_avg=self.problem_avg,
             problem_ids=self.problem_ids,
             notes=(*experiment.notes, *self.notes),
@@ -137,7 +201,7 @@ class _Gathered:
 
 def load_experiment(
     root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = (), further: bool = False
-) -> StoredExperiment:
+) -> Frames:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
     ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and of ``also``
@@ -159,9 +223,9 @@ def load_plan(
     also: Sequence[Metric] = (),
     further: bool = False,
     reduce: Reduce = reduce_run,
-) -> StoredExperiment:
+) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
-    states, notes = _states(store, plan)
+    states, notes = _runs(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
     declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     wanted = (*plan.metrics, *also)
@@ -188,15 +252,14 @@ def load_plan(
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
-    started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
-    base = StoredExperiment(
-        plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
-    )
+    together = _labelled(steps)
+    base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
     return replace(declared.put_in(base), further=elsewhere)
 
 
-def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+    """A row a planned run with its state and what made it, and a line for each that is not finished."""
     rows: list[tuple[str, int, str, str, str]] = []
     notes: list[str] = []
     for arm in plan.arms:
@@ -213,12 +276,30 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
             status = "not started" if manifest is None else str(manifest["status"])
             error_text = "" if manifest is None else str(manifest.get("error") or "")
             rows.append((arm.name, seed, run_id, status, error_text))
-    states = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
-    unfinished = states[states["status"] != "finished"]
-    for (name, state), group in unfinished.groupby(["arm", "status"], sort=False):
+    runs = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
+    for (name, state), group in runs[runs["status"] != "finished"].groupby(["arm", "status"], sort=False):
         seeds = ", ".join(str(seed) for seed in group["seed"])
         notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
-    return states, notes
+    started = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])
+    return runs.merge(store.made_by(started), how="left", on="run_id"), notes
+
+
+def _spent(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """The runs with the base policy, generated tokens and seconds of each."""
+    bases = runs["seed"].map(lambda seed: plan.starts.get(seed, str(replicate_of(seed, plan.base_policies))))
+    spent = {"tokens": "generated_tokens", "seconds": "seconds_total"}
+    logged = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
+    sums = {
+        name: runs["run_id"].map(logged[column].sum()) if column in steps else np.nan for name, column in spent.items()
+    }
+    return runs.assign(base_policy=bases, **sums).reindex(columns=list(RUNS))
+
+
+def long(cells: pd.DataFrame) -> pd.DataFrame:
+    """A row for each metric of a wide frame that has one column a metric; what is not known has no row."""
+    keys = [name for name in SCORES[:-2] if name in cells]
+    tall = cells.melt(keys, var_name="metric", value_name="value").dropna(subset="value")
+    return tall.astype({"value": np.float64}).reindex(columns=list(SCORES))
 
 
 def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -240,5 +321,16 @@ def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame
     return together[[*first, *together.columns.drop(first)]]
 
 
-def _nothing() -> pd.DataFrame:
-    return pd.DataFrame({"arm": [], "seed": [], "run_id": [], "step": [], "cap": [], "benchmark": []})
+def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
+    return pd.DataFrame({name: [] for name in columns})
+
+
+def write_frames(frames: Frames, folder: Path) -> list[Path]:
+    """Write runs, steps and scores as Parquet and CSV into the folder; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, frame in (("scores", frames.all_scores), ("steps", frames.steps)):
+        paths += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+        frame.to_csv(paths[-2], index=False, lineterminator="\n")
+        frame.to_parquet(paths[-1], index=False)
+    return paths
