@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from analysis.api import seed_frame as seed_frame
     from analysis.api import step_frame as step_frame
     from analysis.api import tables_of as tables_of
-    from analysis.evidence.results import Results as Results
-    from analysis.evidence.results import on_benchmark as on_benchmark
     from analysis.report import write_answer as write_answer
+    from analysis.results import Results as Results
+    from analysis.results import on_benchmark as on_benchmark
     from analysis.tables.table import to_frame as to_frame
     from analysis.tables.table import to_latex as to_latex
     from analysis.tables.table import to_markdown as to_markdown
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "analysis.api": "NoValueError contrast difference evaluation_frame figure_of known_metrics load save_figure seed_frame "
     "step_frame tables_of",
-    "analysis.evidence.results": "Results on_benchmark",
+    "analysis.results": "Results on_benchmark",
     "analysis.report": "write_answer",
     "analysis.tables.table": "to_frame to_latex to_markdown",
     "harness.evaluation.metrics.names": "UnknownMetric",

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.evidence.caveats import engagements, sentence_end
-from analysis.evidence.designs import INTERACTIONS, MAIN, effects_of, kinds_of
-from analysis.evidence.results import (
+from analysis.caveats import engagements, sentence_end
+from analysis.designs import INTERACTIONS, MAIN, effects_of, kinds_of
+from analysis.frames import load_plan
+from analysis.results import (
     AT_BUDGET,
     NO_COMPARISON,
     FollowedComparison,
@@ -26,7 +27,6 @@ from analysis.evidence.results import (
     results_of,
     wanted_seeds,
 )
-from analysis.frames import load_plan
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
 from analysis.tables.experiment import (
     benchmark_tables,

@@ -12,7 +12,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.evidence.results import Results, results_of
 from analysis.figures.drawing import (
     FORMATS,
     appearances,
@@ -26,6 +25,7 @@ from analysis.figures.drawing import (
 )
 from analysis.frames import load_experiment
 from analysis.report import figure_makers
+from analysis.results import Results, results_of
 from analysis.tables.differences import metric_header, why_absent
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence.samples import (
+from analysis.samples import (
     COLUMNS,
     Question,
     Reduce,

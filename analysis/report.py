@@ -14,9 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
-from analysis.evidence.designs import key_label, setting_label
-from analysis.evidence.results import Results, results_of
-from analysis.evidence.samples import column_of
+from analysis.designs import key_label, setting_label
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
@@ -29,6 +27,8 @@ from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
 from analysis.frames import load_experiment
 from analysis.html.page import write_page
+from analysis.results import Results, results_of
+from analysis.samples import column_of
 from analysis.tables.differences import (
     differences_to_reference,
     family_size,

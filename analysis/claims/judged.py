@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import describe
-from analysis.evidence.caveats import engagements
-from analysis.evidence.results import results_of
+from analysis.caveats import engagements
 from analysis.frames import load_experiment
+from analysis.results import results_of
 from analysis.tables.differences import differences_to_reference
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.intervals import DECIDED, Estimate, Finding, Second, finding, second_look

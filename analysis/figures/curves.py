@@ -12,8 +12,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.evidence.results import Results
-from analysis.evidence.samples import evaluated
 from analysis.figures.drawing import (
     AXES,
     COUNTS,
@@ -39,6 +37,8 @@ from analysis.figures.drawing import (
     styled,
 )
 from analysis.frames import Frames
+from analysis.results import Results
+from analysis.samples import evaluated
 
 
 def accuracy_figure(experiment: Frames) -> Figure | None:

@@ -29,9 +29,9 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.evidence.results import Results
-from analysis.evidence.samples import total_at
 from analysis.frames import Frames
+from analysis.results import Results
+from analysis.samples import total_at
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, t_band
 

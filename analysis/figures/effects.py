@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from analysis.evidence.designs import cell_scores, grid_of, key_label, near_best, value_label
-from analysis.evidence.results import Results
+from analysis.designs import cell_scores, grid_of, key_label, near_best, value_label
 from analysis.figures.drawing import (
     appearances,
     arm_appearances,
@@ -26,6 +25,7 @@ from analysis.figures.drawing import (
     score_label,
     score_name,
 )
+from analysis.results import Results
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,

@@ -23,9 +23,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_parts
-from analysis.evidence.caveats import grader_gaps
-from analysis.evidence.results import Results
-from analysis.evidence.samples import evaluated, needed_columns
+from analysis.caveats import grader_gaps
 from analysis.figures.curves import FIGURES, GRADERS
 from analysis.figures.drawing import (
     AXES,
@@ -43,6 +41,8 @@ from analysis.figures.drawing import (
     svg_bytes,
 )
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
+from analysis.results import Results
+from analysis.samples import evaluated, needed_columns
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.evaluation.metrics.names import TRAINING

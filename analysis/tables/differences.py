@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.evidence.designs import (
+from analysis.designs import (
     INTERACTIONS,
     MAIN,
     ORDER,
@@ -23,9 +23,9 @@ from analysis.evidence.designs import (
     kinds_of,
     near_best,
 )
-from analysis.evidence.results import FollowedComparison, Results, followed
-from analysis.evidence.samples import needed_columns
 from analysis.frames import Frames, records
+from analysis.results import FollowedComparison, Results, followed
+from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis.evidence.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
-from analysis.evidence.results import Results, all_benchmarks, mean_over, unreached_text
-from analysis.evidence.samples import evaluated
+from analysis.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
+from analysis.results import Results, all_benchmarks, mean_over, unreached_text
+from analysis.samples import evaluated
 from analysis.tables.differences import (
     REFERENCE,
     absent_notes,

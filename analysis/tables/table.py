@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis.evidence.results import Results, results_of
 from analysis.frames import load_experiment
+from analysis.results import Results, results_of
 from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate
 from harness.store import StoreError

@@ -22,10 +22,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from analysis.answer import headlines
-from analysis.evidence.results import results_of
-from analysis.evidence.samples import Question, RunCells, reduce_run
 from analysis.frames import load_plan
 from analysis.html.page import Entry, Live, Section, document, index_page, render_page
+from analysis.results import results_of
+from analysis.samples import Question, RunCells, reduce_run
 from harness.experiment.plan import Plan, PlanError
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import RunState, run_state

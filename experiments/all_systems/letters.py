@@ -22,7 +22,7 @@ from tukey import (
     odd_spreads,
 )
 
-from analysis.evidence.results import Results
+from analysis.results import Results
 from analysis.tables.differences import metric_header
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.evaluation.metrics.names import LOWER

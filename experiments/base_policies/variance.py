@@ -17,7 +17,7 @@ import yaml
 from variance_components import Components, sampling_variance, variance_components
 
 from analysis.frames import load_experiment
-from analysis.evidence.results import Results, results_of
+from analysis.results import Results, results_of
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load
 from harness.experiment.plan import PlannedArm

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.evidence.results import Results
+from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval

@@ -18,7 +18,7 @@ import numpy as np
 from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
-from analysis.evidence.results import Results
+from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.evaluation.metrics.names import default_ks, pass_at_k, require_samples
 from harness.experiment.plan import PlannedArm

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
-from analysis.evidence.results import Results
+from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.statistics.intervals import Paired, judge
 

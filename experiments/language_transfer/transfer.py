@@ -18,9 +18,9 @@ from scipy.stats import binomtest, spearmanr
 
 from analysis import difference, load, save_figure
 from analysis.api import NoValueError
-from analysis.evidence.results import Results
 from analysis.figures.drawing import styled
 from analysis.figures.effects import transfer_plot
+from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore

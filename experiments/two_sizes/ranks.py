@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from analysis import seed_frame
-from analysis.evidence.results import Results
+from analysis.results import Results
 from analysis.tables.table import Column, Table, print_table, script_parser
 from harness.statistics.intervals import Estimate, Paired, judge
 

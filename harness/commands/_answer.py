@@ -13,7 +13,7 @@ from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
-    from analysis.evidence.results import Results
+    from analysis.results import Results
     from harness.execution.supervisor import Decisions
     from harness.experiment.plan import Plan
 import contextlib
@@ -75,8 +75,8 @@ def _formats(names: str) -> list[str]:
 
 
 def _results(store: ResultStore, experiment: str, *, curves: bool, further: bool = False) -> Results:
-    from analysis.evidence.results import results_of
     from analysis.frames import load_experiment
+    from analysis.results import results_of
 
     return results_of(load_experiment(store.root, experiment, curves=curves, further=further))
 
@@ -173,8 +173,8 @@ def decide(plan: Plan, store: ResultStore) -> Decisions:
 def metrics_of(store: ResultStore, plan: Plan) -> list[float]:
     """What a plan of one finished run answers to each of its metrics, in the shown unit; NaN where the run has no such value."""
     from analysis.api import NoValueError, seed_frame
-    from analysis.evidence.results import results_of
     from analysis.frames import load_plan
+    from analysis.results import results_of
 
     try:
         frame = seed_frame(results_of(load_plan(store, plan, curves=False)))

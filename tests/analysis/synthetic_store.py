@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.results import Results, results_of
 from analysis.frames import load_experiment
+from analysis.results import Results, results_of
 from harness.store import ResultStore
 
 RUNGS = [

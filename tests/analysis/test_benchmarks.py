@@ -14,9 +14,9 @@ from synthetic_store import RUNGS, build_store, make_samples
 
 from analysis import difference, on_benchmark, seed_frame
 from analysis.answer import answer_sentences
-from analysis.evidence.results import results_of
 from analysis.frames import load_experiment
 from analysis.report import write_tables
+from analysis.results import results_of
 from analysis.tables.experiment import all_tables
 from harness.store import layout
 

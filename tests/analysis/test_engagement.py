@@ -11,8 +11,8 @@ import pytest
 from synthetic_store import RUNGS, build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.evidence.caveats import engagement, sentence_end
-from analysis.evidence.results import Results
+from analysis.caveats import engagement, sentence_end
+from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure

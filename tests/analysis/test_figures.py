@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from synthetic_store import replanned
 
 from analysis import save_figure
-from analysis.evidence.designs import key_label, value_label
+from analysis.designs import key_label, value_label
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,

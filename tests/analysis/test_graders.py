@@ -11,7 +11,7 @@ from synthetic_store import build_store, make_samples
 
 from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
 from analysis.answer import answer_sentences
-from analysis.evidence.caveats import grader_gaps
+from analysis.caveats import grader_gaps
 from analysis.html.page import parting_samples, render_page
 from analysis.report import write_tables
 from harness.store import ResultStore

@@ -14,8 +14,8 @@ from scipy import stats
 from synthetic_store import build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
-from analysis.evidence.designs import near_best
-from analysis.evidence.samples import run_cells, run_samples, tokens_to
+from analysis.designs import near_best
+from analysis.samples import run_cells, run_samples, tokens_to
 from analysis.tables.differences import differences_to_reference, grid_table
 from analysis.tables.experiment import (
     all_tables,

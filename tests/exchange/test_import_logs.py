@@ -14,9 +14,9 @@ import pytest
 from verbs import Said
 
 from analysis.answer import answer_sentences
-from analysis.evidence.results import results_of
 from analysis.frames import load_experiment
 from analysis.report import write_answer
+from analysis.results import results_of
 from analysis.tables.experiment import all_tables, main_table, summary_table
 from analysis.tables.table import to_markdown
 from harness.configuration.error import ConfigError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.evidence.designs import grid_axes
+from analysis.designs import grid_axes
 from harness.experiment.checks import check_plan
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Plan

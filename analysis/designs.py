@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from analysis.evidence.results import Results
+from analysis.results import Results
 from harness.evaluation.metrics.names import HIGHER
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.attribution import (
@@ -156,7 +156,7 @@ def _ordered(values: list[Any]) -> list[Any]:
 @cache
 def _labels() -> dict[str, dict[str, Any]]:
     """Names of settings and of their values, as `labels.yaml` has them."""
-    text = resources.files("analysis.evidence").joinpath("labels.yaml").read_text(encoding="utf-8")
+    text = resources.files("analysis").joinpath("labels.yaml").read_text(encoding="utf-8")
     labels: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return labels
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.samples import column_of, computed, tokens_to, value_of
 from analysis.frames import Floats, Frames, groups, records
+from analysis.samples import column_of, computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
 from harness.statistics.intervals import (

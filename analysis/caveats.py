@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import permutation_test
 
-from analysis.evidence.results import Results
 from analysis.frames import Frames, groups, records
+from analysis.results import Results
 from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.experiment.plan import PlannedArm

@@ -1,1 +1,0 @@
-"""An experiment out of the store: plan, states, scores of each seed at the declared checkpoint."""
