@@ -15,19 +15,22 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.caveats import engagements, sentence_end
-from analysis.designs import INTERACTIONS, MAIN, effects_of, kinds_of
-from analysis.frames import load_plan
-from analysis.results import (
+from analysis.effects import (
     AT_BUDGET,
+    INTERACTIONS,
+    MAIN,
     NO_COMPARISON,
     FollowedComparison,
-    Results,
     comparisons,
+    differences_to_reference,
+    effects_of,
     followed,
-    results_of,
+    kinds_of,
     wanted_seeds,
 )
-from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
+from analysis.frames import load_plan
+from analysis.results import Results, results_of
+from analysis.tables.differences import REFERENCE, interval_name, metric_name
 from analysis.tables.experiment import (
     benchmark_tables,
     collapse_warnings,

@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import permutation_test
 
 from analysis.frames import Frames, groups, records
 from analysis.results import Results
 from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.experiment.plan import PlannedArm
+from harness.statistics.aggregates import sign_flip_p
 from harness.statistics.intervals import Estimate, clopper_pearson, mean_interval
-
-_FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
-_EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class Robust:
     """An arm beside its reference: finished and collapsed seeds, and the difference read in other ways.
 
     ``all``: over all seeds, corrected for nothing; ``without``: over the seeds that collapsed in neither arm; ``sign_flip``: two-sided p
-    over all patterns of signs. None where there is no such reading.
+    over all patterns of signs. None, or NaN of the last, where there is no such reading.
     """
 
     arm: PlannedArm
@@ -34,7 +31,7 @@ class Robust:
     collapsed: tuple[int, ...]
     all: Estimate | None = None
     without: Estimate | None = None
-    sign_flip: float | None = None
+    sign_flip: float = math.nan
 
     @property
     def decided_by_collapse(self) -> bool:
@@ -66,24 +63,15 @@ def robust_readings(results: Results) -> list[Robust]:
         others = results.values(reference) if reference else {}
         shared = sorted(values.keys() & others.keys())
         if reference is not None and shared:
-            differences = np.array([values[seed] - others[seed] for seed in shared])
             touched = {(name, seed) for name in (arm.name, reference.name) for seed in shared} & fallen
             reading = replace(
                 reading,
                 all=results.difference(arm, reference),
                 without=standing.difference(arm, reference) if touched else None,
-                sign_flip=sign_flip_p(differences) if len(shared) >= _FEWEST else None,
+                sign_flip=sign_flip_p([values[seed] - others[seed] for seed in shared]),
             )
         readings.append(reading)
     return readings
-
-
-def sign_flip_p(differences: np.ndarray) -> float:
-    """The share of all patterns of signs whose mean difference is at least as far from zero (Fisher's randomisation test)."""
-    test = permutation_test(
-        (differences,), np.mean, permutation_type="samples", n_resamples=_EXACT, vectorized=True, rng=0
-    )
-    return float(test.pvalue)
 
 
 COLUMNS = {part: f"graders_{part}" for part in PARTS}

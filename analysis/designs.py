@@ -15,54 +15,6 @@ import yaml
 from analysis.results import Results
 from harness.evaluation.metrics.names import HIGHER
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.attribution import (
-    NONE,
-    Attribution,
-    IncompleteDesign,
-    Judging,
-    Scores,
-    interactions,
-    last_minus_first,
-    main_effects,
-    shapley,
-)
-
-MAIN, INTERACTIONS, ORDER, SHAPLEY = "main-effects", "interactions", "order", "shapley"
-
-
-def kinds_of(plan: Plan) -> list[str]:
-    """List what the design computes. The order of patches and their Shapley values are those of patches that are on or off."""
-    if plan.design not in ("factorial", "shapley"):
-        return []
-    subsets = all(len(levels) == 2 and levels[0] == NONE for levels in plan.crossing.factors.values())
-    return [MAIN, INTERACTIONS] * (plan.design == "factorial") + (
-        [ORDER] * (plan.design == "factorial") + [SHAPLEY] if subsets else []
-    )
-
-
-def effects_of(results: Results, kind: str) -> Attribution:
-    """Compute one kind of effect in the metric of the results, per seed first."""
-    plan, scores = results.experiment.plan, cell_scores(results)
-    judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
-    patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
-    never = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
-    missing = next(never, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
-    makers = {
-        MAIN: lambda: main_effects(crossing, scores, judging),
-        INTERACTIONS: lambda: interactions(crossing, scores, judging),
-        ORDER: lambda: last_minus_first(patches, scores, judging),
-        SHAPLEY: lambda: shapley(patches, scores, plan.orders or None, judging),
-    }
-    try:
-        return Attribution(missing=missing) if missing else makers[kind]()
-    except IncompleteDesign as error:
-        return Attribution(missing=str(error))
-
-
-def cell_scores(results: Results) -> Scores:
-    """The metric per seed of each arm, by its patches."""
-    return {frozenset(arm.patches): results.values(arm) for arm in results.experiment.plan.arms}
-
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.designs import key_label, setting_label
+from analysis.effects import differences_to_reference
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
@@ -29,14 +30,7 @@ from analysis.frames import load_experiment
 from analysis.html.page import write_page
 from analysis.results import Results, results_of
 from analysis.samples import column_of
-from analysis.tables.differences import (
-    differences_to_reference,
-    family_size,
-    metric_name,
-    metric_suffix,
-    power_notes,
-    samples,
-)
+from analysis.tables.differences import family_size, metric_name, metric_suffix, power_notes, samples
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import UnknownColumn, latex_escape, numbers_text, renderings
 from harness.configuration.identity import flatten

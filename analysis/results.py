@@ -15,21 +15,17 @@ import pandas as pd
 from analysis.frames import Floats, Frames, groups, records
 from analysis.samples import column_of, computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import Plan, PlanError, PlannedArm
+from harness.experiment.plan import PlanError, PlannedArm
 from harness.statistics.intervals import (
-    MISSING,
     Difference,
     Estimate,
     Independent,
     Paired,
     judge,
-    judge_one,
     mean_interval,
     replicate_means,
-    settled,
     two_way_difference,
 )
-from harness.statistics.sequential import design_levels
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
@@ -324,104 +320,3 @@ def mean_over(views: Sequence[Results]) -> Results:
     grouped = pd.concat(frames).groupby(keys, sort=False)[[column]]
     complete = grouped.count()[column] == len(views)
     return replace(first, per_seed=grouped.mean()[complete].reset_index())
-
-
-AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"
-_METHOD = "repeated t interval"
-
-
-@dataclass(frozen=True)
-class FollowedComparison:
-    """One comparison in one metric over its looks.
-
-    ``looks`` holds what has been seen, the newest last; ``next_look`` is the number of seeds of the look that is waited
-    for, None once the comparison is closed: it keeps the interval and the word of its last look. ``settled``: the word,
-    and a claim about it where one is declared, are not open.
-    """
-
-    arm: PlannedArm
-    reference: PlannedArm
-    metric: Metric
-    looks: tuple[Estimate, ...]
-    next_look: int | None
-    settled: bool = False
-
-    @property
-    def newest(self) -> Estimate:
-        """The estimate of the newest look, ``MISSING`` before the first."""
-        return self.looks[-1] if self.looks else MISSING
-
-    @property
-    def state(self) -> str:
-        """``open``, ``decided``, ``open at the budget``, or ``no comparison`` where a seed has no value."""
-        if self.next_look is not None:
-            return "open"
-        if self.newest.absent:
-            return NO_COMPARISON
-        return "decided" if self.settled else AT_BUDGET
-
-
-def followed(results: Results) -> list[FollowedComparison]:
-    """Every declared comparison of a sequential plan in the metric of the results, in the order of its arms.
-
-    The family is all comparisons in all metrics of the experiment.
-    """
-    plan = results.experiment.plan
-    pairs = comparisons(plan)
-    if not pairs:
-        return []
-    family = len(pairs) * results.columns
-    return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in pairs]
-
-
-def comparisons(plan: Plan) -> list[tuple[PlannedArm, PlannedArm]]:
-    """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
-    return [(arm, reference) for arm in plan.arms if (reference := plan.reference_of(arm)) is not None]
-
-
-def wanted_seeds(plan: Plan, in_all_metrics: Sequence[FollowedComparison]) -> dict[str, int]:
-    """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
-
-    A pair of arms goes on until its last metric is decided.
-    """
-    wanted = {arm.name: plan.looks[0] for arm in plan.arms}
-    for comparison in in_all_metrics:
-        seeds = comparison.next_look or comparison.newest.seeds
-        for arm in (comparison.arm, comparison.reference):
-            wanted[arm.name] = max(wanted[arm.name], seeds)
-    return wanted
-
-
-def _follow(
-    results: Results, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
-) -> FollowedComparison:
-    plan = results.experiment.plan
-    finished = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
-    comparison = FollowedComparison(arm, reference, results.metric, (), None)
-    for seeds, level in zip(plan.looks, levels, strict=True):
-        first = plan.seeds[:seeds]
-        if len(first) < seeds or not finished.issuperset(first):
-            return replace(comparison, next_look=seeds)
-        if reason := _incomparable(results, (arm, reference), first):  # so it is at every later look
-            look = Estimate(math.nan, seeds=seeds, family=family, absent=reason)
-            return replace(comparison, looks=(*comparison.looks, look))
-        look = judge_one(results.contrast(arm, reference, first), margin=results.margin, level=1 - level)
-        # The p-value of one look is not that of the design; the interval is.
-        shown = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
-        closed = settled(look, plan.expects)
-        comparison = replace(comparison, looks=(*comparison.looks, shown), settled=closed)
-        if closed:
-            break
-    return comparison
-
-
-def _incomparable(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
-    """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
-    for arm in arms:
-        values = results.values(arm)
-        absent = sum(seed not in values for seed in first)
-        never = sum(math.isinf(values[seed]) for seed in first if seed in values)
-        if absent or never:
-            problem = "not reached" if never else "no value"
-            return f"{problem} in {never or absent} of {len(first)} seeds ({arm.label})"
-    return ""

@@ -15,9 +15,9 @@ from typing import Any
 
 from analysis.answer import describe
 from analysis.caveats import engagements
+from analysis.effects import differences_to_reference
 from analysis.frames import load_experiment
 from analysis.results import results_of
-from analysis.tables.differences import differences_to_reference
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.intervals import DECIDED, Estimate, Finding, Second, finding, second_look
 from harness.statistics.sequential import pooled, shared, word_p_value

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from analysis.designs import cell_scores, grid_of, key_label, near_best, value_label
+from analysis.designs import grid_of, key_label, near_best, value_label
+from analysis.effects import cell_scores, differences_to_reference
 from analysis.figures.drawing import (
     appearances,
     arm_appearances,
@@ -26,14 +27,7 @@ from analysis.figures.drawing import (
     score_name,
 )
 from analysis.results import Results
-from analysis.tables.differences import (
-    REFERENCE,
-    difference_column,
-    differences_to_reference,
-    interval_name,
-    metric_header,
-    metric_name,
-)
+from analysis.tables.differences import REFERENCE, difference_column, interval_name, metric_header, metric_name
 from analysis.tables.table import cell_text
 from harness.statistics.attribution import subset_of
 from harness.statistics.intervals import Estimate, Verdict, mean_interval

@@ -12,19 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.designs import (
+from analysis.designs import grid_of, key_label, near_best
+from analysis.effects import (
     INTERACTIONS,
     MAIN,
     ORDER,
     SHAPLEY,
+    FollowedComparison,
     effects_of,
-    grid_of,
-    key_label,
+    followed,
     kinds_of,
-    near_best,
 )
 from analysis.frames import Frames, records
-from analysis.results import FollowedComparison, Results, followed
+from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
@@ -144,29 +144,6 @@ REFERENCE = {
     "shapley": "base",
     "arms": "reference",
 }
-
-
-def differences_to_reference(results: Results, columns: int | None = None) -> dict[str, Estimate]:
-    """Map each arm to its difference to the parent (or the base); the intervals of all of them hold together, in ``columns`` of them.
-
-    In a sequential design each is that of the newest look at it, and holds together with those of all looks.
-    """
-    plan = results.experiment.plan
-    if plan.looks:
-        return {comparison.arm.name: comparison.newest for comparison in followed(results)}
-    pairs = [(arm, plan.reference_of(arm)) for arm in plan.arms]
-    return results.differences({arm.name: (arm, reference) for arm, reference in pairs if reference}, columns)
-
-
-def differences_to_base(results: Results) -> dict[str, Estimate]:
-    """Map each arm to its difference to the base, a family of its own.
-
-    None in a sequential design: seeds stop where the declared comparisons tell them to, which would bias these.
-    """
-    plan = results.experiment.plan
-    if plan.stopped_by_results or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
-        return {}
-    return results.differences({arm.name: (arm, plan.base) for arm in plan.arms if arm.name != plan.base.name})
 
 
 def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:

@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
-from analysis.results import Results, all_benchmarks, mean_over, unreached_text
-from analysis.samples import evaluated
+from analysis.effects import MEAN, benchmark_differences, benchmark_views, differences_to_base, differences_to_reference
+from analysis.results import Results, mean_over, unreached_text
 from analysis.tables.differences import (
     REFERENCE,
     absent_notes,
     base_notes,
     design_tables,
     difference_column,
-    differences_to_base,
-    differences_to_reference,
     experiment_table,
     family_size,
     level_text,
@@ -310,40 +308,24 @@ def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
 
 
-_MEAN = "mean of all"
-
 Views = Mapping[str, Results]
 
 
 def benchmark_tables(results: Results) -> list[Table]:
     """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
-    everywhere = all_benchmarks(results)
     tables: list[Table] = []
-    for metric in results.experiment.plan.metrics if len(everywhere) > 1 else ():
-        views = {name: view.about(metric) for name, view in everywhere.items()}
-        arms = results.experiment.plan.arms
-        if evaluated(metric) and any(view.values(arm) for view in views.values() for arm in arms):
-            tables += _of_one(results.about(metric), views)
+    for view in results.each_metric():
+        if views := benchmark_views(view):
+            tables.append(_scores(view, views, mean_over(list(views.values()))))
+            differences = benchmark_differences(view)
+            if any(not math.isnan(estimate.value) for column in differences.values() for estimate in column.values()):
+                tables.append(_differences(view, views, differences))
     return tables
-
-
-def _of_one(results: Results, views: Views) -> list[Table]:
-    mean = mean_over(list(views.values()))
-    scores = _scores(results, views, mean)
-    # The declared benchmark decided how many seeds ran: the others would be biased.
-    if results.experiment.plan.looks:
-        return [scores]
-    declared = results.experiment.plan.benchmark
-    others = {name: view for name, view in views.items() if name != declared} | {_MEAN: mean}
-    columns = results.columns * len(others)
-    differences = {name: differences_to_reference(view, columns) for name, view in others.items()}
-    compared = any(not math.isnan(estimate.value) for column in differences.values() for estimate in column.values())
-    return [scores, _differences(results, views, differences)] if compared else [scores]
 
 
 def _scores(results: Results, views: Views, mean: Results) -> Table:
     plan, metric = results.experiment.plan, results.metric
-    together = {**views, _MEAN: mean}
+    together = {**views, MEAN: mean}
     rows: list[Mapping[str, Cell]] = [
         {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}} for arm in plan.arms
     ]
@@ -351,7 +333,7 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
     before = {key: value for key, value in known.items() if value is not None}
     if before:
         of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
-        rows.insert(0, {"arm": "before RL", **before, _key(_MEAN): of_all})
+        rows.insert(0, {"arm": "before RL", **before, _key(MEAN): of_all})
     unit = metric.percent or f", {metric.unit}"
     columns = [
         Column("arm", "arm"),
@@ -455,7 +437,7 @@ _EXACT = (
 def collapse_table(results: Results) -> Table | None:
     """Make one row an arm; None where no seed collapsed and no comparison has six pairs."""
     readings = robust_readings(results)
-    if not any(reading.collapsed or reading.sign_flip is not None for reading in readings):
+    if not any(reading.collapsed or not math.isnan(reading.sign_flip) for reading in readings):
         return None
     rows: list[Mapping[str, Cell]] = [
         {

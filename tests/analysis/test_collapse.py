@@ -11,7 +11,8 @@ from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load, tables_of, to_frame
 from analysis.answer import answer_sentences
-from analysis.caveats import robust_readings, sign_flip_p
+from analysis.caveats import robust_readings
+from harness.statistics.aggregates import sign_flip_p
 from harness.statistics.intervals import Collapse
 from harness.store import ResultStore
 

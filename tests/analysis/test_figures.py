@@ -17,6 +17,7 @@ from synthetic_store import replanned
 
 from analysis import save_figure
 from analysis.designs import key_label, value_label
+from analysis.effects import differences_to_reference
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
@@ -41,7 +42,6 @@ from analysis.figures.drawing import (
 )
 from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
 from analysis.report import write_answer
-from analysis.tables.differences import differences_to_reference
 from harness.cli import main
 from harness.evaluation.metrics.names import Metric
 

@@ -8,8 +8,7 @@ from scipy import stats
 from synthetic_store import SHORT, build_store, loaded
 
 from analysis.answer import decisions, expected
-from analysis.results import followed, wanted_seeds
-from analysis.tables.differences import differences_to_base, differences_to_reference
+from analysis.effects import differences_to_base, differences_to_reference, followed, wanted_seeds
 from analysis.tables.experiment import all_tables, main_table
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore

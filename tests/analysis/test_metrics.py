@@ -11,14 +11,13 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, loaded
 
 from analysis.answer import answer_sentences, decisions, spreads
+from analysis.effects import differences_to_reference, followed
 from analysis.figures.curves import metric_figure
 from analysis.figures.drawing import styled, tidy
 from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
 from analysis.html.page import chart_data
 from analysis.report import write_answer
-from analysis.results import followed
 from analysis.samples import area, first_reach, value_of
-from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.table import to_markdown
 from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from synthetic_store import SHORT, build_store, loaded, replanned
 
-from analysis.results import followed
+from analysis.effects import followed
 from analysis.tables.experiment import main_table
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment

@@ -15,8 +15,9 @@ from synthetic_store import build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.designs import near_best
+from analysis.effects import differences_to_reference
 from analysis.samples import run_cells, run_samples, tokens_to
-from analysis.tables.differences import differences_to_reference, grid_table
+from analysis.tables.differences import grid_table
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,

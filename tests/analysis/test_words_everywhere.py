@@ -9,11 +9,11 @@ import pytest
 from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
+from analysis.effects import differences_to_reference
 from analysis.figures.drawing import styled
 from analysis.figures.effects import MARKS, differences_figure
 from analysis.html.page import render_page
 from analysis.results import Results
-from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_frame, to_latex
 from harness.experiment.plan import Plan

@@ -11,7 +11,7 @@ from verbs import ROOT, harness, python
 
 from analysis import load
 from analysis.answer import answer_sentences
-from analysis.tables.differences import differences_to_reference
+from analysis.effects import differences_to_reference
 
 PAGE = (ROOT / "docs" / "your_experiment.md").read_text()
 SMALL = (

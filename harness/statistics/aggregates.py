@@ -1,0 +1,61 @@
+"""Numbers beside a difference: its p by sign flips, the seeds that would decide it, and aggregates over several benchmarks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+from scipy.stats import permutation_test, trim_mean
+
+from harness.statistics.intervals import Estimate
+
+_FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
+_EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
+_MOST_SEEDS = 10_000
+
+
+def sign_flip_p(differences: ArrayLike) -> float:
+    """The share of all patterns of signs whose mean difference is at least as far from zero (Fisher's randomisation test).
+
+    NaN of fewer than six pairs, or where one has no finite value.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < _FEWEST or not np.isfinite(values).all():
+        return math.nan
+    test = permutation_test((values,), np.mean, permutation_type="samples", n_resamples=_EXACT, vectorized=True, rng=0)
+    return float(test.pvalue)
+
+
+def seeds_to_decide(estimate: Estimate) -> float:
+    """The replicates at which an open difference has a word if value and spread stay; NaN where it has one, or no spread is known.
+
+    Its interval then excludes zero or lies within the margin, whichever takes fewer. Infinity beyond 10,000.
+    """
+    known = math.isfinite(estimate.standard_error) and estimate.standard_error > 0 and estimate.degrees >= 1
+    if not known or estimate.resolved or estimate.inside_margin:
+        return math.nan
+    size = abs(estimate.value)
+    reach = max(size, -math.inf if estimate.margin is None else estimate.margin - size)
+    # Two independent arms have twice the degrees of freedom of one.
+    arms = 2 if "Welch" in estimate.method else 1
+    now = estimate.degrees / arms + 1
+    counts = np.arange(math.ceil(now), _MOST_SEEDS + 1)
+    half = stdtrit(arms * (counts - 1), 0.5 + estimate.level / 2) * estimate.standard_error * np.sqrt(now / counts)
+    enough = counts[half < reach]
+    return float(enough[0]) if len(enough) else math.inf
+
+
+def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
+    """The mean of the middle half of all scores [seeds, tasks] together (Agarwal et al. 2021, arXiv:2108.13264)."""
+    return float(trim_mean(np.ravel(scores_S_T), 0.25))
+
+
+def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:
+    """P(a run of a scores above one of b on a task), ties half, each task counting the same (arXiv:2108.13264, section 4.4).
+
+    Scores are [seeds, tasks]; the seeds of the arms may be others.
+    """
+    above = np.sign(a_ST[:, None, :] - b_ST[None, :, :])
+    return float(((above + 1) / 2).mean())
