@@ -170,10 +170,10 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
     name = "" if plan.about_score else f"{title}: "
     if not known:
         return _nothing(results, name)
-    text = _counted(known.values(), metric, "difference", f" to the {REFERENCE[plan.design]}")
+    text = counted(known.values(), metric, "difference", f" to the {REFERENCE[plan.design]}")
     for kind in reversed([kind for kind in _EFFECTS if kind in kinds_of(plan)]):
         if effects := effects_of(results, kind).effects:
-            text = f"{_counted(effects, metric, _EFFECTS[kind][1])}. {text}"
+            text = f"{counted(effects, metric, _EFFECTS[kind][1])}. {text}"
     if plan.design == "cumulative" and len(plan.arms) > 1 and not (plan.looks or plan.declared_on):
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
@@ -185,7 +185,7 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
     return f"{name}{text}."
 
 
-def _counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
+def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
     """``3 interactions: 1 higher, 2 not resolved``."""
     ordered = sorted(estimates, key=lambda estimate: list(Verdict).index(estimate.verdict))
     counts = Counter(estimate.words(metric.scale, metric.unit) for estimate in ordered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from analysis.designs import grid_of, key_label, near_best, value_label
-from analysis.effects import cell_scores, differences_to_reference
+from analysis.effects import REFERENCE as REFERENCE_KIND
+from analysis.effects import Effect, cell_scores, declared_effects, differences_to_reference
 from analysis.figures.drawing import (
     appearances,
     arm_appearances,
@@ -87,36 +88,46 @@ def waterfall_figure(results: Results) -> Figure | None:
 
 def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     """Draw one row a comparison, as wide as a page or a column; None where no two arms can be compared."""
-    plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
-    known = differences_to_reference(results).items()
-    deltas = {name: delta for name, delta in known if not math.isnan(delta.value)}
-    if not deltas:
+    plan, metric = results.experiment.plan, results.metric
+    effects = [effect for effect in declared_effects(results) if effect.kind == REFERENCE_KIND]
+    known = [effect for effect in effects if not math.isnan(effect.estimate.value)]
+    if not known:
         return None
     references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
-    labels = []
-    for arm in map(plan.arm, deltas):
-        other = plan.reference_of(arm) if len(references) > 1 else None
-        labels.append(
-            textwrap.fill(arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22)
-        )
-    breaks = [label.count("\n") for label in labels]
-    rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
+    labels = [
+        plan.arm(effect.arm).label + (f" against {plan.arm(effect.reference).label}" if len(references) > 1 else "")
+        for effect in known
+    ]
+    in_metric = "" if plan.about_score else f" in {metric_name(results)}"
+    alone = len(references) == 1  # one arm of a list: it is named
+    reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
+    label = f"difference{in_metric} to {reference}, {metric.unit}"
+    return forest_figure(known, label, results.shown_margin, labels, wide=wide)
+
+
+def forest_figure(
+    effects: Sequence[Effect], label: str, margin: float | None, labels: Sequence[str] = (), *, wide: bool = True
+) -> Figure:
+    """Draw one row an effect: its interval, the mark of its word, and both as text; ``labels``: of the rows, else what is compared."""
+    names = labels or [
+        f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison for effect in effects
+    ]
+    shown = [textwrap.fill(name, 30 if wide else 22) for name in names]
+    breaks = [name.count("\n") for name in shown]
+    rows = len(shown) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(shown) * max(breaks))
     figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    for y, delta in enumerate(deltas.values()):
-        draw_interval(axes, y, delta, metric.scale, zorder=3, **MARKS[delta.verdict])
-    column = difference_column(metric, "", "", deltas.values())
-    label_rows(axes, labels, [cell_text(delta, column) for delta in deltas.values()])
+    for y, effect in enumerate(effects):
+        draw_interval(axes, y, effect.estimate, effect.metric.scale, zorder=3, **MARKS[effect.estimate.verdict])
+    estimates = [effect.estimate for effect in effects]
+    column = difference_column(effects[0].metric, "", "", estimates)
+    label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
-    in_metric = "" if plan.about_score else f" in {metric_name(results)}"
-    alone = len(references) == 1  # one arm of a list: it is named
-    reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
-    label = f"difference{in_metric} to {reference}, {metric.unit} ({interval_name(deltas.values())}{band})"
-    axes.set_xlabel(label)
+    axes.set_xlabel(f"{label} ({interval_name(estimates)}{band})")
     return figure
 
 

@@ -504,7 +504,7 @@ def pictures(results: Results) -> str:
         for index, view in enumerate(results.each_metric()):
             for draw, description, caption in _PICTURES:
                 if (figure := draw(view)) is not None:
-                    drawn.append(_figure(figure, description, caption))
+                    drawn.append(picture(figure, description, caption))
             of_first = of_first if index else min(len(drawn), _SHOWN)
     shown, folded = (f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:of_first], drawn[of_first:]))
     if len(drawn) == of_first:
@@ -512,7 +512,7 @@ def pictures(results: Results) -> str:
     return f"{shown}<details><summary>More figures ({len(drawn) - of_first})</summary>{folded}</details>"
 
 
-def _figure(figure: Figure, description: str, caption: str) -> str:
+def picture(figure: Figure, description: str, caption: str) -> str:
     light = svg_bytes(figure).decode()
     # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
     width, height = (round(72 * inches) for inches in figure.get_size_inches())

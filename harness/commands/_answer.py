@@ -65,7 +65,8 @@ def show_report(report: Report) -> None:
         print(f"written: {report.folder}{everything if report.part == 'all' else f' ({report.part})'}")
 
 
-def _formats(names: str) -> list[str]:
+def formats_of(names: str) -> list[str]:
+    """The figure formats of `formats=`. Raises `ConfigError` for one that is none."""
     from analysis.figures.drawing import FORMATS
 
     chosen = [name for name in names.split(",") if name]
@@ -106,7 +107,7 @@ def report_of(
     from analysis.tables.table import UnknownColumn
 
     folder = Path(out) if out else experiment_dir(store.root, experiment)
-    chosen = _formats(formats)
+    chosen = formats_of(formats)
     try:
         paths = write_parts(
             results,
@@ -151,7 +152,7 @@ def transfer_of(
             raise ConfigError(
                 f"{experiment} and {other} share no comparison whose runs have finished: the same labels of arm and reference"
             )
-        paths = save(figure, folder / "figures", f"transfer-{other}", _formats(formats))
+        paths = save(figure, folder / "figures", f"transfer-{other}", formats_of(formats))
     return Report(experiment, [], [], "", "figure", str(folder), list(map(str, paths)))
 
 

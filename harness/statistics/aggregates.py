@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,8 @@ from scipy.stats import permutation_test, trim_mean
 from harness.statistics.intervals import Estimate
 
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
-_EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
+_EXACT = 2**16  # sign patterns that are all taken; of more, as many at random, and fewer beyond 61 pairs
+_NUMBERS = 4_000_000  # drawn for one test
 _MOST_SEEDS = 10_000
 
 
@@ -41,10 +43,14 @@ def seeds_to_decide(estimate: Estimate) -> float:
     # Two independent arms have twice the degrees of freedom of one.
     arms = 2 if "Welch" in estimate.method else 1
     now = estimate.degrees / arms + 1
-    counts = np.arange(math.ceil(now), _MOST_SEEDS + 1)
-    half = stdtrit(arms * (counts - 1), 0.5 + estimate.level / 2) * estimate.standard_error * np.sqrt(now / counts)
-    enough = counts[half < reach]
-    return float(enough[0]) if len(enough) else math.inf
+
+    def decided(count: int) -> bool:
+        half = stdtrit(arms * (count - 1), 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
+        return bool(half < reach)
+
+    counts = range(math.ceil(now), _MOST_SEEDS + 1)
+    place = bisect_left(counts, True, key=decided)
+    return float(counts[place]) if place < len(counts) else math.inf
 
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:

@@ -1,0 +1,408 @@
+"""A table of final scores from anywhere as tidy rows: arm, seed, group, benchmark, value. What is guessed of it is told.
+
+One row a score (long) or one column a benchmark (wide); CSV, TSV, Parquet, JSON and JSONL, also a table or a chart that wandb exported.
+Nothing is dropped in silence: a row that cannot be a score is an error that names it, and every reading is a line of ``notes``.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+ABOVE = "above"
+_ARMS = (
+    "arm",
+    "method",
+    "algorithm",
+    "algo",
+    "system",
+    "variant",
+    "config",
+    "configuration",
+    "exp_name",
+    "group",
+    "name",
+    "run",
+    "model",
+)
+_SEEDS = ("seed", "training_seed", "train_seed", "run_seed", "random_seed", "replicate", "trial")
+_SCORES = ("score", "value", "accuracy", "acc", "mean_score", "return", "reward", "result")
+_BENCHMARKS = ("benchmark", "task", "dataset", "eval", "evaluation", "env", "environment", "test_set")
+_STEPS = ("step", "steps", "global_step", "_step", "epoch", "checkpoint")
+_BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", "static", "naive")
+_NO_SCORES = re.compile(
+    r"_.*|.*(^|_)(id|idx|index|steps?|epochs?|runtime|seconds|timestamp|created|hours)$|unnamed.*", re.IGNORECASE
+)
+_SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|\bs)[-_=: ]*(\d+)$", re.IGNORECASE)
+_CHART = re.compile(r"(.+) - (.+)$")
+_SHOWN = 5
+
+
+class TableError(ValueError):
+    """A table that cannot be read as scores; the message names the place and the fix."""
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores as rows of arm, seed, group, benchmark, value and the row of the file that each stands in.
+
+    Attributes:
+        baselines: group → the arm that the others are compared with; the `ABOVE` of them all: each with the arm before it.
+        percent: values are per cent; fraction: of 1; else they have a unit of their own.
+        seeded: seeds are those of the table; without a column of seeds they only count the rows of an arm.
+    """
+
+    rows: pd.DataFrame
+    baselines: Mapping[str, str]
+    unit: str
+    score: str
+    seeded: bool
+    notes: Sequence[str]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The benchmarks in the order of the table."""
+        return [str(name) for name in self.rows["benchmark"].unique()]
+
+
+def read_file(path: Path) -> pd.DataFrame:
+    """The file as a frame. Raises `TableError` for one that is no table."""
+    readers: Mapping[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": _read_csv, ".tsv": _read_csv, ".txt": _read_csv, ".parquet": pd.read_parquet,
+        ".jsonl": lambda file: pd.read_json(file, lines=True), ".ndjson": lambda file: pd.read_json(file, lines=True),
+        ".json": pd.read_json,
+    }  # fmt: skip
+    if path.suffix.lower() not in readers:
+        raise TableError(f"{path}: no table of a known kind; one of {', '.join(readers)}")
+    try:
+        frame = readers[path.suffix.lower()](path)
+    except (ValueError, OSError, csv.Error, UnicodeDecodeError, RecursionError) as error:
+        raise TableError(f"{path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
+    if not len(frame):
+        raise TableError(f"{path} has no rows")
+    return frame
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        dialect = csv.Sniffer().sniff(file.readline() or ",", ",;\t|")
+    # Names stay as they are spelled: an arm may be called `nan` or `1e-3`.
+    return pd.read_csv(
+        path, sep=dialect.delimiter, encoding="utf-8-sig", keep_default_na=False, na_values=["", "nan", "NaN", "null"]
+    )
+
+
+def score_table(
+    frame: pd.DataFrame,
+    *,
+    arm: str | None = None,
+    seed: str | None = None,
+    score: str | Sequence[str] | None = None,
+    baseline: str | Sequence[str] | None = None,
+    by: str | Sequence[str] = (),
+    benchmark: str | None = None,
+    where: Mapping[str, object] | None = None,
+    unit: str | None = None,
+) -> ScoreTable:
+    """Read a frame as scores; what is not named is guessed where the names of its columns leave no doubt.
+
+    Args:
+        frame: one row a score, or one row a run with a column for each benchmark.
+        arm: its column of configurations.
+        seed: its column of training seeds.
+        score: its column of scores, or several.
+        baseline: the arm that others are compared with, or one for each group; ``above``: each with the arm before it.
+        by: columns that are judged apart (a model). One called benchmark, task, dataset or the like is the benchmark.
+        benchmark: the column of benchmarks of a long table.
+        where: column → the only value that counts, such as ``{"metric": "avg"}``.
+        unit: ``percent``, ``fraction`` or ``raw``.
+
+    Raises:
+        TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
+    """
+    notes: list[str] = []
+    frame = _chart_runs(frame.rename(columns=str).reset_index(drop=True), notes)
+    frame = (
+        frame.assign(row=frame.index + 2) if "row" not in frame else frame
+    )  # as a spreadsheet counts, below the header
+    for column, value in (where or {}).items():
+        frame = _only(frame, column, value)
+    apart = [by] if isinstance(by, str) else list(by)
+    for name in [
+        name for name in (arm, seed, benchmark, *apart, *([score] if isinstance(score, str) else score or ())) if name
+    ]:
+        _require_column(frame, name)
+    if benchmark is None:
+        benchmark = next((name for name in apart if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
+    apart = [name for name in apart if name != benchmark]
+    arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*apart, benchmark or ""])])
+    if arm is None:
+        raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
+    frame, seed = _seeds(frame, arm, seed or _guess(frame, _SEEDS), notes)
+    scores = (
+        [score]
+        if isinstance(score, str)
+        else list(score or _guessed_scores(frame, [arm, seed, *apart, benchmark], notes))
+    )
+    keys = [arm, seed, benchmark]
+    apart = apart or _guessed_groups(frame, keys, notes)
+    frame = _last_steps(frame, [*keys, *apart], scores, notes)
+    apart = apart or _guessed_groups(frame, keys, notes)
+    rows = _tidy(frame, arm, seed, scores, apart, benchmark)
+    notes.insert(0, _reading(arm, seed, scores, apart, benchmark, guessed=seed != _NUMBERED))
+    _refuse_twice(rows, frame, [arm, seed, *apart, benchmark, *scores])
+    rows = _known(rows, notes)
+    named, unit = _unit(rows, unit)
+    notes.append(named)
+    baselines = _baselines(rows, [baseline] if isinstance(baseline, str) else list(baseline or ()), notes)
+    return ScoreTable(rows, baselines, unit, scores[0] if len(scores) == 1 else "score", seed != _NUMBERED, notes)
+
+
+_NUMBERED = "number of the row"
+
+
+def _columns(frame: pd.DataFrame) -> list[str]:
+    return [name for name in map(str, frame.columns) if name != "row"]
+
+
+def _require_column(frame: pd.DataFrame, name: str) -> None:
+    if name not in frame:
+        raise TableError(f"the table has no column {name!r}; it has {', '.join(_columns(frame))}")
+
+
+def _only(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
+    """The rows whose column has the value."""
+    _require_column(frame, column)
+    chosen = frame[frame[column].astype(str) == str(value)]
+    if not len(chosen):
+        known = ", ".join(map(str, frame[column].unique()[:_SHOWN]))
+        raise TableError(f"no row has {column}={value}; it has {known}")
+    return chosen
+
+
+def _guess(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
+    """The column with the first of these names that the table has, in any case of letters."""
+    spelled = {name.lower(): name for name in _columns(frame)}
+    return next((spelled[name] for name in names if name in spelled), None)
+
+
+def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """A chart that wandb exported (``Step``, then ``RUN - METRIC``) as one row a run, at the last step that it has."""
+    step, *rest = _columns(frame)
+    runs = [name for name in rest if _CHART.fullmatch(name) and not name.endswith(("__MIN", "__MAX"))]
+    if step.lower() not in (*_STEPS, "relative time (process)") or not runs or len(runs) < len(rest) / 3:
+        return frame
+    rows = []
+    for name in runs:
+        known = frame[name].dropna()
+        match = _CHART.fullmatch(name)
+        if match and len(known):
+            rows.append({"run": match[1], match[2]: known.iloc[-1]})
+    notes.append(f"a chart of wandb: {len(rows)} runs, each at its last value")
+    return pd.DataFrame(rows)
+
+
+def _seeds(frame: pd.DataFrame, arm: str, seed: str | None, notes: list[str]) -> tuple[pd.DataFrame, str]:
+    """The frame with a column of seeds: that of the table, the end of the arms' names, or the number of the row."""
+    if seed is not None:
+        return frame, seed
+    matches = [_SEEDED.fullmatch(str(name)) for name in frame[arm]]
+    if all(matches):
+        split = [(match[1], int(match[2])) for match in matches if match]
+        notes.append(
+            f"seeds are the ends of the names in {arm}: {frame[arm].iloc[0]!r} is {split[0][0]!r}, seed {split[0][1]}"
+        )
+        frame = frame.assign(seed=[number for _, number in split])
+        frame[arm] = [name for name, _ in split]
+        return frame, "seed"
+    notes.append(
+        "no column of seeds: the rows of an arm are its seeds, and arms are compared unpaired (seed= names the column)"
+    )
+    frame = frame.copy()
+    frame[_NUMBERED] = frame.groupby(arm, sort=False).cumcount()
+    return frame, _NUMBERED
+
+
+def _guessed_scores(frame: pd.DataFrame, used: Sequence[str | None], notes: list[str]) -> list[str]:
+    """The columns of scores: the one with a name for it, else all that are numbers and vary among the seeds of an arm."""
+    if named := _guess(frame, _SCORES):
+        return [named]
+    arm, *_ = used
+    names = [name for name in _columns(frame) if name not in used and pd.api.types.is_numeric_dtype(frame[name])]
+    fixed = [name for name in names if _NO_SCORES.fullmatch(name) or frame.groupby(arm)[name].nunique().max() < 2]
+    scores = [name for name in names if name not in fixed]
+    if not scores:
+        texts = [name for name in _columns(frame) if name not in used and name not in names]
+        hint = f"; these are text: {', '.join(texts[:_SHOWN])}" if texts else ""
+        raise TableError(
+            f"no column of numbers that differ among the seeds of an arm{hint}. Name the scores: score=COLUMN[,COLUMN]"
+        )
+    if fixed:
+        notes.append(f"no scores, by name or since every seed of an arm has the same: {', '.join(fixed)}")
+    return scores
+
+
+def _last_steps(
+    frame: pd.DataFrame, keys: Sequence[str | None], scores: Sequence[str], notes: list[str]
+) -> pd.DataFrame:
+    """The last step of each run, where there is a column of steps and a run has several."""
+    step, names = _guess(frame, _STEPS), [name for name in dict.fromkeys(keys) if name]
+    if (
+        step is None
+        or step in names
+        or not pd.api.types.is_numeric_dtype(frame[step])
+        or not frame.duplicated(names).any()
+    ):
+        return frame
+    known = frame.dropna(subset=list(scores), how="all")
+    last = known[known[step] == known.groupby(names, dropna=False)[step].transform("max")]
+    if len(last) < len(frame):
+        notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
+    return last
+
+
+def _guessed_groups(frame: pd.DataFrame, keys: Sequence[str | None], notes: list[str]) -> list[str]:
+    """The columns of text that tell apart what would be there twice, as few as do; none where nothing is, or no columns can."""
+    names = [name for name in keys if name]
+    texts = [
+        name
+        for name in _columns(frame)
+        if name not in names
+        and not pd.api.types.is_numeric_dtype(frame[name])
+        and 1 < frame[name].nunique(dropna=False) < len(frame)
+    ]
+    if not frame.duplicated(names).any() or frame.duplicated([*names, *texts]).any():
+        return []
+    for name in list(texts):
+        fewer = [other for other in texts if other != name]
+        if not frame.duplicated([*names, *fewer]).any():
+            texts = fewer
+    notes.append(f"seeds repeat, so {', '.join(texts)} {'is' if len(texts) == 1 else 'are'} judged apart")
+    return texts
+
+
+def _tidy(
+    frame: pd.DataFrame, arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None
+) -> pd.DataFrame:
+    """Rows of arm, seed, group, benchmark, value and row."""
+    for name in filter(None, (arm, benchmark)):
+        if frame[name].isna().any():
+            raise TableError(f"row {int(frame.loc[frame[name].isna(), 'row'].iloc[0])} has no {name}")
+    varying = [name for name in apart if frame[name].nunique(dropna=False) > 1] or list(apart)
+    texts = frame[varying].astype(object).where(frame[varying].notna(), "")
+    group = [", ".join(part for part in map(str, row) if part) for row in texts.to_numpy()]
+    labelled = pd.DataFrame({"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame["row"]})
+    parts = []
+    for name in scores:
+        title = frame[benchmark].astype(str) if benchmark else name
+        title = title + f", {name}" if benchmark and len(scores) > 1 else title
+        parts.append(labelled.assign(benchmark=title, value=_numbers(frame, name)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
+    """A column of scores as numbers, ``86.4 %`` too."""
+    if pd.api.types.is_numeric_dtype(frame[name]):
+        return frame[name].astype(float)
+    texts = frame[name].astype("string").str.strip().str.removesuffix("%").str.strip()
+    numbers = pd.to_numeric(texts, errors="coerce").astype(float)
+    bad = frame[numbers.isna() & frame[name].notna()]
+    if len(bad):
+        raise TableError(
+            f"row {int(bad['row'].iloc[0])}: {name}={bad[name].iloc[0]!r} is no number; {len(bad)} such rows"
+        )
+    return numbers
+
+
+def _refuse_twice(rows: pd.DataFrame, frame: pd.DataFrame, used: Sequence[str | None]) -> None:
+    """Raises `TableError` where a score is there twice; it names the columns that could tell the rows apart."""
+    keys = ["group", "arm", "seed", "benchmark"]
+    twice = rows[rows.duplicated(keys, keep=False)]
+    if not len(twice):
+        return
+    first = twice[keys].iloc[0]
+    same = twice[(twice[keys] == first).all(axis=1)]
+    ours = frame[frame["row"].isin(same["row"])]
+    differing = [name for name in _columns(frame) if name not in used and ours[name].nunique(dropna=False) > 1]
+    hint = f"; they differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart" if differing else ""
+    place = ", ".join(filter(None, [first["arm"], f"seed {first['seed']}", first["benchmark"], first["group"]]))
+    raise TableError(f"rows {' and '.join(map(str, same['row'][:_SHOWN]))} both have the score of {place}{hint}")
+
+
+def _known(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """The rows that have a finite score; the others are told."""
+    finite = rows["value"].abs() < float("inf")
+    for row in rows[~finite].head(_SHOWN).to_dict("records"):
+        notes.append(
+            f"row {row['row']} ({row['arm']}, seed {row['seed']}, {row['benchmark']}) has no score: that seed is left out there"
+        )
+    if (more := int((~finite).sum()) - _SHOWN) > 0:
+        notes.append(f"{more} further rows have no score")
+    if not finite.any():
+        raise TableError("no row has a score")
+    return rows[finite].reset_index(drop=True)
+
+
+def _unit(rows: pd.DataFrame, unit: str | None) -> tuple[str, str]:
+    """How the unit was read, and the unit. Raises `TableError` where fractions and per cent stand in one table."""
+    if unit is not None:
+        return f"unit: {unit}, as given", unit
+    low, high = rows["value"].min(), rows["value"].max()
+    if low < 0 or high > 100:
+        return "unit: the table's own, since scores lie outside 0 to 100", "raw"
+    if high <= 1:
+        return "unit: fractions of 1, shown in per cent (unit=raw takes them as they are)", "fraction"
+    by_row = rows.groupby("row")["value"].max()
+    odd = by_row[(by_row > 0) & (by_row <= 1)]
+    if len(odd) and rows["value"].median() > 2:
+        listed = ", ".join(map(str, odd.index[:_SHOWN]))
+        raise TableError(
+            f"per cent and fractions are mixed: rows {listed} have no score above 1; make them one, or give unit=percent"
+        )
+    small = [name for name, part in rows.groupby("benchmark", sort=False)["value"] if 0 < part.max() <= 1]
+    if small and rows["value"].median() > 2:
+        raise TableError(
+            f"per cent and fractions are mixed: {', '.join(map(str, small))} has no score above 1; or give unit=percent"
+        )
+    return "unit: per cent", "percent"
+
+
+def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> dict[str, str]:
+    """Group → its baseline. Raises `TableError` for one that is not there."""
+    arms = {str(group): list(map(str, part["arm"].unique())) for group, part in rows.groupby("group", sort=False)}
+    everywhere = {arm for names in arms.values() for arm in names}
+    if list(named) == [ABOVE]:
+        return dict.fromkeys(arms, ABOVE)
+    if unknown := [name for name in named if name not in everywhere]:
+        raise TableError(
+            f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(list(everywhere)[:12])}, or {ABOVE}"
+        )
+    chosen = {}
+    for group, names in arms.items():
+        close = [name for name in names if name.lower() in _BASELINES] or [
+            name for name in names if "baseline" in name.lower()
+        ]
+        first = next((name for name in named if name in names), None)
+        if named and first is None:
+            raise TableError(
+                f"{group} has no arm {' or '.join(named)}; it has {', '.join(names)}: baseline=A,B names one for each group"
+            )
+        chosen[group] = first or (close[0] if len(close) == 1 else names[0])
+        how = "" if named else " by its name" if len(close) == 1 else ", the first arm"
+        notes.append(f"compared with {chosen[group]}{how}{f' in {group}' if group and len(arms) < _SHOWN else ''}")
+    notes[:] = dict.fromkeys(notes)
+    return chosen
+
+
+def _reading(
+    arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None, *, guessed: bool
+) -> str:
+    parts = [f"arm: {arm}", f"seed: {seed}" if guessed else "", f"score: {', '.join(scores)}"]
+    parts += [f"benchmark: {benchmark}"] if benchmark else []
+    parts += [f"judged apart by {', '.join(apart)}"] if apart else []
+    return f"columns read as {'; '.join(filter(None, parts))}"

@@ -1,0 +1,106 @@
+"""Judge anybody's final scores: differences to a baseline with intervals that hold together, words, tables for a paper, one page.
+
+harness judge scores.csv                              CSV, TSV, Parquet, JSON or JSONL; a table or a chart that wandb exported
+harness judge scores.csv baseline=grpo margin=1       margin: the difference that does not matter, in the unit that is shown
+harness judge runs.csv arm=method by=model score=math500,aime24   judged apart by model; two benchmarks and their mean
+harness judge scores.csv baseline=above               each arm against the one above it, as in a ladder
+harness judge long.csv where.metric=avg               only the rows with metric=avg
+
+One row a score, or one row a run with a column for each benchmark. Columns that are not named are guessed, and the guess is told. arm=,
+seed=, score=, by=, benchmark=: columns. baseline=: an arm, or one for each group. pair=none: never seed by seed. unit=percent, fraction,
+raw. out=FOLDER, columns=KEYS and formats=pdf,png as in `harness report`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.commands._answer import formats_of
+from harness.commands._arguments import VerbAnswer, key_values, listed_names
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError, require
+
+_COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit")
+_KEYS = (*_COLUMNS, "pair", "margin", "out", "columns", "formats", "name")
+
+ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, then key=value; see above"}}
+
+
+@dataclass(frozen=True)
+class EffectJudged:
+    """One difference, in the shown unit. `benchmark`: also their mean. `seeds_to_decide`: None where it is decided, or nothing is known."""
+
+    group: str
+    benchmark: str
+    arm: str
+    reference: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    family: int
+    seeds: int
+    word: str
+    sign_flip_p: float | None
+    seeds_to_decide: float | None
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """What a table of scores says: effects, sentences, how it was read (`notes`), and the files, below `folder`."""
+
+    effects: list[EffectJudged]
+    sentences: list[str]
+    notes: list[str]
+    text: str
+    folder: str
+    written: list[str]
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Read the table, judge it, and write what it says."""
+    from analysis.judge import judge
+    from analysis.score_table import TableError
+
+    files = [item for item in options.values if "=" not in item or Path(item).exists()]
+    given = [item for item in options.values if item not in files]
+    if len(files) != 1:
+        raise ConfigError("judge takes one table: harness judge scores.csv")
+    where = dict(item.removeprefix("where.").split("=", 1) for item in given if item.startswith("where."))
+    plain = [item for item in given if not item.startswith("where.")]
+    values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "columns", "formats", "name"))
+    require("pair", values.setdefault("pair", "seed"), ["seed", "none"])
+    if "unit" in values:
+        require("unit", values["unit"], ["percent", "fraction", "raw"])
+    margin = values.get("margin")
+    if margin is not None and (not isinstance(margin, int | float) or margin <= 0):
+        raise ConfigError(f"margin={margin} must be a number above 0, in the unit that is shown")
+    path = Path(files[0])
+    if not path.is_file():
+        raise ConfigError(f"{path}: there is no such file")
+    settings: dict[str, Any] = {key: values[key] for key in ("arm", "seed", "benchmark", "unit") if key in values}
+    settings |= {key: listed_names(values[key]) for key in ("score", "baseline", "by") if key in values}
+    folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)
+    try:
+        judged = judge(
+            path, name=values.get("name", ""), margin=margin, pair=values["pair"] == "seed", where=where, **settings
+        )
+        written = judged.write(
+            folder, formats=formats_of(values.get("formats", "pdf,png")), columns=listed_names(values.get("columns"))
+        )
+    except TableError as error:
+        raise ConfigError(str(error)) from error
+    rows = [
+        EffectJudged(**{key: row[key] for key in EffectJudged.__annotations__})
+        for row in judged.effects.to_dict("records")
+    ]
+    return Answer(rows, judged.sentences, judged.notes, judged.text(), str(folder), list(map(str, written)))
+
+
+def show(result: Answer, options: argparse.Namespace) -> None:
+    """Print the table, what it says, how it was read, and where the files lie."""
+    print(result.text)
+    print(f"written: {result.folder} (the page: report.html; every sentence: answer.md)")
