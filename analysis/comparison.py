@@ -16,7 +16,7 @@ from analysis.figures.drawing import (
     new_figure,
 )
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
-from harness.evaluation.counts import AVG, POINT, ByDifficulty, KBand, Needed
+from harness.evaluation.counts import AVG, POINT, ByDifficulty, KBand, PointCost
 from harness.evaluation.metrics.names import default_ks
 from harness.evaluation.side_by_side import TOKENS, Comparison
 from harness.statistics.intervals import Estimate
@@ -111,6 +111,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
+_MANY = 100
+_FEW_PROBLEMS = (
+    f"Fewer than {_MANY} problems: where only a handful of them tell the sides apart, these bands cover less often, and so do intervals of "
+    "a single k (docs/evaluation.md)."
+)
+
+
 def k_table(comparison: Comparison) -> Table:
     """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
     rows: list[dict[str, Cell]] = []
@@ -126,33 +133,36 @@ def k_table(comparison: Comparison) -> Table:
         Column("side", "compared with it"),
         Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
     ]
-    return Table("k-bands", f"Pass@k against {comparison.reference}, all k judged at once", columns, rows)
+    few = any(one.over == "problems" and one.band.replicates < _MANY for one in comparison.k_bands.values())
+    title = f"Pass@k against {comparison.reference}, all k judged at once"
+    return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
 
 
 def k_sentence(side: str, one: KBand) -> str:
     """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    over = f"bands hold together over all k, replicates are {one.over}"
+    these = ", on these problems" if one.over == "training runs" else ""
+    over = f"bands hold together over all k, replicates are {one.over}{these}"
     if not one.band.parts:
         return f"{side}: Pass@k: {one.band.text}; {over}."
     return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
 
 
-def needed_sentence(side: str, takes: Needed | None) -> str:
+def cost_sentence(side: str, cost: PointCost | None) -> str:
     """How many problems, and how many samples a problem, a difference of one point in avg takes."""
-    if takes is None:
+    if cost is None:
         return (
             f"{side}: both sides have several training runs, so power is a matter of seeds: `harness plan` states it."
         )
-    if takes.problems is None:
+    if cost.problems is None:
         return f"{side}: problems show no spread, so nothing tells what a difference of {100 * POINT:g} point in avg takes."
     text = (
-        f"{side}: a difference of {100 * POINT:g} point in avg takes {takes.problems} problems at {takes.samples_now} samples a problem "
-        f"(80 % power, intervals of {100 * takes.level:.3g} %)."
+        f"{side}: a difference of {100 * POINT:g} point in avg takes {cost.problems} problems at {cost.samples_now} samples a problem "
+        f"(80 % power, intervals of {100 * cost.level:.3g} %)."
     )
-    here = f"these {takes.problems_now} problems"
-    if takes.samples is not None:
-        return f"{text} With {here} it takes {takes.samples} samples a problem."
-    if takes.samples_known:
+    here = f"these {cost.problems_now} problems"
+    if cost.samples is not None:
+        return f"{text} With {here} it takes {cost.samples} samples a problem."
+    if cost.samples_known:
         return f"{text} With {here} no number of samples would do."
     return f"{text} One sample a problem does not tell what more of them would do with {here}."
 

@@ -262,11 +262,11 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 
-    problems, banded = comparison.by_problem(), comparison.by_difficulty
+    problems, by_band = comparison.by_problem(), comparison.by_difficulty
     differing = [(side.name, *disagreements(side)) for side in sides]
     tables = [comparison_table(comparison)]
     tables += [k_table(comparison)] if comparison.k_bands else []
-    tables += [difficulty_table(comparison, banded)] if banded else []
+    tables += [difficulty_table(comparison, by_band)] if by_band else []
     for table in tables:
         write_table(table, out, table.name)
     problems.to_csv(out / "problems.csv", index=False)
@@ -353,13 +353,11 @@ def _bands(comparison: Comparison) -> list[BandCompared]:
 
 
 def _power(comparison: Comparison) -> list[PowerCompared]:
-    from analysis.comparison import needed_sentence
+    from analysis.comparison import cost_sentence
 
     return [
-        PowerCompared(
-            side, takes.problems if takes else None, takes.samples if takes else None, needed_sentence(side, takes)
-        )
-        for side, takes in comparison.needed.items()
+        PowerCompared(side, cost.problems if cost else None, cost.samples if cost else None, cost_sentence(side, cost))
+        for side, cost in comparison.point_costs.items()
     ]
 
 

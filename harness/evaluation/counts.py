@@ -162,7 +162,7 @@ def _within(difference: Estimate, family: int) -> Estimate:
 
 
 @dataclass(frozen=True)
-class Needed:
+class PointCost:
     """What it takes to see a true difference of `POINT` in avg with 80 % power at `level`, over problems like these.
 
     `problems`: at the present `samples_now` a problem (of the side with fewer). `samples`: a problem, at the present `problems_now`; both
@@ -177,16 +177,16 @@ class Needed:
     level: float
 
 
-def needed(first: Counts, other: Counts, level: float) -> Needed | None:
+def point_cost(first: Counts, other: Counts, level: float) -> PointCost | None:
     """What a point of avg takes; None where both sides have several training runs, whose number decides."""
     problems, samples = first.right_RP.shape[1], min(first.most, other.most)
     if min(len(first.right_RP), len(other.right_RP)) > 1:
         return None
     if problems < 2:
-        return Needed(None, None, problems, samples, False, level)
+        return PointCost(None, None, problems, samples, False, level)
     a_P, b_P = (one.scores([])[AVG].mean(axis=0) for one in (first, other))
     variance = DifferenceVariance.of(b_P - a_P, first.noise_P + other.noise_P, samples)
-    return Needed(
+    return PointCost(
         variance.problems_needed(POINT, level),
         variance.samples_needed(POINT, problems, level),
         problems,

@@ -30,11 +30,11 @@ from harness.evaluation.counts import (
     ByDifficulty,
     Counts,
     KBand,
-    Needed,
+    PointCost,
     by_difficulty,
     difference_of,
     k_band,
-    needed,
+    point_cost,
 )
 from harness.evaluation.evaluate import (
     Sampler,
@@ -433,7 +433,7 @@ class Comparison:
 
     `scores`: side → metric → values [runs, problems], fractions of 1 (tokens: a response's mean). `differences`: side → metric → its
     difference to the first side, in the same units. `notes`: problems that were left out. `k_bands`: side → its difference in Pass@k over
-    all k. `needed`: side → what a point of avg takes, None where training runs decide that. `by_difficulty`: where it was asked for.
+    all k. `point_costs`: side → what a point of avg takes, None where training runs decide that. `by_difficulty`: where it was asked for.
     """
 
     problems: pd.DataFrame
@@ -441,7 +441,7 @@ class Comparison:
     differences: Mapping[str, Mapping[str, Estimate]]
     notes: Sequence[str] = field(default_factory=list)
     k_bands: Mapping[str, KBand] = field(default_factory=dict)
-    needed: Mapping[str, Needed | None] = field(default_factory=dict)
+    point_costs: Mapping[str, PointCost | None] = field(default_factory=dict)
     by_difficulty: ByDifficulty | None = None
 
     @property
@@ -503,13 +503,13 @@ def compare(
         for name, one in others.items()
         if min(reference.most, one.most) > 1
     }
-    takes = {name: needed(reference, one, level) for name, one in others.items()}
-    banded = None
+    costs = {name: point_cost(reference, one, level) for name, one in others.items()}
+    by_band = None
     if difficulty is not None:
         *sides_there, apart = _matched([*sides, _independent(difficulty, sides)], by_text, verifier)[0]
         there = {side.name: _counts(side) for side in sides_there}
-        banded = by_difficulty(difficulty.name, _shares(apart).mean(axis=0), there, paired, wanted)
-    return Comparison(problems, scores, differences, notes, bands, takes, banded)
+        by_band = by_difficulty(difficulty.name, _shares(apart).mean(axis=0), there, paired, wanted)
+    return Comparison(problems, scores, differences, notes, bands, costs, by_band)
 
 
 def _independent(difficulty: Side, sides: Sequence[Side]) -> Side:

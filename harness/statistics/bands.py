@@ -86,7 +86,8 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
 
     c solves P(|t| > c) + L/pi (1 + c^2/nu)^(-(nu-1)/2) = 1 - level: the expected number of pieces of a t field of nu degrees of freedom
     above c, both signs (Worsley 1994, Adv. Appl. Prob. 26, 13). Along polygons it bounds the probability (Naiman 1986, Ann. Stat. 14, 896).
-    Never above Sidak's for that many separate points (1967, JASA 62, 626), so that neither many points nor a rough curve cost more.
+    Never above Sidak's for that many separate points (1967, JASA 62, 626), so that neither many points nor a rough curve cost more; and
+    Sidak's at one degree of freedom, where residuals are one number and its sign and do not show how far the curve wanders.
 
     Args:
         degrees: nu, of freedom at each point.
@@ -100,7 +101,7 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
         field = length / math.pi * (1 + c * c / degrees) ** (-(degrees - 1) / 2)
         return float(2 * stats.t.sf(c, degrees)) + field - (1 - level)
 
-    return float(optimize.brentq(excess, 0.0, sidak)) if excess(sidak) < 0 else sidak
+    return float(optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
 
 
 def _scaled_residuals(curves_RK: Floats) -> Floats:

@@ -163,7 +163,7 @@ def test_pass_at_k_has_a_band_over_problems_or_over_runs_where_both_sides_have_s
         found = compared(a, side("B", *b.runs, seeds=seeds))
         assert found.k_bands["B"].over == "training runs"
         assert found.k_bands["B"].band.low_K == pytest.approx(want.low_K, nan_ok=True)
-        assert found.needed["B"] is None
+        assert found.point_costs["B"] is None
 
 
 def test_pass_at_k_goes_as_far_as_both_sides_have_samples() -> None:
@@ -202,7 +202,7 @@ def test_a_compared_side_does_not_say_what_is_hard() -> None:
 
 
 def test_what_a_point_of_avg_takes_by_hand() -> None:
-    found = compared(A, B).needed["B"]
+    found = compared(A, B).point_costs["B"]
     assert (found.problems_now, found.samples_now, found.samples_known, found.level) == (5, 2, True, 0.95)
     # Differences 0, 1/2, 1/2, 1/2, -1/2: variance 0.2. One of two right has noise 1/4, two in each side do: (2 + 2) / 4 / 5 = 0.2.
     assert found.samples is not None  # so all of the variance is samples'
@@ -210,7 +210,7 @@ def test_what_a_point_of_avg_takes_by_hand() -> None:
     assert found.problems == pytest.approx(want, rel=1e-3)
     assert found.samples * 5 > 2 * want  # as many samples in all, and more for the t of five problems
     single = [side(name, frame([row[:1] for row in right])) for name, right in RIGHT.items()]
-    alone = compared(*single).needed["B"]
+    alone = compared(*single).point_costs["B"]
     assert (alone.samples, alone.samples_known) == (None, False)
 
 

@@ -22,8 +22,10 @@ RIGHT_ANGLE = np.array([[3.0, 6.0], [1.0, 6.0], [2.0, 3.0]])
 WANDERING = np.random.default_rng(0).normal(size=(7, 20)).cumsum(axis=1)
 
 
-@pytest.mark.parametrize("degrees", [1, 2, 4, 7, 15, 255])
-def test_a_curve_that_does_not_wander_takes_the_ordinary_quantile_and_none_takes_more_than_sidaks(degrees: int) -> None:
+@pytest.mark.parametrize("degrees", [1.5, 2, 4, 7, 15, 255])
+def test_a_curve_that_does_not_wander_takes_the_ordinary_quantile_and_none_takes_more_than_sidaks(
+    degrees: float,
+) -> None:
     assert critical_value(degrees, 0.0, 32) == pytest.approx(stats.t.ppf(0.975, degrees))
     assert critical_value(degrees, 5.0, 1) == pytest.approx(stats.t.ppf(0.975, degrees))
     sidak = stats.t.ppf(0.5 + comparison_level(32) / 2, degrees)
@@ -40,6 +42,13 @@ def test_the_critical_value_solves_the_equation_of_a_t_field() -> None:
     # Many degrees: a Gaussian field, exp(-c^2 / 2).
     alpha = 2 * stats.norm.sf(3.0) + 2 / math.pi * math.exp(-4.5)
     assert critical_value(1e9, 2.0, 10**6, 1 - alpha) == pytest.approx(3.0, rel=1e-6)
+
+
+def test_two_replicates_do_not_show_how_far_a_curve_wanders() -> None:
+    sidak = stats.t.ppf(0.5 + comparison_level(2) / 2, 1)
+    assert critical_value(1, 0.0, 2) == pytest.approx(sidak)
+    band = simultaneous_band([[3.0, 7.0], [1.0, 6.0]])  # differences 2 and 1: errors 1 and 1/2
+    assert band.high_K - band.value_K == pytest.approx([sidak, sidak / 2])
 
 
 def test_a_band_by_hand() -> None:
