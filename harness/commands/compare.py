@@ -6,6 +6,8 @@ harness compare mine/grpo mine/dapo                  two arms of an experiment, 
 harness compare FOLDER_A FOLDER_B@MODEL              what `harness evaluate` wrote
 harness compare A.jsonl B.jsonl C.jsonl margin=3     recorded generations, also other tools', graded by our verifier
 
+harness compare RUN_A RUN_B difficulty=RUN_C@0       also on problems that a third evaluation never, seldom, mostly or always solves
+
 The first side is what the others are compared with. benchmark=NAME, margin=POINTS, ks=[1,8], match=id|problem, golds=FILE, out=FOLDER,
 verifier=RULES (stored verdicts stand where all sides have them and no rules are given), runtime.results=DIR.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,7 @@ from harness.verify import MathVerifier
 if TYPE_CHECKING:
     from harness.evaluation.side_by_side import Comparison, Side
 
-_KEYS = ("benchmark", "cap", "golds", "margin", "ks", "match", "out", "runtime.results", *RULES)
+_KEYS = ("benchmark", "cap", "difficulty", "golds", "margin", "ks", "match", "out", "runtime.results", *RULES)
 _HEX = re.compile(r"[0-9a-f]{4,16}")
 _SHOWN = 10
 
@@ -49,6 +51,51 @@ class MetricCompared:
     first: float
     other: float
     difference: Interval
+
+
+@dataclass(frozen=True)
+class PassAtKCompared:
+    """Difference of a side to the first in Pass@k for k = 1, 2, ..., points, with a band that holds at all k together.
+
+    `over`: what the replicates are, problems or training runs. `above`, `below`: first and last k of ranges where the band excludes zero.
+    """
+
+    side: str
+    over: str
+    replicates: int
+    level: float
+    value: list[float]
+    low: list[float | None]
+    high: list[float | None]
+    above: list[tuple[int, int]]
+    below: list[tuple[int, int]]
+    text: str
+
+
+@dataclass(frozen=True)
+class BandCompared:
+    """A metric on the problems of one band of difficulty, in per cent; `difficulty`: how often the side that is not compared is right."""
+
+    difficulty: str
+    problems: int
+    metric: str
+    side: str
+    first: float
+    other: float
+    difference: Interval
+
+
+@dataclass(frozen=True)
+class PowerCompared:
+    """What a difference of one point in avg takes with 80 % power: problems at the present samples, or samples at the present problems.
+
+    None where no number would do or none is known; `text` says which.
+    """
+
+    side: str
+    problems: int | None
+    samples: int | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -86,13 +133,17 @@ class Graded:
 class Answer(VerbAnswer):
     """Evaluations compared with the first one, `reference`.
 
-    `problems`: number of those that all sides have. `apart`: those on which the sides differ most. `graders`: sides with recorded verdicts.
-    `said`: what there was to say while the sides were read. `folder`: all of it as files.
+    `problems`: number of those that all sides have. `pass_at_k`: of each further side, none with one sample a problem. `difficulty`: where
+    `difficulty=` asks for it. `apart`: problems on which the sides differ most. `graders`: sides with recorded verdicts. `said`: what there
+    was to say while the sides were read. `folder`: all of it as files.
     """
 
     reference: str
     problems: int
     metrics: list[MetricCompared]
+    pass_at_k: list[PassAtKCompared]
+    difficulty: list[BandCompared]
+    power: list[PowerCompared]
     apart: list[ProblemCompared]
     graders: list[Graded]
     notes: list[str]
@@ -102,12 +153,12 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read and grade the sides, compare them, and write the tables and the figure."""
-    from harness.evaluation.side_by_side import compare, graded, is_graded, read_side
+    """Read and grade the sides, compare them, and write the tables and figures."""
+    from harness.evaluation.side_by_side import compare
 
     given = [item for item in options.values if item.partition("=")[0] in _KEYS]
     names = [item for item in options.values if item not in given]
-    values = key_values(given, _KEYS, "compare", texts=("benchmark",))
+    values = key_values(given, _KEYS, "compare", texts=("benchmark", "difficulty"))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError("compare needs two different sides or more: harness compare A B")
     require("match", values.setdefault("match", "id or problem"), ["id", "problem", "id or problem"])
@@ -115,9 +166,30 @@ def answer(options: argparse.Namespace) -> Answer:
         if not isinstance(values.get(key, 1), int | float) or values.get(key, 1) <= 0:
             raise ConfigError(f"{key}={values[key]} must be a number above 0")
     store = ResultStore(str(values.get("runtime.results") or compose_run([]).runtime.results))
-    # Files and folders go by their names alone where those differ.
+    apart = [values["difficulty"]] if values.get("difficulty") else []
+    sides = _read([*names, *apart], values, store)
+    rules = {key: value for key, value in values.items() if key in RULES}
+    with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
+        sides = _graded(sides, verifier, bool(rules))
+        compared = sides[: len(names)]
+        comparison = compare(
+            compared,
+            verifier,
+            margin=None if "margin" not in values else values["margin"] / 100,
+            ks=ks_of(values.get("ks")),
+            by_text={"id": False, "problem": True}.get(values["match"]),
+            difficulty=sides[-1] if apart else None,
+        )
+    out = values.get("out") or store.root / "comparisons" / content_hash(names, {**values, "out": None})
+    return _written(comparison, compared, Path(out))
+
+
+def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -> list[Side]:
+    """The sides of these names; files and folders go by their last names alone where those differ."""
+    from harness.evaluation.side_by_side import read_side
+
     short = [Path(name).name if Path(name).exists() else name for name in names]
-    sides = [
+    return [
         read_side(
             shown,
             _parts(name, store),
@@ -128,25 +200,21 @@ def answer(options: argparse.Namespace) -> Answer:
         )
         for name, shown in zip(names, short if len(set(short)) == len(short) else names, strict=True)
     ]
-    rules = {key: value for key, value in values.items() if key in RULES}
-    with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
-        if rules or not all(is_graded(side) for side in sides):
-            sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
-            for side in sides:
-                bad = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
-                if bad:
-                    print(
-                        f"{side.name}: golds that no answer can match: {', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
-                    )
-        comparison = compare(
-            sides,
-            verifier,
-            margin=None if "margin" not in values else values["margin"] / 100,
-            ks=ks_of(values.get("ks")),
-            by_text={"id": False, "problem": True}.get(values["match"]),
-        )
-    out = values.get("out") or store.root / "comparisons" / content_hash(names, {**values, "out": None})
-    return _written(comparison, sides, Path(out))
+
+
+def _graded(sides: list[Side], verifier: MathVerifier, again: bool) -> list[Side]:
+    """The sides with our verdicts: `again`, or where one has none; golds that no answer can match are named."""
+    from harness.evaluation.side_by_side import graded, is_graded
+
+    if not again and all(is_graded(side) for side in sides):
+        return sides
+    sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
+    for side in sides:
+        bad = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
+        if bad:
+            names = f"{', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
+            print(f"{side.name}: golds that no answer can match: {names}")
+    return sides
 
 
 def _parts(name: str, store: ResultStore) -> list[str]:
@@ -186,29 +254,27 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 
 def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
-    """Write table, problems, disagreements and figure, and return what they say."""
+    """Write tables, problems, disagreements and figures, and return what they say."""
     import pandas as pd
 
-    from analysis.api import comparison_figure, comparison_table, notes_of, scale_of
+    from analysis.comparison import comparison_figure, comparison_table, difficulty_table, k_figure, k_table, notes_of
     from analysis.figures.drawing import save, styled
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 
-    table, problems, notes = comparison_table(comparison), comparison.by_problem(), notes_of(comparison)
+    problems, by_band = comparison.by_problem(), comparison.by_difficulty
     differing = [(side.name, *disagreements(side)) for side in sides]
-    write_table(table, out, "comparison")
+    tables = [comparison_table(comparison)]
+    tables += [k_table(comparison)] if comparison.k_bands else []
+    tables += [difficulty_table(comparison, by_band)] if by_band else []
+    for table in tables:
+        write_table(table, out, table.name)
     problems.to_csv(out / "problems.csv", index=False)
     pd.concat(rows for _, rows, _ in differing).to_csv(out / "disagreements.csv", index=False)
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
-    metrics = []
-    for side, differences in comparison.differences.items():
-        for metric, difference in differences.items():
-            scale = scale_of(metric)
-            first, other = (
-                scale * float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side)
-            )
-            metrics.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
+        if comparison.k_bands:
+            save(k_figure(comparison), out, "k-bands")
     apart = [
         ProblemCompared(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
         for row in problems.head(_SHOWN).to_dict("records")
@@ -218,9 +284,81 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
         for name, rows, labelled in differing
         if labelled
     ]
-    lines = [line for side in sides for line in side.said]
-    text = to_terminal(table).rstrip()
-    return Answer(comparison.reference, len(problems), metrics, apart, graders, notes, lines, text, str(out))
+    pass_at_k, power = _pass_at_k(comparison), _power(comparison)
+    sentences = [*(one.text for one in pass_at_k), *(one.text for one in power)]
+    return Answer(
+        comparison.reference,
+        len(problems),
+        _metrics(comparison),
+        pass_at_k,
+        _bands(comparison),
+        power,
+        apart,
+        graders,
+        notes_of(comparison),
+        [line for side in sides for line in side.said],
+        "\n".join([*(to_terminal(table).rstrip() for table in tables), *sentences]),
+        str(out),
+    )
+
+
+def _metrics(comparison: Comparison) -> list[MetricCompared]:
+    from analysis.comparison import scale_of
+
+    rows = []
+    for side, differences in comparison.differences.items():
+        for metric, difference in differences.items():
+            scale = scale_of(metric)
+            first, other = (
+                scale * float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side)
+            )
+            rows.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
+    return rows
+
+
+def _pass_at_k(comparison: Comparison) -> list[PassAtKCompared]:
+    from analysis.comparison import k_sentence
+
+    return [
+        PassAtKCompared(
+            side,
+            one.over,
+            one.band.replicates,
+            one.band.level,
+            (100 * one.band.value_K).tolist(),
+            (100 * one.band.low_K).tolist(),
+            (100 * one.band.high_K).tolist(),
+            one.band.above,
+            one.band.below,
+            k_sentence(side, one),
+        )
+        for side, one in comparison.k_bands.items()
+    ]
+
+
+def _bands(comparison: Comparison) -> list[BandCompared]:
+    rows = comparison.by_difficulty.rows if comparison.by_difficulty else ()
+    return [
+        BandCompared(
+            row.difficulty,
+            row.problems,
+            row.metric,
+            row.side,
+            100 * row.first,
+            100 * row.other,
+            Interval.of(row.difference, 100),
+        )
+        for row in rows
+    ]
+
+
+def _power(comparison: Comparison) -> list[PowerCompared]:
+    from analysis.comparison import cost_sentence
+
+    return [
+        PowerCompared(side, cost.problems if cost else None, cost.samples if cost else None, cost_sentence(side, cost))
+        for side, cost in comparison.point_costs.items()
+    ]
 
 
 def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:

@@ -12,7 +12,6 @@ problems (`harness.statistics.intervals.two_way_difference`).
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,6 +25,17 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
+from harness.evaluation.counts import (
+    AVG,
+    ByDifficulty,
+    Counts,
+    KBand,
+    PointCost,
+    by_difficulty,
+    difference_of,
+    k_band,
+    point_cost,
+)
 from harness.evaluation.evaluate import (
     Sampler,
     SampleRows,
@@ -47,13 +57,7 @@ from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark, normalised
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
-from harness.statistics.intervals import (
-    Estimate,
-    comparison_level,
-    mean_interval,
-    paired_difference,
-    two_way_difference,
-)
+from harness.statistics.intervals import Estimate, comparison_level, mean_interval
 from harness.store import ResultStore, lease
 from harness.store.atomic import write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths
@@ -405,7 +409,7 @@ def before_training(
 
 
 Floats = NDArray[np.float64]
-AVG, TOKENS = "avg", "tokens"
+TOKENS = "tokens"
 _SHOWN = 5
 
 
@@ -428,13 +432,17 @@ class Comparison:
     """Scores of the sides on their shared `problems` (id and gold), and the differences.
 
     `scores`: side → metric → values [runs, problems], fractions of 1 (tokens: a response's mean). `differences`: side → metric → its
-    difference to the first side, in the same units. `notes`: problems that were left out.
+    difference to the first side, in the same units. `notes`: problems that were left out. `k_bands`: side → its difference in Pass@k over
+    all k. `point_costs`: side → what a point of avg takes, None where training runs decide that. `by_difficulty`: where it was asked for.
     """
 
     problems: pd.DataFrame
     scores: Mapping[str, Mapping[str, Floats]]
     differences: Mapping[str, Mapping[str, Estimate]]
     notes: Sequence[str] = field(default_factory=list)
+    k_bands: Mapping[str, KBand] = field(default_factory=dict)
+    point_costs: Mapping[str, PointCost | None] = field(default_factory=dict)
+    by_difficulty: ByDifficulty | None = None
 
     @property
     def reference(self) -> str:
@@ -457,11 +465,13 @@ def compare(
     margin: float | None = None,
     ks: Sequence[int] | None = None,
     by_text: bool | None = None,
+    difficulty: Side | None = None,
 ) -> Comparison:
     """Compare every side with the first.
 
     `margin` is a fraction of 1. `ks` None: powers of two that all sides have samples for. `by_text` None: problems match by id where any is
-    shared. Raises `ConfigError` where nothing matches, or a side has unequal numbers of samples a problem.
+    shared. `difficulty`: a further side whose samples say how hard a problem is. Raises `ConfigError` where nothing matches, a side has
+    unequal numbers of samples a problem, or `difficulty` has the samples of a compared side.
     """
     keyed, notes = _matched(sides, by_text, verifier)
     first = keyed[0].runs[0].drop_duplicates("key")
@@ -472,10 +482,11 @@ def compare(
     scores = {side.name: _scores(side, wanted, verifier) for side in keyed}
     metrics = [name for name in scores[keyed[0].name] if all(name in table for table in scores.values())]
     level = comparison_level(len(sides) - 1)
+    paired = {side.name: _same_seeds(keyed[0], side) for side in keyed[1:]}
     differences = {
         side.name: {
             name: replace(
-                _difference(scores[keyed[0].name][name], scores[side.name][name], _same_seeds(keyed[0], side), level),
+                difference_of(scores[keyed[0].name][name], scores[side.name][name], paired[side.name], level),
                 margin=None if name == TOKENS else margin,
                 family=len(sides) - 1,
             )
@@ -484,7 +495,49 @@ def compare(
         for side in keyed[1:]
     }
     problems = first[["problem_id", "gold"]].reset_index(drop=True)
-    return Comparison(problems, scores, differences, notes)
+    counts = {side.name: _counts(side) for side in keyed}
+    reference = counts[keyed[0].name]
+    others = {name: counts[name] for name in paired}
+    bands = {
+        name: k_band(reference, one, paired=paired[name], level=level)
+        for name, one in others.items()
+        if min(reference.most, one.most) > 1
+    }
+    costs = {name: point_cost(reference, one, level) for name, one in others.items()}
+    by_band = None
+    if difficulty is not None:
+        *sides_there, apart = _matched([*sides, _independent(difficulty, sides)], by_text, verifier)[0]
+        there = {side.name: _counts(side) for side in sides_there}
+        by_band = by_difficulty(difficulty.name, _shares(apart).mean(axis=0), there, paired, wanted)
+    return Comparison(problems, scores, differences, notes, bands, costs, by_band)
+
+
+def _independent(difficulty: Side, sides: Sequence[Side]) -> Side:
+    """The side that says how hard a problem is; `ConfigError` where a compared side has its samples, under whatever name."""
+    own = [_content(frame) for frame in difficulty.runs]
+    for side in sides:
+        if any(_content(frame).equals(one) for frame in side.runs for one in own):
+            raise ConfigError(
+                f"difficulty={difficulty.name} has the samples of {side.name}, which is compared: a problem with bad luck in them would "
+                "be called hard and then gain by itself; name an evaluation that is not compared, such as RUN@0 of another run"
+            )
+    return difficulty
+
+
+def _content(frame: pd.DataFrame) -> pd.DataFrame:
+    columns = ["problem_id", "sample_index", "correct", "answer", "tokens"]
+    return frame[columns].sort_values(columns[:2], ignore_index=True)
+
+
+def _shares(side: Side) -> Floats:
+    """Share of right samples, [runs, problems], of a side whose frames are in the order of the problems."""
+    return np.array([frame.groupby("place")["correct"].mean().to_numpy(dtype=np.float64) for frame in side.runs])
+
+
+def _counts(side: Side) -> Counts:
+    """Right samples of such a side, whose problems have equally many samples in each run."""
+    samples = tuple(len(frame) // frame["place"].nunique() for frame in side.runs)
+    return Counts(np.rint(_shares(side) * np.array(samples)[:, None]).astype(np.int64), samples)
 
 
 # ---- problems that are the same ----
@@ -573,12 +626,3 @@ def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, 
 
 def _same_seeds(a: Side, b: Side) -> bool:
     return None not in a.seeds and list(a.seeds) == list(b.seeds)
-
-
-def _difference(a_SP: Floats, b_SP: Floats, paired: bool, level: float) -> Estimate:
-    if min(len(a_SP), len(b_SP)) > 1 and a_SP.shape[1] > 1:
-        return two_way_difference(b_SP, a_SP, paired=paired, level=level)
-    estimate = paired_difference(b_SP.mean(axis=0), a_SP.mean(axis=0), level)
-    if math.isnan(estimate.low):
-        return replace(estimate, seeds=1, method="no spread over problems")
-    return replace(estimate, seeds=1, method="paired t over problems")

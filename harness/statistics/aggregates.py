@@ -26,7 +26,8 @@ def sign_flip_p(differences: ArrayLike) -> float:
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < _FEWEST or not np.isfinite(values).all():
         return math.nan
-    test = permutation_test((values,), np.mean, permutation_type="samples", n_resamples=_EXACT, vectorized=True, rng=0)
+    count = min(_EXACT, _NUMBERS // len(values))
+    test = permutation_test((values,), np.mean, permutation_type="samples", n_resamples=count, vectorized=True, rng=0)
     return float(test.pvalue)
 
 

@@ -161,6 +161,8 @@ def test_compare(tmp_path, asked, said):
     found = asked("compare", *sides, f"out={tmp_path / 'out'}")
     average = next(one for one in found["metrics"] if one["metric"] == "avg")
     assert (average["first"], average["other"], average["difference"]["value"]) == (25.0, 75.0, 50.0)
+    assert (found["pass_at_k"], found["difficulty"]) == ([], [])  # one sample a problem, nothing asked
+    assert [(one["side"], one["samples"]) for one in found["power"]] == [("b.jsonl", None)]
     assert found["apart"][0]["shares"] == {"a.jsonl": 0.0, "b.jsonl": 1.0}
     assert (tmp_path / "out" / "problems.csv").is_file()
     assert found["text"] in said("compare", *sides, f"out={tmp_path / 'out'}")

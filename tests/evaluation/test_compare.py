@@ -16,8 +16,11 @@ from stored_runs import about, graded
 from verbs import Said
 
 from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import dump
+from harness.evaluation.metrics.names import pass_at_k
 from harness.evaluation.side_by_side import Comparison, Side, compare
+from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import comparison_level, two_way_difference
 from harness.store import ResultStore
 from harness.store.samples import write_part
@@ -140,6 +143,77 @@ def test_intervals_of_several_sides_hold_together() -> None:
     assert found.by_problem()["problem_id"][0] == "p3"  # 0 for A, 1/2 for B, 1 for C
 
 
+def curves(right: list[list[int]]) -> np.ndarray:
+    """Pass@k of each problem for k = 1 and 2."""
+    counts = np.array(right).sum(axis=1)
+    return np.stack([pass_at_k(counts, 2, k) for k in (1, 2)], axis=1)
+
+
+def test_pass_at_k_has_a_band_over_problems_or_over_runs_where_both_sides_have_several() -> None:
+    one = compared(A, B).k_bands["B"]
+    assert one.over == "problems"
+    assert one.band.high_K == pytest.approx(simultaneous_band(curves(RIGHT["B"]) - curves(RIGHT["A"])).high_K)
+    several = {"A": [RIGHT["A"], RIGHT["B"][::-1]], "B": [RIGHT["B"], RIGHT["B"][::-1]]}
+    means = {name: np.array([curves(right).mean(axis=0) for right in runs]) for name, runs in several.items()}
+    for seeds, want in (
+        ((0, 1), simultaneous_band(means["B"] - means["A"])),
+        ((2, 3), unpaired_band(means["B"], means["A"])),
+    ):
+        a, b = (side(name, *map(frame, runs), seeds=(0, 1)) for name, runs in several.items())
+        found = compared(a, side("B", *b.runs, seeds=seeds))
+        assert found.k_bands["B"].over == "training runs"
+        assert found.k_bands["B"].band.low_K == pytest.approx(want.low_K, nan_ok=True)
+        assert found.point_costs["B"] is None
+
+
+def test_pass_at_k_goes_as_far_as_both_sides_have_samples() -> None:
+    more = side("C", frame([row * 3 for row in RIGHT["B"]]))
+    bands = compared(A, more, side("D", frame([row[:1] for row in RIGHT["B"]]))).k_bands
+    assert {name: len(one.band.value_K) for name, one in bands.items()} == {"C": 2}
+    assert bands["C"].band.level == comparison_level(2)
+
+
+def test_difficulty_is_that_of_a_side_that_is_not_compared() -> None:
+    apart = side("base", frame([[0, 0], [0, 0], [1, 0], [0, 1], [1, 1]]))
+    found = compared(A, B, difficulty=apart).by_difficulty
+    assert found is not None
+    assert (found.side, found.problems, found.empty) == ("base", 5, ["more than half"])
+    average = {row.difficulty: row for row in found.rows if row.metric == "avg"}
+    assert {name: row.problems for name, row in average.items()} == {
+        "never right": 2,
+        "up to half": 2,
+        "always right": 1,
+    }
+    never = average["never right"]
+    assert (never.first, never.other, never.difference.value) == pytest.approx((0.75, 1.0, 0.25))  # 1, 1/2 and 1, 1
+    # Two bands have two problems: both intervals hold together, and none leaves what shares can differ by.
+    wide = stats.ttest_1samp([0.0, 0.5], 0).confidence_interval(comparison_level(2))
+    assert wide.high > 1
+    assert (never.difference.low, never.difference.high, never.difference.family) == (-1, 1, 2)
+    assert np.isnan(average["always right"].difference.low)
+    fewer = side("base", frame([[0, 0], [0, 1]]))
+    assert compared(A, B, difficulty=fewer).by_difficulty.problems == 2
+
+
+def test_a_compared_side_does_not_say_what_is_hard() -> None:
+    again = side("another name", frame(RIGHT["B"]).iloc[::-1])
+    with pytest.raises(ConfigError, match="difficulty=another name has the samples of B, which is compared"):
+        compared(A, B, difficulty=again)
+
+
+def test_what_a_point_of_avg_takes_by_hand() -> None:
+    found = compared(A, B).point_costs["B"]
+    assert (found.problems_now, found.samples_now, found.samples_known, found.level) == (5, 2, True, 0.95)
+    # Differences 0, 1/2, 1/2, 1/2, -1/2: variance 0.2. One of two right has noise 1/4, two in each side do: (2 + 2) / 4 / 5 = 0.2.
+    assert found.samples is not None  # so all of the variance is samples'
+    want = 0.2 * ((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / 0.01) ** 2
+    assert found.problems == pytest.approx(want, rel=1e-3)
+    assert found.samples * 5 > 2 * want  # as many samples in all, and more for the t of five problems
+    single = [side(name, frame([row[:1] for row in right])) for name, right in RIGHT.items()]
+    alone = compared(*single).point_costs["B"]
+    assert (alone.samples, alone.samples_known) == (None, False)
+
+
 # ---- the verb ----
 
 
@@ -170,7 +244,10 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
     assert table.loc["avg, %", "difference_verdict"] == "not resolved"
     assert "tokens a response" not in table.index  # one side does not know
     assert len(pd.read_csv(out / "disagreements.csv")) == 4
-    assert {path.name for path in out.iterdir()} >= {"differences.pdf", "comparison.md", "problems.csv"}
+    assert {path.name for path in out.iterdir()} >= {"differences.pdf", "comparison.md", "problems.csv", "k-bands.pdf"}
+    assert pd.read_csv(out / "k-bands.csv")["difference"].tolist() == pytest.approx([0.2, 0.2])
+    assert "b.jsonl: Pass@k: no k from 1 to 2 at which they part; bands hold together over all k" in told
+    assert "b.jsonl: a difference of 1 point in avg takes" in told
     graded_before = tmp_path / "graded"
     said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
     said("compare", str(graded_before), str(a), f"out={out}")
@@ -207,6 +284,12 @@ def test_runs_are_compared_at_steps_and_arms_over_their_seeds(tmp_path: Path, sa
     whole = pd.read_csv(out / "comparison.csv").set_index("metric").loc["avg, %"]
     assert whole["difference"] == pytest.approx(30, abs=5)
     assert whole["difference_verdict"] == "higher"
+    assert "both sides have several training runs, so power is a matter of seeds" in told
+    told = said("compare", "a0a0", "b0b0", "difficulty=a1a1@0", f"out={out}", here)
+    bands = pd.read_csv(out / "difficulty.csv").set_index("difficulty")
+    assert bands["problems"].sum() == problems
+    assert bands["difference"].tolist() == pytest.approx([30, 30], abs=15)
+    assert "Bands without a problem: up to half, more than half." in told
     said("compare", "a0a0@0", "a0a0", f"out={out}", here)
     frames = [store.run("a0" * 8).samples("arithmetic_heldout", step)["correct"] for step in (0, 60)]
     moved = 100 * (frames[1].mean() - frames[0].mean())
@@ -219,6 +302,8 @@ def test_runs_are_compared_at_steps_and_arms_over_their_seeds(tmp_path: Path, sa
         (("a0a0", "nothing"), "no such file or folder"),
         (("a0a0", "a0a0"), "two different sides"),
         (("a0a0", "b0b0", "margin=-1"), "must be a number above 0"),
+        (("mine/a", "mine/b", "difficulty=b1b1@60"), "has the samples of mine/b, which is compared"),
+        (("mine/a", "mine/b", "difficulty=nothing"), "no such file or folder"),
     ):
         assert words in said("compare", *wrong, here, code=2)
 

@@ -1,0 +1,216 @@
+"""Evaluations side by side as tables, sentences and figures: what `harness compare` writes."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.figures.drawing import (
+    appearances,
+    draw_band,
+    draw_interval,
+    k_axis,
+    label_rows,
+    legend_below,
+    new_figure,
+)
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
+from harness.evaluation.counts import AVG, POINT, ByDifficulty, KBand, PointCost
+from harness.evaluation.metrics.names import default_ks
+from harness.evaluation.side_by_side import TOKENS, Comparison
+from harness.statistics.intervals import Estimate
+
+_RETRAINING = (
+    "One training run on a side: this says which of these checkpoints does better, and nothing about training again, which takes "
+    "training seeds."
+)
+
+
+def title_of(metric: str) -> str:
+    """``avg, %``, ``Pass@8, %``, ``tokens a response``."""
+    return "tokens a response" if metric == TOKENS else f"{metric if metric == AVG else metric.capitalize()}, %"
+
+
+def scale_of(metric: str) -> float:
+    """Stored values times this are shown ones."""
+    return 1.0 if metric == TOKENS else 100.0
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """One row a metric and compared side."""
+    rows: list[dict[str, Cell]] = []
+    for side, differences in comparison.differences.items():
+        for metric, difference in differences.items():
+            scale = scale_of(metric)
+            first, other = (
+                float(comparison.scores[name][metric].mean()) * scale for name in (comparison.reference, side)
+            )
+            row: dict[str, Cell] = {"metric": title_of(metric), "side": side, "first": first, "other": other}
+            rows.append({**row, "difference": difference.scaled(scale)})
+    columns = [
+        Column("metric", "metric"),
+        Column("first", comparison.reference),
+        Column("side", "compared with it"),
+        Column("other", "its value"),
+        Column("difference", "difference", signed=True, words=True),
+    ]
+    return Table(
+        "comparison",
+        f"Against {comparison.reference}, {len(comparison.problems)} problems",
+        columns,
+        rows,
+        notes_of(comparison),
+    )
+
+
+def notes_of(comparison: Comparison) -> list[str]:
+    """Say what the intervals are, and what was left out."""
+    runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
+    several = min(runs.values()) > 1
+    method = (
+        "Student's t over training runs and problems together"
+        if several
+        else "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
+    )
+    together = (
+        f"; those of the {len(comparison.differences)} compared sides hold together"
+        if len(comparison.differences) > 1
+        else ""
+    )
+    notes = [f"Intervals: 95 %, {method}; of each metric on its own{together}."]
+    notes += [] if several else [_RETRAINING]
+    if max(runs.values()) > 1:
+        notes.append(f"Training runs: {', '.join(f'{name} {count}' for name, count in runs.items())}.")
+    return [*notes, *(f"{line}." for line in comparison.notes)]
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Draw the difference of every metric in points with its interval; rows are metrics, markers are sides, the margin is a band."""
+    metrics = [name for name in next(iter(comparison.differences.values())) if name != TOKENS]
+    drawn = appearances([*comparison.differences])
+    figure, axes = new_figure(wide=True, height=0.4 + 0.1 * len(metrics) * len(comparison.differences))
+    axes.axvline(0, color="#000000", linewidth=0.6)
+    margin = next(iter(comparison.differences.values()))[AVG].margin
+    if margin is not None:
+        axes.axvspan(-100 * margin, 100 * margin, color="#000000", alpha=0.06, linewidth=0)
+    numbers = []
+    for row, metric in enumerate(metrics):
+        texts = []
+        for number, (side, differences) in enumerate(comparison.differences.items()):
+            difference, look = differences[metric], drawn[side]
+            offset = 0.18 * (number - (len(comparison.differences) - 1) / 2)
+            draw_interval(axes, row + offset, difference, 100.0, color=look.colour, marker=look.marker)
+            low, high = bounds_text(difference, 1, scale=100.0)
+            texts.append(f"{number_text(100 * difference.value, 1, signed=True)} [{low}, {high}]")
+        numbers.append("\n".join(texts))
+    label_rows(axes, [title_of(name).removesuffix(", %") for name in metrics], numbers)
+    axes.set_xlabel(f"difference to {comparison.reference}, points")
+    if len(comparison.differences) > 1:
+        legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
+    return figure
+
+
+_MANY = 100
+_FEW_PROBLEMS = (
+    f"Fewer than {_MANY} problems: where only a handful of them tell the sides apart, these bands cover less often, and so do intervals of "
+    "a single k (docs/evaluation.md)."
+)
+
+
+def k_table(comparison: Comparison) -> Table:
+    """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
+    rows: list[dict[str, Cell]] = []
+    for side, one in comparison.k_bands.items():
+        band = one.band
+        ends = {k for span in (*band.above, *band.below) for k in span}
+        for k in sorted(ends | {*default_ks(len(band.value_K))}):
+            value, low, high = (float(curve[k - 1]) for curve in (band.value_K, band.low_K, band.high_K))
+            difference = Estimate(value, low, high, band.replicates, level=band.level, method="t field over k")
+            rows.append({"k": k, "side": side, "difference": difference})
+    columns = [
+        Column("k", "k", 0),
+        Column("side", "compared with it"),
+        Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
+    ]
+    few = any(one.over == "problems" and one.band.replicates < _MANY for one in comparison.k_bands.values())
+    title = f"Pass@k against {comparison.reference}, all k judged at once"
+    return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
+
+
+def k_sentence(side: str, one: KBand) -> str:
+    """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
+    these = ", on these problems" if one.over == "training runs" else ""
+    over = f"bands hold together over all k, replicates are {one.over}{these}"
+    if not one.band.parts:
+        return f"{side}: Pass@k: {one.band.text}; {over}."
+    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
+
+
+def cost_sentence(side: str, cost: PointCost | None) -> str:
+    """How many problems, and how many samples a problem, a difference of one point in avg takes."""
+    if cost is None:
+        return (
+            f"{side}: both sides have several training runs, so power is a matter of seeds: `harness plan` states it."
+        )
+    if cost.problems is None:
+        return f"{side}: problems show no spread, so nothing tells what a difference of {100 * POINT:g} point in avg takes."
+    text = (
+        f"{side}: a difference of {100 * POINT:g} point in avg takes {cost.problems} problems at {cost.samples_now} samples a problem "
+        f"(80 % power, intervals of {100 * cost.level:.3g} %)."
+    )
+    here = f"these {cost.problems_now} problems"
+    if cost.samples is not None:
+        return f"{text} With {here} it takes {cost.samples} samples a problem."
+    if cost.samples_known:
+        return f"{text} With {here} no number of samples would do."
+    return f"{text} One sample a problem does not tell what more of them would do with {here}."
+
+
+def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
+    """One row a band of difficulty, compared side and metric."""
+    rows: list[dict[str, Cell]] = [
+        {
+            "difficulty": row.difficulty,
+            "problems": row.problems,
+            "metric": title_of(row.metric),
+            "first": 100 * row.first,
+            "side": row.side,
+            "other": 100 * row.other,
+            "difference": row.difference.scaled(100),
+        }
+        for row in apart.rows
+    ]
+    columns = [
+        Column("difficulty", f"{apart.side} is"),
+        Column("problems", "problems", 0),
+        Column("metric", "metric"),
+        Column("first", comparison.reference),
+        Column("side", "compared with it"),
+        Column("other", "its value"),
+        Column("difference", "difference", signed=True, words=True),
+    ]
+    notes = [
+        f"Difficulty: the share of right samples of {apart.side}, which is not compared, on {apart.problems} of "
+        f"{len(comparison.problems)} problems.",
+        "Intervals: 95 %, of each metric on its own; those of all bands and sides hold together.",
+        *([f"Bands without a problem: {', '.join(apart.empty)}."] if apart.empty else []),
+    ]
+    return Table("difficulty", f"Against {comparison.reference} by difficulty", columns, rows, notes)
+
+
+def k_figure(comparison: Comparison) -> Figure:
+    """Draw the difference in Pass@k against k with its band, one colour a side."""
+    drawn = appearances([*comparison.k_bands])
+    figure, axes = new_figure()
+    axes.axhline(0, color="#000000", linewidth=0.6)
+    most = max(len(one.band.value_K) for one in comparison.k_bands.values())
+    for side, one in comparison.k_bands.items():
+        band, look = one.band, drawn[side]
+        ks = np.arange(1, len(band.value_K) + 1)
+        draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
+        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
+    k_axis(axes, default_ks(most), "")
+    axes.set_ylabel(f"Pass@k less that of {comparison.reference}, points")
+    legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
+    return figure

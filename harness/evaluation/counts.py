@@ -1,0 +1,196 @@
+"""What counts of right samples say of two sides: Pass@k over all k, by difficulty, and what it takes to see a point of avg."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.evaluation.metrics.names import pass_at_every_k
+from harness.statistics.bands import (
+    DIFFICULTIES,
+    Band,
+    difficulty_of,
+    simultaneous_band,
+    unpaired_band,
+)
+from harness.statistics.intervals import (
+    Estimate,
+    comparison_level,
+    paired_difference,
+    two_way_difference,
+)
+from harness.statistics.problems import DifferenceVariance, sampling_noise
+
+Floats = NDArray[np.float64]
+AVG = "avg"
+POINT = 0.01
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Right samples of a side in each training run on each problem, [runs, problems], and how many samples a problem each run has."""
+
+    right_RP: NDArray[np.int64]
+    samples_R: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """The largest k of Pass@k: the samples a problem of the run with fewest."""
+        return min(self.samples_R)
+
+    def curves(self, most: int) -> Floats:
+        """Pass@k for k = 1 .. `most`, [runs, problems, k]."""
+        runs = zip(self.right_RP, self.samples_R, strict=True)
+        return np.array([pass_at_every_k(right_P, samples)[:, :most] for right_P, samples in runs])
+
+    def scores(self, ks: Sequence[int]) -> dict[str, Floats]:
+        """Metric to its values, [runs, problems], fractions of 1: avg and Pass@k."""
+        curves = self.curves(max(ks, default=1))  # Pass@1 is avg
+        return {AVG: curves[..., 0]} | {f"pass@{k}": curves[..., k - 1] for k in ks}
+
+    @property
+    def noise_P(self) -> Floats:
+        """Sampling variance of each problem's avg, the mean over runs; NaN where a run has one sample."""
+        runs = zip(self.right_RP, self.samples_R, strict=True)
+        return (
+            np.sum([sampling_noise(right_P, samples) for right_P, samples in runs], axis=0) / len(self.samples_R) ** 2
+        )
+
+
+@dataclass(frozen=True)
+class KBand:
+    """The difference of a side to the first in Pass@k with its band over all k; `over`: what its replicates are."""
+
+    band: Band
+    over: str
+
+
+def k_band(first: Counts, other: Counts, *, paired: bool, level: float) -> KBand:
+    """Other minus first for k = 1 .. the samples a problem that both have, in fractions of 1, with a band that holds at all k together.
+
+    Curves of one evaluation cross: a side may be better at small k and worse at large ones, and a verdict at one k depends on the choice of
+    k. So all k are judged at once (arXiv:2609.22547). Replicates are the training runs where both sides have two or more (`paired`: of
+    the same seeds in the same order), else the problems.
+    """
+    most = min(first.most, other.most)
+    a_RPK, b_RPK = first.curves(most), other.curves(most)
+    if min(len(a_RPK), len(b_RPK)) < 2:
+        return KBand(simultaneous_band(b_RPK.mean(axis=0) - a_RPK.mean(axis=0), level), "problems")
+    a_RK, b_RK = a_RPK.mean(axis=1), b_RPK.mean(axis=1)
+    band = simultaneous_band(b_RK - a_RK, level) if paired else unpaired_band(b_RK, a_RK, level)
+    return KBand(band, "training runs")
+
+
+def difference_of(first_RP: Floats, other_RP: Floats, paired: bool, level: float) -> Estimate:
+    """Other minus first over problems, and over training runs as well where both sides have several."""
+    if min(len(first_RP), len(other_RP)) > 1 and first_RP.shape[1] > 1:
+        return two_way_difference(other_RP, first_RP, paired=paired, level=level)
+    estimate = paired_difference(other_RP.mean(axis=0), first_RP.mean(axis=0), level)
+    if math.isnan(estimate.low):
+        return replace(estimate, seeds=1, method="no spread over problems")
+    return replace(estimate, seeds=1, method="paired t over problems")
+
+
+@dataclass(frozen=True)
+class InBand:
+    """One metric on the problems of one band of difficulty, in fractions of 1; its interval holds together with those of all bands."""
+
+    difficulty: str
+    problems: int
+    side: str
+    metric: str
+    first: float
+    other: float
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class ByDifficulty:
+    """Differences on problems put into bands by the samples of `side`, which is not compared. `empty`: bands without a problem."""
+
+    side: str
+    problems: int
+    rows: Sequence[InBand]
+    empty: Sequence[str]
+
+
+def by_difficulty(
+    side: str, share_P: Floats, counts: Mapping[str, Counts], paired: Mapping[str, bool], ks: Sequence[int]
+) -> ByDifficulty:
+    """Compare every side with the first, band by band (arXiv:2609.13443).
+
+    Args:
+        side: name of the evaluation that says how hard a problem is; its samples are not among the compared ones.
+        share_P: its share of right samples on each problem.
+        counts: name of a side to its counts on the same problems in the same order; the first is what the others are compared with.
+        paired: whether a side has the seeds of the first, in the same order.
+        ks: of Pass@k.
+    """
+    band_P = difficulty_of(share_P)
+    sizes = np.bincount(band_P, minlength=len(DIFFICULTIES))
+    first, *others = counts
+    family = int((sizes > 1).sum()) * len(others)
+    scores = {name: one.scores(ks) for name, one in counts.items()}
+    rows = [
+        InBand(
+            DIFFICULTIES[band],
+            int(sizes[band]),
+            name,
+            metric,
+            float(first_RP.mean()),
+            float(other_RP.mean()),
+            _within(difference_of(first_RP, other_RP, paired[name], comparison_level(max(1, family))), family),
+        )
+        for band in np.flatnonzero(sizes)
+        for name in others
+        for metric in scores[first]
+        for first_RP, other_RP in [(scores[side_name][metric][:, band_P == band] for side_name in (first, name))]
+    ]
+    return ByDifficulty(
+        side, len(band_P), rows, [name for name, size in zip(DIFFICULTIES, sizes, strict=True) if not size]
+    )
+
+
+def _within(difference: Estimate, family: int) -> Estimate:
+    """One of a family, its interval cut to what a difference of two shares can be: few problems make a wide t interval."""
+    low, high = np.clip((difference.low, difference.high), -1, 1).tolist()
+    return replace(difference, low=low, high=high, family=family)
+
+
+@dataclass(frozen=True)
+class PointCost:
+    """What it takes to see a true difference of `POINT` in avg with 80 % power at `level`, over problems like these.
+
+    `problems`: at the present `samples_now` a problem (of the side with fewer). `samples`: a problem, at the present `problems_now`; both
+    sides in proportion. None where no number is known; `samples_known`: whether samples' part of the variance is.
+    """
+
+    problems: int | None
+    samples: int | None
+    problems_now: int
+    samples_now: int
+    samples_known: bool
+    level: float
+
+
+def point_cost(first: Counts, other: Counts, level: float) -> PointCost | None:
+    """What a point of avg takes; None where both sides have several training runs, whose number decides."""
+    problems, samples = first.right_RP.shape[1], min(first.most, other.most)
+    if min(len(first.right_RP), len(other.right_RP)) > 1:
+        return None
+    if problems < 2:
+        return PointCost(None, None, problems, samples, False, level)
+    a_P, b_P = (one.scores([])[AVG].mean(axis=0) for one in (first, other))
+    variance = DifferenceVariance.of(b_P - a_P, first.noise_P + other.noise_P, samples)
+    return PointCost(
+        variance.problems_needed(POINT, level),
+        variance.samples_needed(POINT, problems, level),
+        problems,
+        samples,
+        not math.isnan(variance.sampling),
+        level,
+    )

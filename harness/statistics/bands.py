@@ -1,0 +1,143 @@
+"""Bands of a whole curve, such as the difference in Pass@k over all k, that hold together; and problems put into bands of difficulty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, stats
+
+Floats = NDArray[np.float64]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve over k = 1 .. K with its band, in the unit of what it was made from; NaN where there is none.
+
+    With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group.
+    """
+
+    value_K: Floats
+    low_K: Floats
+    high_K: Floats
+    replicates: int
+    level: float
+
+    @property
+    def above(self) -> list[Range]:
+        """First and last k of every range over which the whole band lies above zero."""
+        return _ranges(self.low_K > 0)
+
+    @property
+    def below(self) -> list[Range]:
+        """First and last k of every range over which the whole band lies below zero."""
+        return _ranges(self.high_K < 0)
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """Ranges in words and in order, each with its word: ``("k 1 to 8", "higher")``."""
+        spans = sorted([(span, "higher") for span in self.above] + [(span, "lower") for span in self.below])
+        return [(f"k {low}" if low == high else f"k {low} to {high}", word) for (low, high), word in spans]
+
+    @property
+    def text(self) -> str:
+        """``k 1 to 8: higher; k 64 to 256: lower``, or that there is no such k."""
+        if not np.isfinite(self.low_K).any():
+            return "no band at any k, for want of replicates or of spread among them"
+        words = "; ".join(f"{span}: {word}" for span, word in self.parts)
+        return words or f"no k from 1 to {len(self.value_K)} at which they part"
+
+
+def simultaneous_band(differences_RK: ArrayLike, level: float = 0.95) -> Band:
+    """The mean over replicates at every k, with a band that covers the whole true curve at once.
+
+    Student's t at each k, its quantile raised as far as the curve can wander (`critical_value`). A k where a replicate is NaN, or where all
+    replicates agree, has no band; with fewer than two replicates no k has one.
+
+    Args:
+        differences_RK: one curve a replicate: a training seed's difference of two arms, or a problem's; R independent replicates.
+        level: probability that the band holds at all k together.
+    """
+    curves = np.asarray(differences_RK, dtype=np.float64)
+    count, value = len(curves), curves.mean(axis=0)
+    return _band(value, _scaled_residuals(curves), np.full(len(value), count - 1.0), count, level)
+
+
+def unpaired_band(a_RK: ArrayLike, b_RK: ArrayLike, level: float = 0.95) -> Band:
+    """Mean of a minus mean of b at every k for independent replicates: Welch's t, Satterthwaite degrees of freedom at each k.
+
+    As `simultaneous_band` otherwise; the numbers of replicates may differ.
+    """
+    a, b = np.asarray(a_RK, dtype=np.float64), np.asarray(b_RK, dtype=np.float64)
+    residuals = [_scaled_residuals(curves) for curves in (a, b)]
+    parts = [(rows**2).sum(axis=0) for rows in residuals]
+    total = np.where(sum(parts) > 0, sum(parts), np.nan)
+    count = min(len(a), len(b))
+    with np.errstate(divide="ignore"):
+        degrees = total**2 / sum(part**2 / max(1, len(rows) - 1) for part, rows in zip(parts, residuals, strict=True))
+    return _band(a.mean(axis=0) - b.mean(axis=0), np.concatenate(residuals), degrees, count, level)
+
+
+def critical_value(degrees: float, length: float, points: int, level: float = 0.95) -> float:
+    """The c such that |t| exceeds it anywhere on a curve with probability 1 - `level` at most.
+
+    c solves P(|t| > c) + L/pi (1 + c^2/nu)^(-(nu-1)/2) = 1 - level: the expected number of pieces of a t field of nu degrees of freedom
+    above c, both signs (Worsley 1994, Adv. Appl. Prob. 26, 13). Along polygons it bounds the probability (Naiman 1986, Ann. Stat. 14, 896).
+    Never above Sidak's for that many separate points (1967, JASA 62, 626), so that neither many points nor a rough curve cost more; and
+    Sidak's at one degree of freedom, where residuals are one number and its sign and do not show how far the curve wanders.
+
+    Args:
+        degrees: nu, of freedom at each point.
+        length: L, of the standardised curve on the unit sphere: the sum of arccos(correlation) of neighbours, radians.
+        points: of the curve.
+        level: of all points together.
+    """
+    sidak = float(stats.t.ppf(0.5 + level ** (1 / points) / 2, degrees))
+
+    def excess(c: float) -> float:
+        field = length / math.pi * (1 + c * c / degrees) ** (-(degrees - 1) / 2)
+        return float(2 * stats.t.sf(c, degrees)) + field - (1 - level)
+
+    return float(optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
+
+
+def _scaled_residuals(curves_RK: Floats) -> Floats:
+    """Deviations from the mean whose squares add up, over replicates, to the variance of the mean."""
+    count = len(curves_RK)
+    return (curves_RK - curves_RK.mean(axis=0)) / math.sqrt(max(1, count * (count - 1)))
+
+
+def _band(value_K: Floats, residual_RK: Floats, degrees_K: Floats, replicates: int, level: float) -> Band:
+    error = np.sqrt((residual_RK**2).sum(axis=0))
+    # What float rounding leaves of equal numbers is no spread.
+    known = (error > 1e-12 * np.maximum(np.abs(value_K), 1e-3)) & (replicates > 1)
+    half = np.full(len(value_K), np.nan)
+    if known.any():
+        unit = residual_RK[:, known] / error[known]
+        length = float(np.arccos(np.clip((unit[:, 1:] * unit[:, :-1]).sum(axis=0), -1, 1)).sum())
+        different, inverse = np.unique(degrees_K[known], return_inverse=True)
+        critical = np.array([critical_value(degrees, length, int(known.sum()), level) for degrees in different])
+        half[known] = critical[inverse] * error[known]
+    return Band(value_K, value_K - half, value_K + half, replicates, level)
+
+
+def _ranges(inside_K: NDArray[np.bool_]) -> list[Range]:
+    """First and last k, from 1, of every run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside_K, [False]])))
+    return [(int(start) + 1, int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+DIFFICULTIES = ("never right", "up to half", "more than half", "always right")
+
+
+def difficulty_of(share_P: ArrayLike) -> NDArray[np.int64]:
+    """The place in `DIFFICULTIES` of each problem, by a policy's share of right samples on it, fractions of 1.
+
+    The samples must not be those of a compared side: a problem with bad luck there would be called hard, and come back by itself.
+    """
+    # Means of shares end in last bits; a share of exactly one half must not depend on them.
+    share = np.round(np.asarray(share_P, dtype=np.float64), 12)
+    return np.select([share == 0, share <= 0.5, share < 1], [0, 1, 2], 3).astype(np.int64)
