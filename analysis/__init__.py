@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from analysis.api import seed_frame as seed_frame
     from analysis.api import step_frame as step_frame
     from analysis.api import tables_of as tables_of
+    from analysis.judgement import judge as judge
     from analysis.report import write_answer as write_answer
     from analysis.results import Results as Results
     from analysis.results import on_benchmark as on_benchmark
@@ -37,6 +38,7 @@ _NAMES = {
     "analysis.api": "NoValueError contrast difference evaluation_frame figure_of known_metrics load save_figure seed_frame "
     "step_frame tables_of",
     "analysis.results": "Results on_benchmark",
+    "analysis.judgement": "judge",
     "analysis.report": "write_answer",
     "analysis.tables.table": "to_frame to_latex to_markdown",
     "harness.evaluation.metrics.names": "UnknownMetric",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,10 +22,12 @@ from analysis.samples import (
     logged_cells,
     reduce_run,
 )
+from analysis.score_table import FILES, read_file, score_table
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError
+from harness.store.pack import opened
 
 Floats = NDArray[np.float64]
 
@@ -91,25 +94,26 @@ class Frames:
         """The scores on all benchmarks, those of the plan's first."""
         return pd.concat([self.scores, *(frames.scores for frames in self.further.values())], ignore_index=True)
 
-    def samples(self, benchmark: str | None = None, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """Every graded response of the finished runs on a benchmark (None: the plan's); ``columns`` are read beside `SAMPLES`.
-
-        Raises:
-            StoreError: samples that cannot be read.
-        """
-        name = benchmark or self.plan.benchmark
-        stored = {"max_response_tokens": "cap", "response_tokens": "tokens"}
-        names = ["problem_id", "sample_index", *stored, "correct", "answer", *columns]
-        parts: list[pd.DataFrame] = []
-        if self.store is None:
-            return pd.DataFrame(columns=[*SAMPLES, *columns])
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        """Every graded response of the finished runs on the plan's benchmark (`SAMPLES`). Raises `StoreError`: they cannot be read."""
+        stored, parts = {"max_response_tokens": "cap", "response_tokens": "tokens"}, []
+        names = ["problem_id", "sample_index", *stored, "correct", "answer"]
         for row in records(self.runs[self.runs["status"] == "finished"]):
+            if self.store is None:
+                break
             run = self.store.run(row["run_id"])
-            labels = {"arm": row["arm"], "seed": row["seed"], "run_id": row["run_id"], "benchmark": name}
-            for step in run.sample_steps(name):
-                parts.append(run.samples(name, step, names).rename(columns=stored).assign(**labels, step=step))
-        whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-        return whole.reindex(columns=[*SAMPLES, *columns])
+            for step in run.sample_steps(self.plan.benchmark):
+                labels = {
+                    "arm": row["arm"],
+                    "seed": row["seed"],
+                    "run_id": row["run_id"],
+                    "benchmark": self.plan.benchmark,
+                }
+                parts.append(
+                    run.samples(self.plan.benchmark, step, names).rename(columns=stored).assign(**labels, step=step)
+                )
+        return pd.concat(parts, ignore_index=True)[list(SAMPLES)] if parts else _nothing(SAMPLES)
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -323,6 +327,66 @@ def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame
 
 def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
     return pd.DataFrame({name: [] for name in columns})
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """The four frames of something that has no plan: an evaluation, or a table of scores."""
+
+    runs: pd.DataFrame
+    steps: pd.DataFrame
+    scores: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
+    """The frames of what lies at ``source`` (docs/frames.md).
+
+    Args:
+        source: a results root, with ``experiment``; a pack; a folder that `harness evaluate` wrote; a file of scores.
+        experiment: its name, in a results root; the one of a pack unless named.
+
+    Raises:
+        StoreError: there is no such experiment, or it cannot be read.
+        analysis.score_table.TableError: a file that is no table of scores.
+    """
+    path = Path(source)
+    if (path / "evaluation.json").is_file() or path.name == "evaluation.json":
+        return _evaluation(path if path.is_dir() else path.parent)
+    if path.suffix in FILES:
+        rows = score_table(read_file(path)).rows.drop(columns="row")
+        return _of_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
+    with opened(str(source)) as root:
+        names = ResultStore(root).plans()
+        if experiment is None and len(names) != 1:
+            raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")
+        frames = load_experiment(root, experiment or names[0], further=True)
+        if root != path:  # the samples of a pack go with its folder
+            frames.samples  # noqa: B018
+    return frames
+
+
+def _evaluation(folder: Path) -> Tidy:
+    """The cells of an ``evaluation.json`` as scores, an arm a model."""
+    rows = []
+    for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
+        place = {
+            "arm": cell["model"],
+            "seed": 0,
+            "run_id": "",
+            "step": np.nan,
+            "cap": cell["cap"],
+            "benchmark": cell["benchmark"],
+        }
+        ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
+        plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
+        rows.append({**place, **plain, **ks})
+    return _of_scores(long(pd.DataFrame.from_records(rows)))
+
+
+def _of_scores(scores: pd.DataFrame) -> Tidy:
+    runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
+    return Tidy(runs.reindex(columns=list(RUNS)), _nothing(), scores.reindex(columns=list(SCORES)), _nothing(SAMPLES))
 
 
 def write_frames(frames: Frames, folder: Path) -> list[Path]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 ABOVE = "above"
+FILES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".json")
 _ARMS = (
     "arm",
     "method",
@@ -72,16 +73,17 @@ class ScoreTable:
 
 def read_file(path: Path) -> pd.DataFrame:
     """The file as a frame. Raises `TableError` for one that is no table."""
-    readers: Mapping[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": _read_csv, ".tsv": _read_csv, ".txt": _read_csv, ".parquet": pd.read_parquet,
-        ".jsonl": lambda file: pd.read_json(file, lines=True), ".ndjson": lambda file: pd.read_json(file, lines=True),
-        ".json": pd.read_json,
-    }  # fmt: skip
-    if path.suffix.lower() not in readers:
-        raise TableError(f"{path}: no table of a known kind; one of {', '.join(readers)}")
+    suffix = path.suffix.lower()
+    if suffix not in FILES:
+        raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
-        frame = readers[path.suffix.lower()](path)
-    except (ValueError, OSError, csv.Error, UnicodeDecodeError, RecursionError) as error:
+        if suffix == ".parquet":
+            frame = pd.read_parquet(path)
+        elif "js" in suffix:
+            frame = pd.read_json(path, lines=suffix != ".json")
+        else:
+            frame = _read_csv(path)
+    except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise TableError(f"{path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
     if not len(frame):
         raise TableError(f"{path} has no rows")

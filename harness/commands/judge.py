@@ -62,7 +62,7 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     """Read the table, judge it, and write what it says."""
-    from analysis.judge import judge
+    from analysis.judgement import judge
     from analysis.score_table import TableError
 
     files = [item for item in options.values if "=" not in item or Path(item).exists()]

@@ -1,0 +1,489 @@
+"""Anybody's final scores judged as an experiment of ours is: differences with intervals that hold together, words, tables, a page.
+
+The estimand is the experiment's own: seeds are the replicates, benchmarks are fixed. All comparisons in the mean over benchmarks are one
+family; all comparisons on single benchmarks are another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from analysis.answer import counted, describe
+from analysis.effects import REFERENCE, Effect, effects_frame
+from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
+from analysis.figures.effects import forest_figure
+from analysis.html.page import Section, document, listed, picture, table_html
+from analysis.score_table import ABOVE, ScoreTable, read_file, score_table
+from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
+from harness.evaluation.metrics.names import HIGHER, POINTS, Metric
+from harness.statistics.aggregates import (
+    interquartile_mean,
+    probability_of_improvement,
+    seeds_to_decide,
+    sign_flip_p,
+)
+from harness.statistics.bands import simultaneous_band, unpaired_band
+from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge_one, mean_interval
+from harness.store.atomic import write_file
+
+MEAN, IQM = "mean over benchmarks", "interquartile mean"
+_PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
+Key = tuple[str, str, str, str]  # group, arm, reference, benchmark
+Differences = Mapping[Key, Difference]
+
+
+def judge(
+    source: pd.DataFrame | Path | str, *, name: str = "", margin: float | None = None, pair: bool = True, **columns: Any
+) -> Judgement:
+    """Judge a table of scores.
+
+    Args:
+        source: a frame or a file (`analysis.score_table.read_file`).
+        name: of the tables and files; that of the file unless given.
+        margin: the difference that does not matter, in the shown unit; None for none.
+        pair: compare arms seed by seed where they share seeds; else as independent samples.
+        columns: what `analysis.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit.
+
+    Raises:
+        TableError: a table that cannot be read as scores.
+    """
+    if isinstance(source, pd.DataFrame):
+        return Judgement(score_table(source, **columns), name or "scores", margin, pair)
+    path = Path(source)
+    return Judgement(score_table(read_file(path), **columns), name or path.stem, margin, pair)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a table of scores says. `margin` is in the shown unit."""
+
+    table: ScoreTable
+    name: str
+    margin: float | None = None
+    pair: bool = True
+
+    # ---- scores ----
+
+    @cached_property
+    def metric(self) -> Metric:
+        """The score with its unit and scale."""
+        score = Metric("score", self.table.score, POINTS, better=HIGHER, kind="avg")
+        if self.table.unit == "raw":
+            return replace(score, unit="", digits=2)
+        return replace(score, scale=100.0 if self.table.unit == "fraction" else 1.0)
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """Group and arm → its scores, a row a seed and a column a benchmark."""
+        parts = self.table.rows.groupby(["group", "arm"], sort=False)
+        return {
+            (str(g), str(a)): part.pivot(index="seed", columns="benchmark", values="value") for (g, a), part in parts
+        }
+
+    @cached_property
+    def arms(self) -> dict[str, list[str]]:
+        """Group → its arms, in the order of the table."""
+        arms: dict[str, list[str]] = {}
+        for group, arm in self.scores:
+            arms.setdefault(group, []).append(arm)
+        return arms
+
+    @cached_property
+    def ks(self) -> dict[int, str]:
+        """Each k with its benchmark, where all benchmarks are Pass@k: no mean is taken over k. Else nothing."""
+        matches = {name: _PASS.fullmatch(name) for name in self.table.benchmarks}
+        known = {int(match[1]): name for name, match in matches.items() if match}
+        return dict(sorted(known.items())) if len(known) == len(matches) > 1 else {}
+
+    @cached_property
+    def title(self) -> str:
+        """The primary score: the mean over benchmarks where there are several; of Pass@k that of the smallest k."""
+        several = len(self.table.benchmarks) > 1
+        return next(iter(self.ks.values())) if self.ks else MEAN if several else self.table.benchmarks[0]
+
+    @cached_property
+    def shared(self) -> dict[str, list[str]]:
+        """Group → the benchmarks that all of its arms have; the primary score is made of them."""
+        names = [self.title] if self.ks else self.table.benchmarks
+        have = {group: [set(self.scores[group, arm].columns) for arm in arms] for group, arms in self.arms.items()}
+        return {group: [name for name in names if all(name in own for own in sets)] for group, sets in have.items()}
+
+    @cached_property
+    def whole(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """The scores of the seeds that have all shared benchmarks."""
+        return {key: frame.reindex(columns=self.shared[key[0]]).dropna() for key, frame in self.scores.items()}
+
+    @cached_property
+    def means(self) -> dict[tuple[str, str], pd.Series]:
+        """The primary score by seed."""
+        return {key: frame.mean(axis=1) for key, frame in self.whole.items()}
+
+    # ---- differences ----
+
+    @cached_property
+    def comparisons(self) -> list[tuple[str, str, str]]:
+        """Group, arm and the arm that it is compared with."""
+        pairs = []
+        for group, arms in self.arms.items():
+            baseline = self.table.baselines[group]
+            above = zip(arms[1:], arms, strict=False)
+            others = above if baseline == ABOVE else ((arm, baseline) for arm in arms if arm != baseline)
+            pairs += [(group, arm, reference) for arm, reference in others]
+        return pairs
+
+    def _both(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
+        """The two as they are compared, and whether seed by seed: where two seeds are shared, or one is all that a side has."""
+        a, b = a.dropna(), b.dropna()
+        both = a.index.intersection(b.index)
+        paired = self.pair and self.table.seeded and (len(both) > 1 or (min(len(a), len(b)) == 1 and len(both) == 1))
+        return (a.loc[both], b.loc[both], True) if paired else (a, b, False)
+
+    def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
+        first, other, paired = self._both(a, b)
+        return Paired((first - other).tolist()) if paired else Independent(first.tolist(), other.tolist())
+
+    def _judged(self, differences: Differences, family: int | None = None) -> list[Effect]:
+        """The effects of these comparisons as one family; of `family` where it is given."""
+        size = family or max(1, sum(map(_testable, differences.values())))
+        margin = None if self.margin is None else self.margin / self.metric.scale
+        effects = []
+        for (group, arm, reference, benchmark), difference in differences.items():
+            estimate = judge_one(difference, family=size, margin=margin)
+            p = sign_flip_p(difference.differences) if isinstance(difference, Paired) else math.nan
+            named = f"{arm} against {reference}", benchmark, group
+            effects.append(Effect(REFERENCE, self.metric, estimate, arm, reference, *named, sign_flip_p=p))
+        return effects
+
+    @cached_property
+    def _primary(self) -> dict[Key, Difference]:
+        means = self.means
+        return {(g, a, r, self.title): self._difference(means[g, a], means[g, r]) for g, a, r in self.comparisons}
+
+    @cached_property
+    def primary(self) -> list[Effect]:
+        """Every comparison in the primary score; they hold together."""
+        return self._judged(self._primary)
+
+    @cached_property
+    def by_benchmark(self) -> list[Effect]:
+        """Every comparison on every benchmark that both arms have; none with one benchmark. They hold together."""
+        several = len(self.table.benchmarks) > 1
+        differences = {
+            (group, arm, reference, name): self._difference(first[name], other[name])
+            for group, arm, reference in (self.comparisons if several else ())
+            for first, other in [(self.scores[group, arm], self.scores[group, reference])]
+            for name in self.table.benchmarks
+            if name in first and name in other
+        }
+        return self._judged(differences)
+
+    @cached_property
+    def robust(self) -> list[Effect]:
+        """Every comparison in the interquartile mean over seeds and benchmarks (arXiv:2108.13264): jackknife over seeds, Student's t."""
+        differences: dict[Key, Difference] = {}
+        for group, arm, reference in self.comparisons:
+            a, b, paired = self._both(self.whole[group, arm], self.whole[group, reference])
+            first, other = _pseudo_values(a.to_numpy()), _pseudo_values(b.to_numpy())
+            both = Paired((first - other).tolist()) if paired else Independent(first.tolist(), other.tolist())
+            differences[group, arm, reference, IQM] = both
+        return self._judged(differences)
+
+    def improvement(self, effect: Effect) -> float:
+        """The probability that a run of the arm scores above one of the reference, over the benchmarks."""
+        a, b = (self.whole[effect.group, name].to_numpy() for name in (effect.arm, effect.reference))
+        return probability_of_improvement(a, b) if len(a) and len(b) else math.nan
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """All effects as a tidy frame (docs/frames.md)."""
+        return effects_frame([*self.primary, *self.by_benchmark, *self.robust])
+
+    @cached_property
+    def families(self) -> dict[str, list[Effect]]:
+        """The primary comparisons judged alone, in the family of their group, and all together."""
+        families = {"alone": self._judged(self._primary, 1), "all together": self.primary}
+        if len(self.arms) < 2:
+            return families
+        parts = [{key: value for key, value in self._primary.items() if key[0] == group} for group in self.arms]
+        own = [effect for part in parts for effect in self._judged(part)]
+        return {"alone": families["alone"], "in the family of their group": own, "all together": self.primary}
+
+    # ---- words ----
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The headline, what the family costs, how many seeds would decide what is open, where Pass@k parts, and each word."""
+        known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
+        if not known:
+            return ["No two arms have scores to compare."]
+        references = dict.fromkeys(self.table.baselines.values())
+        to = "the arm above" if ABOVE in references else " or ".join(references)
+        head = counted(
+            [effect.estimate for effect in known], self.metric, "difference", f" to {to} in the {self.title}"
+        )
+        each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
+        return [f"{head}.", *self._cost(known), *self._open(known), *self._parting(), *each]
+
+    def _cost(self, known: Sequence[Effect]) -> list[str]:
+        """How many intervals exclude zero alone and together, and how much wider the family makes them."""
+        tested = [effect for effect in known if not math.isnan(effect.estimate.low)]
+        if len(tested) < 2:
+            return []
+        resolved = {name: [e for e in part if e.estimate.resolved] for name, part in self.families.items()}
+        counts = ", ".join(f"{name} {len(part)}" for name, part in resolved.items())
+        alone = {_named(effect): _width(effect.estimate) for effect in self.families["alone"]}
+        wider = np.median([_width(effect.estimate) / alone[_named(effect)] for effect in tested])
+        together = set(map(_named, resolved["all together"]))
+        lost = [effect for effect in resolved["alone"] if _named(effect) not in together][:3]
+        values = (f"{_named(e)} {number_text(e.shown.value, self.metric.digits, signed=True)}" for e in lost)
+        return [
+            f"Intervals without zero, of {len(tested)}: {counts}; where nothing differs, {0.05 * len(tested):.1f} alone are expected. "
+            f"Holding together makes an interval {wider:.1f} times as wide."
+            + (f" Alone only: {'; '.join(values)}." if lost else "")
+        ]
+
+    def _open(self, known: Sequence[Effect]) -> list[str]:
+        """Where one seed cannot decide anything, and how many would decide the open comparisons."""
+        single = sum(effect.estimate.seeds < 2 for effect in known)
+        lines = (
+            [f"{single} of {len(known)} have a single seed on a side: with one seed nothing is resolved."]
+            if single
+            else []
+        )
+        needed = sorted(count for effect in known if not math.isnan(count := seeds_to_decide(effect.shown)))
+        if needed:
+            lines.append(
+                f"{len(needed)} are open. If values and spreads stay, {_seeds(needed[0])} would decide the first and "
+                f"{_seeds(needed[(len(needed) - 1) // 2])} half of them."
+            )
+        return lines
+
+    def _parting(self) -> list[str]:
+        """At which k the Pass@k of two arms part; bands hold together over all k of the table."""
+        lines = []
+        for group, arm, reference in self.comparisons if self.ks else ():
+            names = [
+                name
+                for name in self.ks.values()
+                if name in self.scores[group, arm] and name in self.scores[group, reference]
+            ]
+            a, b, paired = self._both(*(self.scores[group, side][names] for side in (arm, reference)))
+            first, other = a.to_numpy(), b.to_numpy()
+            band = simultaneous_band(first - other) if paired else unpaired_band(first, other)
+            ks = np.array([k for k, name in self.ks.items() if name in names])
+            parts = [
+                f"{word} at k {', '.join(map(str, ks[there]))}"
+                for word, there in _sides(band.low_K, band.high_K)
+                if there.any()
+            ]
+            where = "; ".join(parts) or "no k at which they part"
+            lines.append(
+                f"Pass@k, {f'{group}: ' if group else ''}{arm} against {reference}: {where} (one band over all k)."
+            )
+        return lines
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What the intervals are, and how the table was read."""
+        paired = [isinstance(difference, Paired) for difference in self._primary.values()]
+        test = "paired where seeds are shared" if any(paired) else "of independent seeds (Welch)"
+        size = max((effect.estimate.family for effect in self.primary), default=1)
+        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}; simultaneous for {size} (Šidák)"
+        uneven = [f"{f'{group}: ' if group else ''}{text}" for group in self.arms if (text := self._uneven(group))]
+        lines = [f"intervals: {intervals}, benchmarks fixed", *self.table.notes, *uneven]
+        return [f"{line[:1].upper()}{line[1:]}." for line in lines]
+
+    def _uneven(self, group: str) -> str:
+        """Arms whose seeds or benchmarks are not those of the others."""
+        seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
+        every, parts = set().union(*seeds.values()), []
+        for arm, own in seeds.items():
+            if self.table.seeded and every - own:
+                parts.append(f"{arm} lacks seed {', '.join(map(str, sorted(every - own)))}")
+        absent = [] if self.ks else [name for name in self.table.benchmarks if name not in self.shared[group]]
+        return "; ".join(
+            [*parts, *([f"not in the mean, since an arm lacks it: {', '.join(absent)}"] if absent else [])]
+        )
+
+    # ---- tables, figure, page ----
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """Scores with differences; with several benchmarks also scores and differences on each; other readings."""
+        return [self._main(), *(self._on_benchmarks() if self.by_benchmark else ()), self._robust()]
+
+    def _table(
+        self,
+        key: str,
+        title: str,
+        columns: Sequence[Column],
+        cells: Mapping[tuple[str, str], Mapping[str, Cell]],
+        notes: Sequence[str],
+    ) -> Table:
+        """A table with a row for each arm that has cells, its group first where there are several."""
+        several = len(self.arms) > 1
+        labels = [*([Column("group", "group")] if several else []), Column("arm", "arm")]
+        rows = [
+            {"group": group, "arm": arm, **cells[group, arm]} for group, arm in self.scores if (group, arm) in cells
+        ]
+        name = f"{self.name}-{key}" if key else self.name
+        return Table(name, f"{self.name}: {title}", [*labels, *columns], rows, notes, notes[:1])
+
+    def _column(self, key: str, header: str, *, words: bool = False) -> Column:
+        return Column(key, header, digits=self.metric.digits, scale=self.metric.scale, signed=words, words=words)
+
+    def _main(self) -> Table:
+        effects = {(effect.group, effect.arm): effect for effect in self.primary}
+        cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
+        for key, means in self.means.items():
+            effect = effects.get(key)
+            needed = math.nan if effect is None else seeds_to_decide(effect.shown)
+            text = None if math.isnan(needed) else _seeds(needed).removesuffix(" seeds")
+            delta = None if effect is None else effect.estimate
+            cells[key] = {"score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
+        size = max((effect.estimate.family for effect in self.primary), default=1)
+        to = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
+        columns = [
+            self._column("score", f"{self.title}{self.metric.percent} (95 % interval)"),
+            self._column("delta", f"Δ to {to} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
+            Column("seeds", "seeds", digits=0),
+            Column("needed", "seeds that would decide"),
+        ]
+        inside = (
+            "" if self.margin is None else f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}."
+        )
+        words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{inside}"
+        return self._table("", self.title, columns, cells, [*self.notes, words])
+
+    def _on_benchmarks(self) -> Iterable[Table]:
+        names, percent = self.table.benchmarks, self.metric.percent
+        means: dict[tuple[str, str], dict[str, Cell]] = {
+            key: {str(name): mean_interval(wide[name]) for name in wide} for key, wide in self.scores.items()
+        }
+        columns = [self._column(name, f"{name}{percent}") for name in names]
+        yield self._table(
+            "benchmarks", "scores by benchmark", columns, means, ["Means over seeds, 95 % intervals, each by itself."]
+        )
+        deltas: dict[tuple[str, str], dict[str, Cell]] = {}
+        for effect in self.by_benchmark:
+            deltas.setdefault((effect.group, effect.arm), {})[effect.benchmark] = effect.estimate
+        size = self.by_benchmark[0].estimate.family
+        note = f"All {size} differences of this table hold together at 95 % (Šidák); those in the {self.title} are a family of their own."
+        columns = [self._column(name, f"Δ {name}", words=True) for name in names]
+        yield self._table("benchmark-differences", "differences by benchmark", columns, deltas, [note])
+
+    def _robust(self) -> Table:
+        cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
+        for alone, robust in zip(self.families["alone"], self.robust, strict=True):
+            row: dict[str, Cell] = {
+                "against": alone.reference,
+                "alone": alone.estimate,
+                "iqm": robust.estimate,
+                "p": alone.sign_flip_p,
+            }
+            cells[alone.group, alone.arm] = {**row, "improvement": self.improvement(alone)}
+        columns = [
+            Column("against", "against"),
+            self._column("alone", "Δ judged alone (95 % interval)", words=True),
+            self._column("iqm", "Δ interquartile mean (95 % simultaneous)", words=True),
+            Column("improvement", "P(improvement) %", scale=100),
+            Column("p", "p by sign flips", digits=3),
+        ]
+        note = (
+            "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together, jackknife over seeds, t. P(improvement): "
+            "a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need six pairs."
+        )
+        return self._table("robust", "other readings", columns, cells, [note])
+
+    def figure(self, *, wide: bool = True) -> Figure | None:
+        """Every primary comparison with its interval, its word and the margin; None where nothing can be compared."""
+        known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
+        unit = f", {self.metric.unit}" if self.metric.unit else ""
+        return forest_figure(known, f"difference in the {self.title}{unit}", self.margin, wide=wide) if known else None
+
+    def page(self) -> str:
+        """The judgement as one HTML file."""
+        head, *rest = self.sentences
+        each = [line for line in rest if line.startswith("- ")]
+        lines = [line for line in rest if line not in each]
+        with styled("screen"):
+            figure = self.figure(wide=False)
+            drawn = (
+                ""
+                if figure is None
+                else picture(figure, "Differences, intervals and words.", "All intervals hold together at 95 %.")
+            )
+        parts = [f'<p class="headline">{escape(head)}</p>', listed(lines, len(lines), ""), drawn]
+        parts += [table_html(self.tables[0], fold_notes=True), listed(each, 0, "Every comparison in words")]
+        sections = [
+            Section("answer", "Answer", "".join(parts)),
+            Section("tables", "Further tables", "".join(map(table_html, self.tables[1:])), folded=True),
+            Section("reading", "How the table was read", listed(self.notes, len(self.notes), ""), folded=True),
+        ]
+        return document(self.name, "", sections, {}, ())
+
+    def text(self, width: int = 160) -> str:
+        """The main table and the sentences as a terminal shows them."""
+        lines = [line for line in self.sentences if not line.startswith("- ")]
+        return "\n".join([to_terminal(replace(self.tables[0], notes=()), width), *lines, *self.notes])
+
+    def write(
+        self, folder: Path, *, formats: Sequence[str] = WRITTEN_FORMATS, columns: Sequence[str] = ()
+    ) -> list[Path]:
+        """Write tables, figure, numbers, frames, sentences and page; returns their paths. `columns` are those of LaTeX tables."""
+        texts = {f"{t.name}.{suffix}": text for t in self.tables for suffix, text in renderings(t, columns).items()}
+        texts |= {
+            "numbers.tex": numbers_text(self.tables, {}),
+            "answer.md": "\n".join(self.sentences) + "\n",
+            "effects.csv": self.effects.to_csv(index=False, lineterminator="\n"),
+            "scores.csv": self.table.rows.to_csv(index=False, lineterminator="\n"),
+            "report.html": self.page(),
+        }
+        for file, text in texts.items():
+            write_file(folder / file, text.encode())
+        with styled("paper"):
+            figure = self.figure()
+            drawn = [] if figure is None else save(figure, folder, "differences", formats)
+        return [*(folder / file for file in texts), *drawn]
+
+
+def _named(effect: Effect) -> str:
+    return f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison
+
+
+def _width(estimate: Estimate) -> float:
+    return estimate.high - estimate.low
+
+
+def _seeds(count: float) -> str:
+    return "more than 10,000 seeds" if math.isinf(count) else f"{count:.0f} seeds"
+
+
+def _sides(low_K: NDArray[np.float64], high_K: NDArray[np.float64]) -> list[tuple[str, NDArray[np.bool_]]]:
+    return [("higher", low_K > 0), ("lower", high_K < 0)]
+
+
+def _testable(difference: Difference) -> bool:
+    parts = (difference.differences,) if isinstance(difference, Paired) else (difference.a, difference.b)
+    return all(len(part) > 1 for part in parts)
+
+
+def _pseudo_values(scores_ST: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Jackknife pseudo-values of the interquartile mean, one a seed; of one seed the value itself."""
+    count, whole = len(scores_ST), interquartile_mean(scores_ST) if scores_ST.size else math.nan
+    if count < 2:
+        return np.full(count, whole)
+    left_out = np.array([interquartile_mean(np.delete(scores_ST, seed, axis=0)) for seed in range(count)])
+    return np.asarray(count * whole - (count - 1) * left_out)
