@@ -268,8 +268,8 @@ def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float,
     filled = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
     if not filled:
         return math.nan, 0
-    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in filled)
-    return math.sqrt(squares / sum(len(values) - 1 for values in filled)), len(filled)
+    variances = [values.var(ddof=1) for values in filled]
+    return math.sqrt(np.average(variances, weights=[len(values) - 1 for values in filled])), len(filled)
 
 
 FAMILY_LEVEL = 0.95
@@ -419,8 +419,7 @@ class Collapse:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        declared = {name: getattr(self, name) for name in BOUNDED}
-        return {name: (ends[0], ends[1]) for name, ends in declared.items() if ends is not None}
+        return {name: (ends[0], ends[1]) for name in BOUNDED if (ends := getattr(self, name)) is not None}
 
     def met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
         """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
