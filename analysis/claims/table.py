@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import false_discovery_control
 
 from analysis.claims.judged import JudgedClaim, Look
 from analysis.figures.drawing import legend_below, new_figure, save, styled
@@ -36,8 +37,6 @@ NOTES = (
 
 def corrected(claims: Sequence[JudgedClaim]) -> dict[str, float]:
     """Claim to its p-value, adjusted over the page for any dependence (Benjamini & Yekutieli)."""
-    from scipy.stats import false_discovery_control  # half a second to load
-
     if not claims:
         return {}
     adjusted = false_discovery_control([claim.p_value for claim in claims], method="by")

@@ -1,14 +1,15 @@
 """Shares of a gain: effects of crossed factors and Shapley values of patches, per seed first, then t intervals.
 
-Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches. The levels of a factor are patches,
-and ``none`` is the level without one.
+All are sums of ``score[subset][seed]``, the score of the arm that applies exactly that set of patches, with a weight for each arm. The
+levels of a factor are patches, and ``none`` is the level without one.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,12 +18,7 @@ from harness.statistics.intervals import Estimate, Paired, judge
 NONE = "none"
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]
-Weights = dict[Subset, float]
-Replicates = Callable[[Mapping[int, float]], Sequence[float]]
-
-
-def _each_seed(values: Mapping[int, float]) -> list[float]:
-    return list(values.values())
+Weights = Mapping[Subset, float]
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Judging:
 
     margin: float | None = None
     columns: int = 1
-    replicates: Replicates = _each_seed
+    replicates: Callable[[Mapping[int, float]], Sequence[float]] = lambda by_seed: list(by_seed.values())
 
 
 EVERY_SEED = Judging()
@@ -84,43 +80,34 @@ class Crossing:
         """The levels of each cell in the order of the factors; fewest changes of the first cell first."""
         levels = list(self.factors.values())
         numbers = itertools.product(*map(range, map(len, levels)))
-
-        def changes(cell: tuple[int, ...]) -> tuple[int, list[int], tuple[int, ...]]:
-            changed = [place for place, number in enumerate(cell) if number]
-            return len(changed), changed, cell
-
-        return [
-            tuple(names[number] for names, number in zip(levels, cell, strict=True))
-            for cell in sorted(numbers, key=changes)
-        ]
+        ordered = sorted(numbers, key=lambda cell: (sum(map(bool, cell)), [not number for number in cell], cell))
+        return [tuple(names[number] for names, number in zip(levels, cell, strict=True)) for cell in ordered]
 
     def main_weights(self) -> dict[str, Weights]:
         return {
-            level if first == NONE else f"{level} against {first}": self._contrast([(place, level, first)])
-            for place, (first, *others) in enumerate(self.factors.values())
+            level if first == NONE else f"{level} against {first}": self._contrast({factor: level})
+            for factor, (first, *others) in self.factors.items()
             for level in others
         }
 
     def interaction_weights(self) -> dict[str, Weights]:
         """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
-        levels = [
-            [(place, level, first) for level in others] for place, (first, *others) in enumerate(self.factors.values())
-        ]
+        changes = [[(factor, level) for level in others] for factor, (_, *others) in self.factors.items()]
         return {
-            f"{a[1]} × {b[1]}": self._contrast([a, b])
-            for ours, theirs in itertools.combinations(levels, 2)
+            f"{a[1]} × {b[1]}": self._contrast(dict((a, b)))
+            for ours, theirs in itertools.combinations(changes, 2)
             for a, b in itertools.product(ours, theirs)
         }
 
-    def _contrast(self, changes: Sequence[tuple[int, str, str]]) -> Weights:
-        """Weights of the mean over cells: plus with each changed factor's level, minus with its first (place, level, first)."""
-
-        def sign(cell: tuple[str, ...]) -> int:
-            return math.prod((cell[at] == level) - (cell[at] == first) for at, level, first in changes)
-
-        signs = {subset_of(cell): sign(cell) for cell in self.cells}
-        each = sum(map(abs, signs.values())) / 2 ** len(changes)
-        return {subset: number / each for subset, number in signs.items()}
+    def _contrast(self, changes: Mapping[str, str]) -> Weights:
+        """Weights of each cell: 1 and -1 for the new and the first level of a changed factor, the mean over those of the others."""
+        return {
+            subset_of(cell): math.prod(
+                (level == changes[factor]) - (level == names[0]) if factor in changes else 1 / len(names)
+                for level, (factor, names) in zip(cell, self.factors.items(), strict=True)
+            )
+            for cell in self.cells
+        }
 
 
 def subset_of(cell: Sequence[str]) -> Subset:
@@ -129,7 +116,7 @@ def subset_of(cell: Sequence[str]) -> Subset:
 
 def main_effects(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """Mean change from a factor's first level to another, over all settings of the others."""
-    return _effects(crossing, crossing.main_weights(), scores, judging)
+    return _judged(crossing.main_weights(), scores, judging, arms=map(subset_of, crossing.cells))
 
 
 def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
@@ -137,12 +124,7 @@ def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SE
 
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
     """
-    return _effects(crossing, crossing.interaction_weights(), scores, judging)
-
-
-def _effects(crossing: Crossing, weights: Mapping[str, Weights], scores: Scores, judging: Judging) -> Attribution:
-    _require([subset_of(cell) for cell in crossing.cells], scores)
-    return _weighted(scores, weights, 0, judging)
+    return _judged(crossing.interaction_weights(), scores, judging, arms=map(subset_of, crossing.cells))
 
 
 def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
@@ -153,22 +135,16 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = 
     Raises:
         IncompleteDesign: an arm of them has not run.
     """
-    everything, nothing = frozenset(patches), frozenset[str]()
-    weights: dict[str, Weights] = {}
-    for name in patches:
-        signs = weights.setdefault(name, {})
-        alone = frozenset({name})
-        for subset, sign in ((everything, 1), (everything - alone, -1), (alone, -1), (nothing, 1)):
-            signs[subset] = signs.get(subset, 0.0) + sign
-    _require({subset for signs in weights.values() for subset in signs}, scores)
-    return _weighted(scores, weights, 0, judging)
+    weights = {name: defaultdict[Subset, float](float) for name in patches}
+    for name, signs in weights.items():
+        alone, everything = frozenset({name}), frozenset(patches)
+        for subset, sign in ((everything, 1), (everything - alone, -1), (alone, -1), (frozenset[str](), 1)):
+            signs[subset] += sign
+    return _judged(weights, scores, judging)
 
 
 def shapley(
-    patches: Sequence[str],
-    scores: Scores,
-    orders: Iterable[Sequence[str]] | None = None,
-    judging: Judging = EVERY_SEED,
+    patches: Sequence[str], scores: Scores, orders: Iterable[Sequence[str]] | None = None, judging: Judging = EVERY_SEED
 ) -> Attribution:
     """Shapley value of each patch: mean over orders of its gain when it is added.
 
@@ -178,53 +154,45 @@ def shapley(
     Raises:
         IncompleteDesign: no finished run of an arm of ``orders``; or, without them, no order is complete.
     """
-    if orders is not None:
-        taken = list(map(tuple, orders))
-        _require({subset for order in taken for subset in _prefixes(order)}, scores)
-    else:
-        taken = _complete_orders(patches, {subset for subset, by_seed in scores.items() if by_seed})
+    finished = {subset for subset, by_seed in scores.items() if by_seed}
+    taken = _complete(patches, finished) if orders is None else list(map(tuple, orders))
     if not taken:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
-    weights: dict[str, Weights] = {name: {} for name in patches}
+    weights = {name: defaultdict[Subset, float](float) for name in patches}
     for order in taken:
-        for name, before, after in zip(order, _prefixes(order), _prefixes(order)[1:], strict=False):
-            weights[name][after] = weights[name].get(after, 0.0) + 1 / len(taken)
-            weights[name][before] = weights[name].get(before, 0.0) - 1 / len(taken)
-    return _weighted(scores, weights, len(taken), judging)
+        for place, name in enumerate(order):
+            weights[name][frozenset(order[: place + 1])] += 1 / len(taken)
+            weights[name][frozenset(order[:place])] -= 1 / len(taken)
+    return _judged(weights, scores, judging, len(taken))
 
 
-def _weighted(scores: Scores, weights: Mapping[str, Weights], orders: int, judging: Judging) -> Attribution:
-    """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
+def _judged(
+    weights: Mapping[str, Weights], scores: Scores, judging: Judging, orders: int = 0, arms: Iterable[Subset] = ()
+) -> Attribution:
+    """Weighted sums of the scores per seed, of the seeds that every arm with a weight has finished.
+
+    Raises:
+        IncompleteDesign: an arm, of ``arms`` or with a weight, has no finished run.
+    """
+    needed = list(dict.fromkeys(itertools.chain(arms, *weights.values())))
+    missing = sorted(("+".join(sorted(arm)) or "base" for arm in needed if not scores.get(arm)), key=len)
+    if missing:
+        raise IncompleteDesign(f"this needs {len(needed)} arms; no finished run of: {'; '.join(missing[:4])}")
     differences = {}
-    for name, of_arms in weights.items():
-        used = {s: weight for s, weight in of_arms.items() if weight != 0.0} or of_arms
-        seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
-        by_seed = {seed: sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds}
+    for name, row in weights.items():
+        used = [arm for arm, weight in row.items() if weight] or list(row)
+        seeds = sorted(set.intersection(*(set(scores[arm]) for arm in used)))
+        # without rounding on the way, so that arms which score the same add up to exactly nothing
+        by_seed = {seed: math.fsum(row[arm] * scores[arm][seed] for arm in used) for seed in seeds}
         differences[name] = Paired(judging.replicates(by_seed), len(by_seed))
     effects = judge(differences, margin=judging.margin, columns=judging.columns)
     return Attribution(tuple(weights), tuple(effects.values()), orders)
 
 
-def _require(subsets: Collection[Subset], scores: Scores) -> None:
-    """Raises `IncompleteDesign` where an arm has no finished run."""
-    missing = sorted(("+".join(sorted(s)) or "base" for s in subsets if not scores.get(s)), key=len)
-    if missing:
-        names = "; ".join(missing[:4])
-        raise IncompleteDesign(f"this needs {len(subsets)} arms; no finished run of: {names}")
-
-
-def _prefixes(order: Sequence[str]) -> list[Subset]:
-    return [frozenset(order[:size]) for size in range(len(order) + 1)]
-
-
-def _complete_orders(patches: Sequence[str], present: set[Subset]) -> list[tuple[str, ...]]:
-    """Orders whose every prefix is present, grown from the empty set."""
-    orders: list[tuple[str, ...]] = [()] if frozenset() in present else []
-    for _ in patches:
-        orders = [
-            (*order, name)
-            for order in orders
-            for name in patches
-            if name not in order and frozenset((*order, name)) in present
-        ]
-    return orders
+def _complete(patches: Sequence[str], present: set[Subset], order: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Orders that begin with this one and whose every prefix is present."""
+    if frozenset(order) not in present:
+        return []
+    left = [name for name in patches if name not in order]
+    longer = [whole for name in left for whole in _complete(patches, present, (*order, name))]
+    return longer if left else [order]

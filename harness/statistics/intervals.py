@@ -3,73 +3,51 @@
 Scores are reduced to one number per seed first; intervals are Student's t over those numbers. Two estimands:
 the *fixed benchmark* (problems fixed, seeds random; the default) and the *problem population* (both random,
 :func:`two_way_difference`). With one seed nothing can be resolved, and every function says so with NaN.
-`scipy.stats` has most of this; `scipy.special`, which it is made of, takes half a second less to load.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
-from scipy.special import nctdtr, stdtrit
+from scipy import optimize, stats
 
 Floats = NDArray[np.float64]
 
 
 def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
     """Mean over seeds with Student's t interval. One seed, or seeds that are all equal: the value alone."""
-    scores = _finite(scores_S)
-    if not len(scores):
-        return MISSING
-    if len(scores) == 1:
-        return Estimate(float(scores[0]), seeds=1, level=level, method="single training seed")
-    error = float(scores.std(ddof=1) / math.sqrt(len(scores)))
-    return _t_estimate(float(scores.mean()), error, len(scores) - 1, len(scores), level, "t over seeds")
+    return replace(_difference([scores_S], level, "t over seeds"), p_value=math.nan)
 
 
 def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats, Floats]:
     """Means along an axis and the half widths of their t intervals; NaN values are left out, fewer than two give a half width of NaN."""
-    count = np.isfinite(values).sum(axis=axis)
-    known, enough = np.where(count > 0, count, np.nan), np.where(count > 1, count, np.nan)
-    mean = np.nansum(values, axis=axis) / known
-    squares = np.nansum((values - np.expand_dims(mean, axis)) ** 2, axis=axis)
-    half = special.stdtrit(enough - 1, 0.5 + level / 2) * np.sqrt(squares / (enough - 1) / enough)
-    return mean, half
+    known = np.ma.array(values, mask=np.isnan(values))
+    count = known.count(axis=axis)
+    mean, spread = (np.ma.filled(part, np.nan) for part in (known.mean(axis=axis), known.std(axis=axis, ddof=1)))
+    return mean, np.asarray(stats.t.ppf(0.5 + level / 2, count - 1) * spread / np.sqrt(count))
 
 
 def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
     """Differences of means along an axis and the half widths of Welch's t intervals; all values are finite."""
-    parts = np.stack([arm.var(axis=axis, ddof=1) / arm.shape[axis] for arm in (a, b)])
-    degrees = _satterthwaite(parts, [arm.shape[axis] - 1 for arm in (a, b)])
-    half = special.stdtrit(degrees, 0.5 + level / 2) * np.sqrt(parts.sum(axis=0))
-    return a.mean(axis=axis) - b.mean(axis=axis), half
+    return a.mean(axis=axis) - b.mean(axis=axis), _welch([a, b], level, axis)[0]
 
 
 def paired_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
     """Mean of a - b over seeds run in both arms (same order), Student's t on the differences."""
-    difference = np.asarray(a_S, dtype=np.float64) - np.asarray(b_S, dtype=np.float64)
-    plain = mean_interval(difference, level)
-    return _tested(plain, "paired t over seeds") if plain.seeds > 1 else plain
+    return _difference([np.subtract(a_S, b_S, dtype=np.float64)], level, "paired t over seeds")
 
 
 def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
     """Mean of a minus mean of b for independent seeds: Welch's t, Satterthwaite degrees of freedom."""
-    a, b = _finite(a_S), _finite(b_S)
-    if not len(a) or not len(b):
-        return MISSING
-    value, seeds = float(a.mean() - b.mean()), min(len(a), len(b))
-    if seeds < 2:
-        return Estimate(value, seeds=seeds, level=level, method="single training seed")
-    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
-    degrees = float(_satterthwaite(parts, [len(a) - 1, len(b) - 1]))
-    plain = _t_estimate(value, math.sqrt(parts.sum()), degrees, seeds, level, "Welch t over seeds")
-    return _tested(plain, plain.method)
+    return _difference([a_S, b_S], level, "Welch t over seeds")
 
 
 def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95) -> Estimate:
@@ -82,29 +60,28 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
         level: confidence level.
     """
     a, b = np.asarray(a_SP, dtype=np.float64), np.asarray(b_SP, dtype=np.float64)
-    groups = [a - b] if paired else [a, b]
-    value, seeds = float(a.mean() - b.mean()), min(len(a), len(b))
-    if seeds < 2:
-        return Estimate(value, seeds=seeds, level=level, method="single training seed")
-    problems = a.shape[1]
-    seed_parts = np.array([g.mean(axis=1).var(ddof=1) / len(g) for g in groups])
-    seed_degrees = float(_satterthwaite(seed_parts, [len(g) - 1 for g in groups]))
+    groups, problems, method = [a - b] if paired else [a, b], a.shape[1], "two-way t, seeds and problems"
+    plain = _difference([group.mean(axis=1) for group in groups], level, method)
+    if plain.seeds < 2:
+        return plain
     problem_part = float((a.mean(axis=0) - b.mean(axis=0)).var(ddof=1) / problems)
-    problem_part = max(0.0, problem_part - sum(_cell_variance(g) / g.size for g in groups))
+    problem_part -= sum(_cell_variance(group) / group.size for group in groups)
+    errors = plain.standard_error, math.sqrt(max(0.0, problem_part))
 
     def half_width(alpha: float) -> float:
         # Each part with its own quantile. One blended number of degrees (Satterthwaite) lets three seeds that
         # happen to agree borrow the problems' degrees: 8-10 % false positives instead of 5.
-        quantiles = -special.stdtrit([seed_degrees, problems - 1], alpha / 2)
-        return math.sqrt(float(quantiles[0] ** 2 * seed_parts.sum() + quantiles[1] ** 2 * problem_part))
+        return math.hypot(*np.multiply(stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
 
-    half, error = half_width(1 - level), math.sqrt(float(seed_parts.sum()) + problem_part)
-    method = "two-way t, seeds and problems"
-    plain = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=seed_degrees, level=level)
-    checked = _tested(plain, method)
-    if math.isnan(checked.low) or error == 0:
-        return checked
-    return replace(checked, p_value=_p_value(half_width, abs(value)))
+    value, degrees = float(a.mean() - b.mean()), float(plain.degrees)
+    whole = _student(replace(plain, value=value, standard_error=math.hypot(*errors), degrees=degrees, method=method))
+    half, size, least = half_width(1 - level), abs(whole.value), 1e-12
+    if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
+        return replace(whole, low=math.nan, high=math.nan)
+    p = least
+    if half_width(least) > size:  # it falls with alpha to 0 at 1
+        p = optimize.brentq(lambda alpha: half_width(alpha) - size, least, 1.0, xtol=1e-20)
+    return replace(whole, low=whole.value - half, high=whole.value + half, p_value=p)
 
 
 def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
@@ -125,67 +102,53 @@ def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, f
 
 def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a probability from ``successes`` out of ``trials``."""
-    tail, failures = (1 - level) / 2, trials - successes
-    low = float(special.betaincinv(successes, failures + 1, tail)) if successes else 0.0
-    high = float(special.betaincinv(successes + 1, failures, 1 - tail)) if failures else 1.0
-    return low, high
+    low, high = stats.binomtest(successes, trials).proportion_ci(level, method="exact")
+    return float(low), float(high)
 
 
-def _p_value(half_width: Callable[[float], float], size: float) -> float:
-    """The alpha whose half width is ``size``, not below 1e-12; half widths fall with alpha and are 0 at 1."""
-    low, high = 1e-12, 1.0
-    if half_width(low) <= size:
-        return low
-    for _ in range(60):  # halvings, to the last bit
-        middle = (low + high) / 2
-        low, high = (middle, high) if half_width(middle) > size else (low, middle)
-    return high
+def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estimate:
+    """The mean of one group of scores, or of the first minus that of the second, over the finite ones; tested against zero."""
+    values = [np.asarray(group, dtype=np.float64).ravel() for group in groups]
+    arms = [scores[np.isfinite(scores)] for scores in values]
+    seeds = min(map(len, arms))
+    if not seeds:
+        return MISSING
+    value = float(arms[0].mean() - sum(arm.mean() for arm in arms[1:]))
+    plain = Estimate(value, seeds=seeds, level=level, method="single training seed")
+    if seeds == 1:
+        return plain
+    error = math.hypot(*map(stats.sem, arms))
+    degrees = float(_welch(arms, level)[1]) if len(arms) > 1 and error else seeds - 1
+    return _student(replace(plain, standard_error=error, degrees=degrees, method=method))
 
 
-def _finite(scores: ArrayLike) -> Floats:
-    values = np.asarray(scores, dtype=np.float64).ravel()
-    return values[np.isfinite(values)]
+def _welch(arms: Sequence[Floats], level: float, axis: int = -1) -> tuple[Floats, Floats]:
+    """Half widths of Welch's intervals for two arms along an axis, and their degrees of freedom."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of an arm without spread, which coarse scores have by chance
+        test = stats.ttest_ind(*arms, axis=axis, equal_var=False)
+    low, high = test.confidence_interval(level)
+    return np.asarray(high - low) / 2, np.asarray(test.df)
 
 
-def _t_estimate(value: float, error: float, degrees: float, seeds: int, level: float, method: str) -> Estimate:
-    """The estimate with its interval; equal seeds have no spread to make one of."""
-    plain = Estimate(value, seeds=seeds, standard_error=error, degrees=degrees, level=level, method=method)
-    if _no_spread(plain):
-        return replace(plain, method="no spread over seeds")
-    half = float(special.stdtrit(degrees, 0.5 + level / 2)) * error
-    return replace(plain, low=value - half, high=value + half)
+def _student(plain: Estimate) -> Estimate:
+    """Add Student's t interval and the two-sided p-value against zero to a value with standard error and degrees of freedom.
 
-
-def _no_spread(plain: Estimate) -> bool:
-    return plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3)
-
-
-def _tested(plain: Estimate, method: str) -> Estimate:
-    """Add the two-sided p-value against zero.
-
-    Differences that are the same number in every seed carry no spread to judge with (the seed changes nothing,
-    or coarse scores tie): NaN bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
+    Numbers that are the same in every seed carry no spread to judge with (the seed changes nothing, or coarse scores
+    tie): no bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
     """
-    if _no_spread(plain):
-        p = 1.0 if plain.value == 0.0 else math.nan
-        return replace(plain, low=math.nan, high=math.nan, p_value=p, method="no spread over seeds")
-    p = 2 * float(special.stdtr(plain.degrees, -abs(plain.value) / plain.standard_error))
-    return replace(plain, p_value=p, method=method)
-
-
-def _satterthwaite(parts: Floats, degrees: ArrayLike) -> Floats:
-    """Degrees of freedom of sums of variances along the first axis; the fewest where all are zero."""
-    given = np.asarray(degrees, dtype=np.float64).reshape(-1, *[1] * (parts.ndim - 1))
-    total, squares = parts.sum(axis=0), (parts**2 / given).sum(axis=0)
-    return np.where(total > 0, total**2 / np.where(total > 0, squares, 1.0), given.min(axis=0))
+    if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
+        return replace(plain, p_value=1.0 if plain.value == 0.0 else math.nan, method="no spread over seeds")
+    half = float(stats.t.ppf(0.5 + plain.level / 2, plain.degrees)) * plain.standard_error
+    p = 2 * float(stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
+    return replace(plain, low=plain.value - half, high=plain.value + half, p_value=p)
 
 
 def _cell_variance(values_SP: Floats) -> float:
     """Residual mean square of the additive seed + problem table."""
-    residual = (
-        values_SP - values_SP.mean(axis=1, keepdims=True) - values_SP.mean(axis=0, keepdims=True) + values_SP.mean()
-    )
-    return float((residual**2).sum() / ((values_SP.shape[0] - 1) * (values_SP.shape[1] - 1)))
+    residual = values_SP - values_SP.mean(axis=0)
+    residual -= residual.mean(axis=1, keepdims=True)
+    return float((residual**2).sum() / math.prod(count - 1 for count in residual.shape))
 
 
 class Verdict(StrEnum):
@@ -305,8 +268,8 @@ def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float,
     filled = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
     if not filled:
         return math.nan, 0
-    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in filled)
-    return math.sqrt(squares / sum(len(values) - 1 for values in filled)), len(filled)
+    variances = [values.var(ddof=1) for values in filled]
+    return math.sqrt(np.average(variances, weights=[len(values) - 1 for values in filled])), len(filled)
 
 
 FAMILY_LEVEL = 0.95
@@ -341,11 +304,7 @@ def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> fl
 
 
 def judge(
-    differences: Mapping[str, Difference],
-    *,
-    margin: float | None = None,
-    level: float = FAMILY_LEVEL,
-    columns: int = 1,
+    differences: Mapping[str, Difference], *, margin: float | None = None, level: float = FAMILY_LEVEL, columns: int = 1
 ) -> dict[str, Estimate]:
     """Estimates of all comparisons of a column, with intervals that hold together at ``level``.
 
@@ -359,7 +318,7 @@ def judge(
         columns: that hold together with this one, one for each metric of the experiment. Each gets the same part of the
             error, so all hold together whatever number of comparisons the others have.
     """
-    family = columns * max(1, sum(_testable(difference) for difference in differences.values()))
+    family = columns * max(1, sum(judge_one(difference).degrees > 0 for difference in differences.values()))
     return {
         name: judge_one(difference, family=family, margin=margin, level=level)
         for name, difference in differences.items()
@@ -372,18 +331,13 @@ def judge_one(
     """The estimate of one comparison out of ``family``, whose intervals hold together at ``level``."""
     single = comparison_level(family, level)
     if isinstance(difference, Paired):
-        estimate = paired_difference(difference.differences, [0.0] * len(difference.differences), single)
+        estimate = paired_difference(difference.differences, 0.0, single)
     else:
         estimate = welch_difference(difference.a, difference.b, single)
     if difference.seeds is not None:
         estimate = replace(estimate, seeds=difference.seeds)
     adjusted = -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
     return replace(estimate, adjusted_p=adjusted, family=family, margin=margin)
-
-
-def _testable(difference: Difference) -> bool:
-    groups = (difference.differences,) if isinstance(difference, Paired) else (difference.a, difference.b)
-    return all(sum(map(math.isfinite, group)) > 1 for group in groups)
 
 
 class Finding(StrEnum):
@@ -465,8 +419,7 @@ class Collapse:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        declared = {name: getattr(self, name) for name in BOUNDED}
-        return {name: (ends[0], ends[1]) for name, ends in declared.items() if ends is not None}
+        return {name: (ends[0], ends[1]) for name in BOUNDED if (ends := getattr(self, name)) is not None}
 
     def met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
         """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
@@ -477,14 +430,14 @@ class Collapse:
     @property
     def text(self) -> str:
         """The definition in words: what a run's last evaluation does."""
-        parts = [f"accuracy below {_share(self.accuracy)} of the run's own best one"]
+        share = "half" if self.accuracy == 0.5 else f"{100 * self.accuracy:g} %"
+        parts = [f"accuracy below {share} of the run's own best one"]
         units = {"entropy": "nats a token", "length": "tokens"}
         parts += [f"{name} outside {low:g} to {high:g} {units[name]}" for name, (low, high) in self.bounds.items()]
         return ", or ".join(parts)
 
 
-def _share(value: float) -> str:
-    return "half" if value == 0.5 else f"{100 * value:g} %"
+POWER = 0.8
 
 
 def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: float = 0.05) -> float:
@@ -492,54 +445,38 @@ def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: floa
     if seeds < 2:
         return math.nan
     degrees, error = _design(sd, seeds, paired)
-    critical = float(stdtrit(degrees, 1 - alpha / 2))
     if error == 0:
         return 1.0 if difference else alpha
-    above, below = (_distribution(end, degrees, abs(difference) / error) for end in (critical, -critical))
-    return 1 - above + below
+    critical, shift = stats.t.isf(alpha / 2, degrees), abs(difference) / error
+    # SciPy gives NaN where a probability is smaller than any number
+    below, above = (np.nan_to_num(stats.nct.cdf(end, degrees, shift)) for end in (-critical, critical))
+    return float(1 - above + below)
 
 
-def minimum_detectable_difference(
-    sd: float, seeds: int, *, paired: bool, target_power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """Smallest true difference that is found with ``target_power``; NaN with fewer than two seeds."""
+def minimum_detectable_difference(sd: float, seeds: int, *, paired: bool, alpha: float = 0.05) -> float:
+    """Smallest true difference that is found with `POWER`; NaN with fewer than two seeds."""
     if seeds < 2 or not math.isfinite(sd):
         return math.nan
     if sd == 0:
         return 0.0
     degrees, error = _design(sd, seeds, paired)
-    # far beyond the critical value the power is 1; the bracket holds for every alpha and power below that
-    low, high = 0.0, 2 * error * float(stdtrit(degrees, [1 - alpha / 2, 0.999]).sum())
-    for _ in range(40):  # halving: `scipy.optimize` takes a quarter of a second to load
-        middle = (low + high) / 2
-        enough = power(middle, sd, seeds, paired=paired, alpha=alpha) >= target_power
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+
+    def excess(errors: float) -> float:
+        return power(errors * error, sd, seeds, paired=paired, alpha=alpha) - POWER
+
+    # far beyond the critical value the power is 1; the bracket holds for every alpha below the power
+    return error * optimize.brentq(excess, 0.0, 2 * float(np.sum(stats.t.isf([alpha / 2, 0.001], degrees))))
 
 
-def seeds_needed(
-    difference: float,
-    sd: float,
-    *,
-    paired: bool,
-    target_power: float = 0.8,
-    alpha: float = 0.05,
-    limit: int = 1000,
-) -> int | None:
-    """Fewest seeds per arm that find ``difference`` with ``target_power``; None if ``limit`` are too few or ``sd`` is not known."""
-    for seeds in range(2, limit + 1) if math.isfinite(sd) else ():
-        if power(difference, sd, seeds, paired=paired, alpha=alpha) >= target_power:
-            return seeds
-    return None
+def seeds_needed(difference: float, sd: float, *, paired: bool, alpha: float = 0.05) -> int | None:
+    """Fewest seeds per arm that find ``difference`` with `POWER`; None if 1000 are too few or ``sd`` is not known."""
+    if not math.isfinite(sd):
+        return None
+    numbers = range(2, 1001)  # power grows with them
+    place = bisect.bisect_left(numbers, POWER, key=lambda n: power(difference, sd, n, paired=paired, alpha=alpha))
+    return numbers[place] if place < len(numbers) else None
 
 
-def _design(sd: float, seeds: int, paired: bool) -> tuple[float, float]:
-    if paired:
-        return float(seeds - 1), sd / math.sqrt(seeds)
-    return float(2 * seeds - 2), sd * math.sqrt(2 / seeds)
-
-
-def _distribution(value: float, degrees: float, shift: float) -> float:
-    """P[t <= value] of the noncentral t; SciPy gives NaN where it is smaller than any number."""
-    probability = float(nctdtr(degrees, shift, value))
-    return 0.0 if math.isnan(probability) else probability
+def _design(sd: float, seeds: int, paired: bool) -> tuple[int, float]:
+    """Degrees of freedom and the standard error of a difference."""
+    return (seeds - 1, sd / math.sqrt(seeds)) if paired else (2 * seeds - 2, sd * math.sqrt(2 / seeds))

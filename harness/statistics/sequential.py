@@ -1,17 +1,16 @@
 """Looking at a comparison while its seeds come in: how wide the interval of each look has to be.
 
-The looks are declared in advance, as numbers of seeds. At each of them a comparison gets Student's t interval at a
-nominal level below that of a single look, so that *all* its intervals cover the true difference together with the
-declared probability (repeated confidence intervals: Jennison & Turnbull 1989, JRSS B 51, 305). The error is spent in
-proportion to the seeds, ``alpha n / n_most`` up to look n (Lan & DeMets 1983, Biometrika 70, 659; power family of Kim
-& DeMets 1987, Biometrika 74, 149, with exponent 1), and turned into levels exactly for t statistics (Jennison &
-Turnbull 1991, Biometrika 78, 133), not by the normal approximation, which is liberal at the numbers of seeds that an
-experiment has (Shao & Feng 2007, Clinical Trials 4, 605).
+The looks are declared in advance, as numbers of seeds. At each of them a comparison gets Student's t interval at a nominal level below
+that of a single look, so that *all* its intervals cover the true difference together with the declared probability (repeated confidence
+intervals: Jennison & Turnbull 1989, JRSS B 51, 305). The error is spent in proportion to the seeds, ``alpha n / n_most`` up to look n (Lan
+& DeMets 1983, Biometrika 70, 659; power family of Kim & DeMets 1987, Biometrika 74, 149, with exponent 1), and turned into levels exactly
+for t statistics (Jennison & Turnbull 1991, Biometrika 78, 133), not by the normal approximation, which is liberal at the numbers of seeds
+that an experiment has (Shao & Feng 2007, Clinical Trials 4, 605).
 
-How it is exact. With no true difference, the t statistic of the first n of n' seeds, given that of all n', does not
-depend on the unknown spread: the centred seeds are a uniform point on a sphere. So the probability of having been
-inside every earlier boundary is a function of the newest t alone, and passes from look to look by an integral over
-that sphere (`_one_seed_later`), done by fixed rules: no random numbers, the same levels everywhere.
+How it is exact. With no true difference, the t statistic of the first n of n' seeds, given that of all n', does not depend on the unknown
+spread: the centred seeds are a uniform point on a sphere. So the probability of having been inside every earlier boundary is a function of
+the newest t alone, and passes from look to look by an integral over that sphere (`_one_seed_later`), done by fixed rules: no random
+numbers, the same levels everywhere.
 
 A claim may get a second look at fresh seeds. The p-value of a word is the error at which its interval would just stop giving it. It is
 two-sided, against the nearest border (zero or the margin), and holds over all looks of the design.
@@ -26,17 +25,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import integrate, special, stats
 
-from harness.statistics.intervals import (
-    DECIDED,
-    FAMILY_LEVEL,
-    Estimate,
-    Finding,
-    comparison_level,
-    t_band,
-    welch_band,
-)
+from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, Estimate, Finding, comparison_level, t_band, welch_band
 
 Floats = NDArray[np.float64]
 
@@ -63,35 +54,29 @@ def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
         looks: seeds at each look, increasing, at least 2.
         alpha: probability that some interval of the comparison misses its true difference.
     """
-    spent = alpha * np.asarray(looks, dtype=np.float64) / looks[-1]
+    shares = alpha * np.diff(looks, prepend=0) / looks[-1]
     levels: list[float] = []
-    inside = np.ones_like(_NORMAL)
-    boundary = np.inf
-    for index, seeds in enumerate(looks):
-        if index:
-            inside = _carried(looks[index - 1], seeds, inside, boundary)
-        outside = _first_crossing(inside)
-        wanted = spent[index] - (spent[index - 1] if index else 0.0)
-        boundary = float(np.interp(-wanted, -outside, _FINE))
-        levels.append(float(2 * special.ndtr(-boundary)))
+    inside, boundary = np.ones_like(_NORMAL), math.inf
+    for earlier, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
+        inside = _carried(earlier, seeds, inside, boundary)
+        boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
+        levels.append(2 * float(stats.norm.sf(boundary)))
     return tuple(levels)
 
 
 def _first_crossing(inside: Floats) -> Floats:
     """P(|statistic| beyond each point of `_FINE`, and inside every earlier boundary)."""
-    mass = np.interp(_FINE, _NORMAL, inside) * 2 * (np.exp(-(_FINE**2) / 2) / math.sqrt(2 * math.pi))
-    pieces = (mass[1:] + mass[:-1]) / 2 * np.diff(_FINE)
-    tail = float(inside[-1] * 2 * special.ndtr(-_FINE[-1]))
-    return np.append(np.cumsum(pieces[::-1])[::-1], 0.0) + tail
+    mass = np.interp(_FINE, _NORMAL, inside) * 2 * np.asarray(stats.norm.pdf(_FINE))
+    tail = inside[-1] * 2 * stats.norm.sf(_FINE[-1])
+    # summed from the tail on, where the terms are small
+    return np.asarray(tail - integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
 
 
 def _carried(seeds: int, later_seeds: int, inside: Floats, boundary: float) -> Floats:
     """The probability of having been inside every boundary up to ``seeds``, as a function of the statistic at ``later_seeds``."""
-    value, cut = inside, boundary
     for total in range(seeds + 1, later_seeds + 1):
-        value = _one_seed_later(total, value, cut)
-        cut = np.inf
-    return value
+        inside, boundary = _one_seed_later(total, inside, boundary), math.inf
+    return inside
 
 
 def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
@@ -121,13 +106,13 @@ def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
         nodes, weights = special.roots_jacobi(_NODES, (total - 4) / 2, (total - 4) / 2)
         return np.asarray(nodes), np.asarray(weights / weights.sum())
     share = (np.arange(_MIDPOINTS) + 0.5) / _MIDPOINTS
-    r = 2 * special.betaincinv((total - 2) / 2, (total - 2) / 2, share) - 1
+    r = 2 * stats.beta.ppf(share, (total - 2) / 2, (total - 2) / 2) - 1
     return np.asarray(r), np.full(_MIDPOINTS, 1 / _MIDPOINTS)
 
 
 def _t_of_normal(seeds: int) -> Floats:
     """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
-    return np.asarray(-special.stdtrit(seeds - 1, special.ndtr(-_NORMAL)), dtype=np.float64)
+    return np.asarray(stats.t.isf(stats.norm.sf(_NORMAL), seeds - 1))
 
 
 Codes = NDArray[np.int64]
@@ -147,12 +132,7 @@ class Course:
 
 
 def run_course(
-    scores_NAS: Floats,
-    pairs: Sequence[Pair],
-    looks: Sequence[int],
-    *,
-    paired: bool = True,
-    margin: float | None = None,
+    scores_NAS: Floats, pairs: Sequence[Pair], looks: Sequence[int], *, paired: bool = True, margin: float | None = None
 ) -> Course:
     """Look at every experiment as the design says. Arms get seeds while a comparison of them is open, the first look's at least."""
     count, arms, _ = scores_NAS.shape
@@ -160,16 +140,14 @@ def run_course(
     closed_at = np.full(word.shape, looks[-1])
     for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
         value, half = _interval(scores_NAS[:, :, :seeds], pairs, level, paired)
-        new = np.where(value - half > 0, HIGHER, np.where(value + half < 0, LOWER, OPEN))
-        if margin is not None:
-            inside = (value - half > -margin) & (value + half < margin)
-            new = np.where((new == OPEN) & inside, EQUIVALENT, new)
+        low, high = value - half, value + half
+        inside = np.zeros_like(word, dtype=bool) if margin is None else (low > -margin) & (high < margin)
+        new = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
         closes = (word == OPEN) & (new != OPEN)
         word[closes], closed_at[closes] = new[closes], seeds
     needed = np.full((count, arms), looks[0])
     for index, pair in enumerate(pairs):
-        for arm in pair:
-            needed[:, arm] = np.maximum(needed[:, arm], closed_at[:, index])
+        needed[:, pair] = np.maximum(needed[:, pair], closed_at[:, [index]])
     return Course(word, closed_at, needed.sum(axis=1))
 
 
@@ -189,13 +167,11 @@ def expected_runs(
 def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
     """Means of arms such that every comparison has the difference 1: float64[arms]."""
     reference = dict(pairs)
-    means = np.zeros(arms)
-    for arm in range(arms):
-        above = arm
-        while above in reference:
-            means[arm] += 1
-            above = reference[above]
-    return means
+
+    def height(arm: int) -> int:
+        return 1 + height(reference[arm]) if arm in reference else 0
+
+    return np.array([height(arm) for arm in range(arms)], dtype=np.float64)
 
 
 def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: bool) -> tuple[Floats, Floats]:
@@ -219,9 +195,8 @@ def distance_to_another_word(effect: Estimate, word: Finding, expects: str) -> f
         "not_higher": margin - effect.value,
         "equivalent": margin - abs(effect.value),
     }
-    if word is Finding.NOTHING:
-        return inside["equivalent"]
-    return inside[expects] if word is Finding.HOLDS else -inside[expects]
+    distance = inside["equivalent" if word is Finding.NOTHING else expects]
+    return -distance if word is Finding.REVERSED else distance
 
 
 def word_p_value(effect: Estimate, looks: Sequence[int], word: Finding, expects: str) -> float:
@@ -236,7 +211,7 @@ def word_p_value(effect: Estimate, looks: Sequence[int], word: Finding, expects:
     distance = distance_to_another_word(effect, word, expects)
     if not distance > 0 or not effect.standard_error > 0:
         return 1.0
-    p = 2 * float(special.stdtr(effect.degrees, -distance / effect.standard_error))
+    p = 2 * float(stats.t.sf(distance / effect.standard_error, effect.degrees))
     return repeated_p_value(p, looks, effect.seeds)
 
 
@@ -271,9 +246,9 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
     looks += [first.seeds + seen for seen in second_looks or [second.seeds]]
     level = 1 - nominal_levels(tuple(looks), 1 - FAMILY_LEVEL)[looks.index(seeds)]
-    half = float(special.stdtrit(number - 1, 0.5 + level / 2)) * error
-    whole = Estimate(value, value - half, value + half, seeds=seeds, margin=first.margin)
-    return replace(whole, standard_error=error, degrees=number - 1, level=level, method="both looks, t")
+    half = float(stats.t.ppf(0.5 + level / 2, number - 1)) * error
+    whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
+    return replace(whole, level=level, method="both looks, t", margin=first.margin)
 
 
 def shared(first: Mapping[int, str], second: Mapping[int, str]) -> str:

@@ -93,6 +93,16 @@ def test_drawn_orders_are_averaged_and_no_others():
         shapley(PATCHES, scores, drawn)
 
 
+def test_a_patch_that_changes_nothing_is_worth_exactly_nothing():
+    """Sums of such scores have a rounding error, which every seed may share: an interval of it would exclude zero."""
+    rng = np.random.default_rng(0)
+    without = {frozenset(subset): dict(enumerate(rng.integers(0, 9000, 5) / 30)) for subset in ("", "b", "c", "bc")}
+    scores = without | {subset | {"a"}: by_seed for subset, by_seed in without.items()}
+    for effects in (main_effects(CROSSED, scores), interactions(CROSSED, scores), shapley(PATCHES, scores)):
+        nothing = [effect for name, effect in effects.pairs if name.startswith("a")]
+        assert {(one.value, one.p_value, one.verdict) for one in nothing} == {(0.0, 1.0, "not resolved")}
+
+
 def test_missing_arms_are_named():
     scores = factorial_scores()
     scores[frozenset({"a", "c"})] = {}
