@@ -39,6 +39,7 @@ from harness.statistics.intervals import Difference, Estimate, Independent, Pair
 from harness.store.atomic import write_file
 
 MEAN, IQM = "mean over benchmarks", "interquartile mean"
+_MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
 Key = tuple[str, str, str, str]  # group, arm, reference, benchmark
 Differences = Mapping[Key, Difference]
@@ -112,6 +113,10 @@ class Judgement:
         """The primary score: the mean over benchmarks where there are several; of Pass@k that of the smallest k."""
         several = len(self.table.benchmarks) > 1
         return next(iter(self.ks.values())) if self.ks else MEAN if several else self.table.benchmarks[0]
+
+    @property
+    def _about(self) -> str:
+        return f"the {MEAN}" if self.title == MEAN else self.title
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
@@ -263,11 +268,12 @@ class Judgement:
             else []
         )
         needed = sorted(count for effect in known if not math.isnan(count := seeds_to_decide(effect.shown)))
-        if needed:
-            lines.append(
-                f"{len(needed)} are open. If values and spreads stay, {_seeds(needed[0])} would decide the first and "
-                f"{_seeds(needed[(len(needed) - 1) // 2])} half of them."
-            )
+        if len(needed) == 1:
+            lines.append(f"One is open. If its value and spread stay, {_seeds(needed[0])} would decide it.")
+        elif needed:
+            half = _seeds(needed[(len(needed) - 1) // 2])
+            first = f"{_seeds(needed[0])} would decide the first and {half} half of them"
+            lines.append(f"{len(needed)} are open. If values and spreads stay, {first}.")
         return lines
 
     def _parting(self) -> list[str]:
@@ -300,9 +306,10 @@ class Judgement:
         paired = [isinstance(difference, Paired) for difference in self._primary.values()]
         test = "paired where seeds are shared" if any(paired) else "of independent seeds (Welch)"
         size = max((effect.estimate.family for effect in self.primary), default=1)
-        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}; simultaneous for {size} (Šidák)"
+        together = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
+        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}{together}"
         uneven = [f"{f'{group}: ' if group else ''}{text}" for group in self.arms if (text := self._uneven(group))]
-        lines = [f"intervals: {intervals}, benchmarks fixed", *self.table.notes, *uneven]
+        lines = [f"intervals: {intervals}; benchmarks fixed", *self.table.notes, *uneven]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
 
     def _uneven(self, group: str) -> str:
@@ -347,15 +354,18 @@ class Judgement:
     def _main(self) -> Table:
         effects = {(effect.group, effect.arm): effect for effect in self.primary}
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
+        shown = self.table.benchmarks if 1 < len(self.table.benchmarks) <= _MOST_COLUMNS else []
         for key, means in self.means.items():
             effect = effects.get(key)
             needed = math.nan if effect is None else seeds_to_decide(effect.shown)
             text = None if math.isnan(needed) else _seeds(needed).removesuffix(" seeds")
             delta = None if effect is None else effect.estimate
-            cells[key] = {"score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
+            each = {f"on:{name}": float(self.scores[key][name].mean()) for name in shown if name in self.scores[key]}
+            cells[key] = {**each, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
         size = max((effect.estimate.family for effect in self.primary), default=1)
         to = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
         columns = [
+            *(self._column(f"on:{name}", f"{name}{self.metric.percent}") for name in shown),
             self._column("score", f"{self.title}{self.metric.percent} (95 % interval)"),
             self._column("delta", f"Δ to {to} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
             Column("seeds", "seeds", digits=0),
@@ -380,7 +390,7 @@ class Judgement:
         for effect in self.by_benchmark:
             deltas.setdefault((effect.group, effect.arm), {})[effect.benchmark] = effect.estimate
         size = self.by_benchmark[0].estimate.family
-        note = f"All {size} differences of this table hold together at 95 % (Šidák); those in the {self.title} are a family of their own."
+        note = f"All {size} differences of this table hold together at 95 % (Šidák); those in {self._about} are a family of their own."
         columns = [self._column(name, f"Δ {name}", words=True) for name in names]
         yield self._table("benchmark-differences", "differences by benchmark", columns, deltas, [note])
 
@@ -402,8 +412,9 @@ class Judgement:
             Column("p", "p by sign flips", digits=3),
         ]
         note = (
-            "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together, jackknife over seeds, t. P(improvement): "
-            "a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need six pairs."
+            "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together, jackknife over seeds, t. "
+            "P(improvement): a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need "
+            "six pairs."
         )
         return self._table("robust", "other readings", columns, cells, [note])
 
@@ -411,7 +422,7 @@ class Judgement:
         """Every primary comparison with its interval, its word and the margin; None where nothing can be compared."""
         known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         unit = f", {self.metric.unit}" if self.metric.unit else ""
-        return forest_figure(known, f"difference in the {self.title}{unit}", self.margin, wide=wide) if known else None
+        return forest_figure(known, f"difference in {self._about}{unit}", self.margin, wide=wide) if known else None
 
     def page(self) -> str:
         """The judgement as one HTML file."""

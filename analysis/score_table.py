@@ -331,7 +331,11 @@ def _refuse_twice(rows: pd.DataFrame, frame: pd.DataFrame, used: Sequence[str | 
     same = twice[(twice[keys] == first).all(axis=1)]
     ours = frame[frame["row"].isin(same["row"])]
     differing = [name for name in _columns(frame) if name not in used and ours[name].nunique(dropna=False) > 1]
-    hint = f"; they differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart" if differing else ""
+    hint = (
+        f"; they differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart"
+        if differing
+        else "; keep one of them"
+    )
     place = ", ".join(filter(None, [first["arm"], f"seed {first['seed']}", first["benchmark"], first["group"]]))
     raise TableError(f"rows {' and '.join(map(str, same['row'][:_SHOWN]))} both have the score of {place}{hint}")
 
