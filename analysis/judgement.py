@@ -308,21 +308,25 @@ class Judgement:
         size = max((effect.estimate.family for effect in self.primary), default=1)
         together = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
         intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}{together}"
-        uneven = [f"{f'{group}: ' if group else ''}{text}" for group in self.arms if (text := self._uneven(group))]
+        uneven = [line for group in self.arms for line in self._uneven(group)]
         lines = [f"intervals: {intervals}; benchmarks fixed", *self.table.notes, *uneven]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
 
-    def _uneven(self, group: str) -> str:
+    def _uneven(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""
         seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
-        every, parts = set().union(*seeds.values()), []
-        for arm, own in seeds.items():
-            if self.table.seeded and every - own:
-                parts.append(f"{arm} lacks seed {', '.join(map(str, sorted(every - own)))}")
-        absent = [] if self.ks else [name for name in self.table.benchmarks if name not in self.shared[group]]
-        return "; ".join(
-            [*parts, *([f"not in the mean, since an arm lacks it: {', '.join(absent)}"] if absent else [])]
-        )
+        every, where = set().union(*seeds.values()), f"in {group}, " if group else ""
+        missing = {
+            arm: ", ".join(map(str, sorted(every - own)))
+            for arm, own in seeds.items()
+            if self.table.seeded and every - own
+        }
+        lines = [f"{where}arm {arm} lacks seed {numbers}" for arm, numbers in missing.items()]
+        have = [
+            name for name in self.table.benchmarks if any(name in self.scores[group, arm] for arm in self.arms[group])
+        ]
+        absent = [] if self.ks else [name for name in have if name not in self.shared[group]]
+        return [*lines, *([f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] if absent else [])]
 
     # ---- tables, figure, page ----
 

@@ -42,6 +42,7 @@ _NO_SCORES = re.compile(
 _SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|\bs)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
 _SHOWN = 5
+_LEAST_PERCENT = 10  # a table of per cent has a score above it
 
 
 class TableError(ValueError):
@@ -363,6 +364,8 @@ def _unit(rows: pd.DataFrame, unit: str | None) -> tuple[str, str]:
         return "unit: the table's own, since scores lie outside 0 to 100", "raw"
     if high <= 1:
         return "unit: fractions of 1, shown in per cent (unit=raw takes them as they are)", "fraction"
+    if high <= _LEAST_PERCENT:
+        return f"unit: the table's own, since no score is above {high:g} (unit=percent for points)", "raw"
     by_row = rows.groupby("row")["value"].max()
     odd = by_row[(by_row > 0) & (by_row <= 1)]
     if len(odd) and rows["value"].median() > 2:

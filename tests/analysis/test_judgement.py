@@ -1,0 +1,319 @@
+"""A table of scores from anywhere: how it is read, what is refused, and what is said of it, beside scipy and numbers worked by hand."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis import judge
+from analysis.frames import SCORES, load
+from analysis.judgement import MEAN
+from analysis.score_table import TableError, read_file, score_table
+
+LONG = pd.DataFrame(
+    [
+        (arm, seed, benchmark, level + gain + noise)
+        for arm, gain in (("grpo", 0.0), ("dapo", 6.0), ("gspo", 0.5))
+        for seed, noise in enumerate((0.4, -0.2, 0.9, -1.1, 0.3))
+        for benchmark, level in (("math500", 70.0 + gain * seed / 9), ("aime24", 20.0), ("gsm8k", 85.0))
+    ],
+    columns=["arm", "seed", "benchmark", "score"],
+)
+WIDE = LONG.pivot(index=["arm", "seed"], columns="benchmark", values="score").reset_index()
+
+
+def table(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text))
+
+
+def means(frame: pd.DataFrame, arm: str) -> pd.Series:
+    return frame[frame["arm"] == arm].groupby("seed")["score"].mean()
+
+
+# ---- what is said ----
+
+
+def test_differences_are_students_t_over_seeds_and_hold_together():
+    judged = judge(LONG, baseline="grpo", margin=1)
+    effects = judged.effects[judged.effects["benchmark"] == MEAN].set_index("arm")
+    level = 0.95 ** (1 / 2)
+    for arm in ("dapo", "gspo"):
+        by_hand = stats.ttest_rel(means(LONG, arm), means(LONG, "grpo")).confidence_interval(level)
+        row = effects.loc[arm]
+        assert (row["low"], row["high"]) == pytest.approx((by_hand.low, by_hand.high))
+        assert row["level"] == pytest.approx(level)
+        assert row["family"] == 2
+        assert row["seeds"] == 5
+    assert effects.loc["dapo", "word"] == "higher"
+    assert judged.sentences[0].startswith("2 differences to grpo in the mean over benchmarks: ")
+
+
+def test_benchmarks_are_a_family_of_their_own():
+    effects = judge(LONG, baseline="grpo").effects
+    single = effects[effects["benchmark"].isin(["math500", "aime24", "gsm8k"])]
+    assert len(single) == 6
+    assert set(single["family"]) == {6}
+    assert single.loc[single["low"].isna(), "word"].eq("not resolved").all()
+
+
+def test_long_wide_and_every_kind_of_file_say_the_same(tmp_path: Path):
+    LONG.to_csv(tmp_path / "a.csv", index=False)
+    LONG.to_csv(tmp_path / "b.tsv", sep="\t", index=False)
+    WIDE.to_parquet(tmp_path / "c.parquet")
+    WIDE.to_json(tmp_path / "d.jsonl", orient="records", lines=True)
+    WIDE.to_json(tmp_path / "e.json", orient="records")
+    named = WIDE.assign(Name=WIDE["arm"] + "-seed" + WIDE["seed"].astype(str)).drop(columns=["arm", "seed"])
+    named.to_csv(tmp_path / "wandb.csv", index=False)
+    keys = ["arm", "benchmark"]
+    expected = judge(LONG, baseline="grpo").effects.sort_values(keys)
+    for file in tmp_path.iterdir():
+        effects = judge(file, baseline="grpo").effects.sort_values(keys)
+        np.testing.assert_allclose(effects["value"], expected["value"], err_msg=file.name)
+        np.testing.assert_allclose(effects["low"], expected["low"], err_msg=file.name)
+
+
+def test_fractions_are_shown_in_per_cent():
+    judged = judge(LONG.assign(score=LONG["score"] / 100), baseline="grpo")
+    reference = judge(LONG, baseline="grpo")
+    np.testing.assert_allclose(judged.effects["value"], reference.effects["value"])
+    assert "mean over benchmarks % (95 % interval)" in [column.header for column in judged.tables[0].columns]
+
+
+def test_seeds_that_are_not_shared_are_compared_unpaired_and_it_is_told():
+    frame = LONG.assign(seed=LONG["seed"] + 100 * (LONG["arm"] == "dapo"))
+    judged = judge(frame, baseline="grpo")
+    row = judged.effects.set_index(["arm", "benchmark"]).loc[("dapo", MEAN)]
+    interval = stats.ttest_ind(means(frame, "dapo"), means(frame, "grpo"), equal_var=False).confidence_interval(
+        0.95**0.5
+    )
+    assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+    assert "paired where seeds are shared" in judged.notes[0]
+    assert any("Arm dapo lacks seed 0, 1, 2, 3, 4" in note for note in judged.notes)
+    assert "Welch" in judge(LONG, baseline="grpo", pair=False).notes[0]
+
+
+def test_one_seed_resolves_nothing():
+    judged = judge(LONG[LONG["seed"] == 0], baseline="grpo")
+    assert set(judged.effects["word"]) == {"not resolved"}
+    assert "2 of 2 have a single seed on a side: with one seed nothing is resolved." in judged.sentences
+
+
+def test_the_arm_above_is_the_reference_of_a_ladder():
+    judged = judge(LONG, baseline="above")
+    assert list(judged.effects["reference"][:2]) == ["grpo", "dapo"]
+    assert "the arm above" in judged.sentences[0]
+
+
+def test_the_price_of_a_family_is_told():
+    rng = np.random.default_rng(5)
+    rows = [
+        (arm, seed, rng.normal(50, 1) + 1.6 * (arm == "a9"))
+        for arm in ("base", *(f"a{i}" for i in range(10)))
+        for seed in range(4)
+    ]
+    judged = judge(pd.DataFrame(rows, columns=["arm", "seed", "score"]))
+    alone = [effect for effect in judged.families["alone"] if effect.estimate.resolved]
+    wider = stats.t.ppf(0.5 + 0.95**0.1 / 2, 3) / stats.t.ppf(0.975, 3)
+    assert f"Intervals without zero, of 10: alone {len(alone)}," in judged.sentences[1]
+    assert f"Holding together makes an interval {wider:.1f} times as wide." in judged.sentences[1]
+
+
+def test_groups_have_baselines_and_families_of_their_own():
+    frame = pd.concat(
+        [LONG.assign(model="1B"), LONG[LONG["arm"] != "gspo"].assign(model="7B").replace({"arm": {"grpo": "static"}})]
+    )
+    judged = judge(frame, by="model", baseline=["grpo", "static"])
+    primary = judged.effects[judged.effects["benchmark"] == MEAN]
+    assert list(zip(primary["group"], primary["reference"], strict=True)) == [
+        ("1B", "grpo"),
+        ("1B", "grpo"),
+        ("7B", "static"),
+    ]
+    assert set(primary["family"]) == {3}
+    own = {(effect.group, effect.estimate.family) for effect in judged.families["in the family of their group"]}
+    assert own == {("1B", 2), ("7B", 1)}
+    # Without by= the column that tells rows apart is taken, and it is told.
+    guessed = judge(frame, baseline=["grpo", "static"])
+    assert "Seeds repeat, so model is judged apart." in guessed.notes
+
+
+def test_seeds_that_would_decide_are_those_whose_interval_excludes_zero():
+    judged = judge(table("arm,seed,score\na,0,50\na,1,50\na,2,50\nb,0,51\nb,1,53\nb,2,50"), baseline="a")
+    row = judged.effects.iloc[0]
+    sd, count = np.std([1, 3, 0], ddof=1), int(row["seeds_to_decide"])
+    half = [stats.t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (count - 1, count)]
+    assert half[0] >= row["value"] > half[1]
+
+
+def test_pass_at_k_has_one_band_over_all_k_and_no_mean_over_k():
+    rng = np.random.default_rng(1)
+    gains = np.array([0.08, 0.05, 0.0, -0.06])
+    rows = [
+        [arm, seed, *(np.array([0.3, 0.42, 0.54, 0.65]) + (arm == "dapo") * gains + rng.normal(0, 0.01, 4))]
+        for arm in ("grpo", "dapo")
+        for seed in range(6)
+    ]
+    judged = judge(pd.DataFrame(rows, columns=["arm", "seed", "pass@1", "pass@2", "pass@4", "pass@8"]), baseline="grpo")
+    assert judged.title == "pass@1"
+    assert any("higher at k 1, 2; lower at k 8 (one band over all k)" in line for line in judged.sentences)
+
+
+def test_improvement_and_interquartile_mean_by_hand():
+    frame = table("arm,seed,m,g\na,0,10,40\na,1,12,44\nb,0,11,41\nb,1,13,39")
+    judged = judge(frame, baseline="a")
+    # m: 11 > 10, 11 < 12, 13 > both: 3 of 4. g: 41 > 40, 41 < 44, 39 below both: 1 of 4.
+    assert judged.improvement(judged.primary[0]) == pytest.approx(0.5)
+    iqm = judged.effects[judged.effects["benchmark"] == "interquartile mean"].iloc[0]
+    whole = np.mean([13, 39]) - np.mean([12, 40])
+    # With one seed left the middle half of two scores is their mean.
+    one = [np.mean([13, 39]) - np.mean([12, 44]), np.mean([11, 41]) - np.mean([10, 40])]
+    assert iqm["value"] == pytest.approx(np.mean([2 * whole - left for left in one]))
+
+
+def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):
+    judged = judge(LONG, baseline="grpo", name="four", margin=1)
+    names = {path.name for path in judged.write(tmp_path, formats=("png",))}
+    assert {"four.md", "four.csv", "four.tex", "numbers.tex", "differences.png", "report.html", "effects.csv"} <= names
+    assert "\\newcommand{\\FourDapoDelta}{+6." in (tmp_path / "numbers.tex").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<script>alert" not in page
+
+
+def test_a_name_in_the_table_never_becomes_markup(tmp_path: Path):
+    frame = LONG.replace({"arm": {"dapo": "<script>alert(1)</script>"}})
+    judge(frame, baseline="grpo").write(tmp_path, formats=())
+    assert "<script>alert" not in (tmp_path / "report.html").read_text()
+
+
+def test_a_file_of_scores_is_four_frames(tmp_path: Path):
+    LONG.to_csv(tmp_path / "a.csv", index=False)
+    frames = load(tmp_path / "a.csv")
+    assert list(frames.scores.columns) == list(SCORES)
+    assert len(frames.scores) == len(LONG)
+    assert not len(frames.steps)
+
+
+# ---- how a table is read ----
+
+
+def test_guesses_are_told():
+    notes = judge(WIDE).notes
+    assert "Columns read as arm: arm; seed: seed; score: aime24, gsm8k, math500." in notes
+    assert "Compared with dapo, the first arm." in notes
+    assert "Unit: per cent." in notes
+
+
+def test_columns_that_are_no_scores_are_told():
+    frame = WIDE.assign(run_id=range(len(WIDE)), steps=300, lr=1e-6)
+    notes = judge(frame, baseline="grpo").notes
+    assert "No scores, by name or since every seed of an arm has the same: run_id, steps, lr." in notes
+
+
+def test_the_last_step_of_a_curve_counts():
+    frame = pd.concat([LONG.assign(step=10, score=1.0), LONG.assign(step=20)])
+    judged = judge(frame, baseline="grpo")
+    assert judged.effects["value"].tolist() == judge(LONG, baseline="grpo").effects["value"].tolist()
+    assert f"The last step of each run counts: {len(LONG)} of {2 * len(LONG)} rows." in judged.notes
+
+
+def test_a_chart_that_wandb_exported():
+    frame = table(
+        "Step,grpo-seed1 - acc,grpo-seed1 - acc__MIN,dapo-seed1 - acc,grpo-seed2 - acc,dapo-seed2 - acc\n1,10,10,10,10,10\n2,20,20,30,25,37"
+    )
+    judged = judge(frame, baseline="grpo")
+    assert judged.effects["value"].iloc[0] == pytest.approx(11.0)
+    assert judged.effects["seeds"].iloc[0] == 2
+
+
+def test_only_the_rows_that_where_names():
+    frame = pd.concat([LONG.assign(metric="avg"), LONG.assign(metric="maj", score=0.0)])
+    judged = judge(frame, baseline="grpo", where={"metric": "avg"})
+    assert judged.effects["value"].tolist() == judge(LONG, baseline="grpo").effects["value"].tolist()
+
+
+def test_a_missing_score_is_named_and_its_seed_left_out():
+    frame = LONG.copy()
+    frame.loc[1, "score"] = np.nan  # grpo, seed 0, aime24
+    judged = judge(frame, baseline="grpo")
+    assert "Row 3 (grpo, seed 0, aime24) has no score: that seed is left out there." in judged.notes
+    assert judged.effects.set_index(["arm", "benchmark"]).loc[("dapo", MEAN), "seeds"] == 4
+
+
+def test_a_benchmark_that_an_arm_lacks_is_not_in_the_mean():
+    judged = judge(LONG[(LONG["arm"] != "gspo") | (LONG["benchmark"] != "aime24")], baseline="grpo")
+    assert "Not in the mean, since an arm lacks it: aime24." in judged.notes
+
+
+def test_a_hundred_thousand_rows_take_seconds():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "arm": np.repeat([f"a{i}" for i in range(100)], 1000),
+            "seed": np.tile(range(1000), 100),
+            "score": rng.random(100_000),
+        }
+    )
+    assert len(judge(frame).primary) == 99
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "arm,seed,score\na,1,50\na,1,51\nb,1,2",
+            {},
+            "rows 2 and 3 both have the score of a, seed 1, score; keep one of them",
+        ),
+        ("arm,seed,lr,score\na,1,1,50\na,1,2,51\nb,1,1,2", {}, "they differ in lr: by= or where= tells them apart"),
+        (
+            "arm,seed,score\na,1,50\na,2,0.52\nb,1,55",
+            {},
+            "per cent and fractions are mixed: rows 3 have no score above 1",
+        ),
+        (
+            "arm,seed,m,g\na,1,50,0.5\na,2,52,0.6\nb,1,55,0.7",
+            {},
+            "per cent and fractions are mixed: g has no score above 1",
+        ),
+        ("arm,seed,score\na,1,good\na,2,bad", {}, "row 2: score='good' is no number; 2 such rows"),
+        ("arm,seed,note\na,1,x\na,2,y", {}, "these are text: note. Name the scores: score=COLUMN"),
+        (
+            "arm,seed,score\na,1,50\nb,1,51",
+            {"baseline": "c"},
+            "no arm is called 'c'; baseline= is one of a, b, or above",
+        ),
+        ("arm,seed,score\na,1,50\nb,1,51", {"arm": "x"}, "the table has no column 'x'; it has arm, seed, score"),
+        ("x,y\n1,2", {}, "which column names the configurations? arm= is one of x, y"),
+        ("arm,seed,score\n,1,50\nb,1,51", {}, "row 2 has no arm"),
+        ("arm,seed,score\na,1,\nb,1,", {}, "no row has a score"),
+        (
+            "arm,m,seed,score\na,1,1,5\nb,2,1,5",
+            {"by": "m", "baseline": "a"},
+            "2 has no arm a; it has b: baseline=A,B names one",
+        ),
+        ("arm,seed,score,k\na,1,50,x\nb,1,51,x", {"where": {"k": "y"}}, "no row has k=y; it has x"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(text: str, options: dict[str, object], message: str):
+    with pytest.raises(TableError) as refusal:
+        score_table(table(text), **options)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", b""), ("a.parquet", b"x"), ("a.json", b"{"), ("a.xlsx", b"x"), ("b.csv", b"\xff\xfe\x00")],
+)
+def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path, name: str, content: bytes):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError) as refusal:
+        read_file(tmp_path / name)
+    assert str(tmp_path / name) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
