@@ -130,16 +130,10 @@ def score_table(
     """
     notes: list[str] = []
     frame = _chart_runs(frame.rename(columns=str).reset_index(drop=True), notes)
-    frame = (
-        frame.assign(row=frame.index + 2) if "row" not in frame else frame
-    )  # as a spreadsheet counts, below the header
     for column, value in (where or {}).items():
         frame = _only(frame, column, value)
-    apart = [by] if isinstance(by, str) else list(by)
-    for name in [
-        name for name in (arm, seed, benchmark, *apart, *([score] if isinstance(score, str) else score or ())) if name
-    ]:
-        _require_column(frame, name)
+    apart, scores, baselines = _names(by), _names(score), _names(baseline)
+    _require_columns(frame, [name for name in (arm, seed, benchmark, *apart, *scores) if name])
     if benchmark is None:
         benchmark = next((name for name in apart if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
     apart = [name for name in apart if name != benchmark]
@@ -147,40 +141,39 @@ def score_table(
     if arm is None:
         raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
     frame, seed = _seeds(frame, arm, seed or _guess(frame, _SEEDS), notes)
-    scores = (
-        [score]
-        if isinstance(score, str)
-        else list(score or _guessed_scores(frame, [arm, seed, *apart, benchmark], notes))
-    )
-    keys = [arm, seed, benchmark]
+    keys = [name for name in (arm, seed, benchmark) if name]
+    scores = scores or _guessed_scores(frame, [*keys, *apart], notes)
     apart = apart or _guessed_groups(frame, keys, notes)
     frame = _last_steps(frame, [*keys, *apart], scores, notes)
     apart = apart or _guessed_groups(frame, keys, notes)
     rows = _tidy(frame, arm, seed, scores, apart, benchmark)
-    notes.insert(0, _reading(arm, seed, scores, apart, benchmark, guessed=seed != _NUMBERED))
-    _refuse_twice(rows, frame, [arm, seed, *apart, benchmark, *scores])
-    rows = _known(rows, notes)
-    named, unit = _unit(rows, unit)
-    notes.append(named)
-    baselines = _baselines(rows, [baseline] if isinstance(baseline, str) else list(baseline or ()), notes)
-    return ScoreTable(rows, baselines, unit, scores[0] if len(scores) == 1 else "score", seed != _NUMBERED, notes)
+    _refuse_twice(rows, frame, [*keys, *apart, *scores])
+    notes.insert(0, _reading(arm, "" if seed == _NUMBERED else seed, scores, apart, benchmark))
+    rows = _finite(rows, notes)
+    unit = unit or _unit(rows, notes)
+    name = scores[0] if len(scores) == 1 else "score"
+    return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _NUMBERED, notes)
 
 
 _NUMBERED = "number of the row"
 
 
 def _columns(frame: pd.DataFrame) -> list[str]:
-    return [name for name in map(str, frame.columns) if name != "row"]
+    return [str(name) for name in frame.columns]
 
 
-def _require_column(frame: pd.DataFrame, name: str) -> None:
-    if name not in frame:
-        raise TableError(f"the table has no column {name!r}; it has {', '.join(_columns(frame))}")
+def _names(value: str | Sequence[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    if unknown := [name for name in names if name not in frame]:
+        raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(_columns(frame))}")
 
 
 def _only(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
     """The rows whose column has the value."""
-    _require_column(frame, column)
+    _require_columns(frame, [column])
     chosen = frame[frame[column].astype(str) == str(value)]
     if not len(chosen):
         known = ", ".join(map(str, frame[column].unique()[:_SHOWN]))
@@ -295,11 +288,13 @@ def _tidy(
     """Rows of arm, seed, group, benchmark, value and row."""
     for name in filter(None, (arm, benchmark)):
         if frame[name].isna().any():
-            raise TableError(f"row {int(frame.loc[frame[name].isna(), 'row'].iloc[0])} has no {name}")
+            raise TableError(f"row {frame.index[frame[name].isna()][0] + 2} has no {name}")
     varying = [name for name in apart if frame[name].nunique(dropna=False) > 1] or list(apart)
     texts = frame[varying].astype(object).where(frame[varying].notna(), "")
     group = [", ".join(part for part in map(str, row) if part) for row in texts.to_numpy()]
-    labelled = pd.DataFrame({"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame["row"]})
+    labelled = pd.DataFrame(
+        {"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame.index + 2}
+    )
     parts = []
     for name in scores:
         title = frame[benchmark].astype(str) if benchmark else name
@@ -316,9 +311,7 @@ def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     numbers = pd.to_numeric(texts, errors="coerce").astype(float)
     bad = frame[numbers.isna() & frame[name].notna()]
     if len(bad):
-        raise TableError(
-            f"row {int(bad['row'].iloc[0])}: {name}={bad[name].iloc[0]!r} is no number; {len(bad)} such rows"
-        )
+        raise TableError(f"row {bad.index[0] + 2}: {name}={bad[name].iloc[0]!r} is no number; {len(bad)} such rows")
     return numbers
 
 
@@ -330,7 +323,7 @@ def _refuse_twice(rows: pd.DataFrame, frame: pd.DataFrame, used: Sequence[str | 
         return
     first = twice[keys].iloc[0]
     same = twice[(twice[keys] == first).all(axis=1)]
-    ours = frame[frame["row"].isin(same["row"])]
+    ours = frame.loc[same["row"].unique() - 2]
     differing = [name for name in _columns(frame) if name not in used and ours[name].nunique(dropna=False) > 1]
     hint = (
         f"; they differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart"
@@ -341,7 +334,7 @@ def _refuse_twice(rows: pd.DataFrame, frame: pd.DataFrame, used: Sequence[str | 
     raise TableError(f"rows {' and '.join(map(str, same['row'][:_SHOWN]))} both have the score of {place}{hint}")
 
 
-def _known(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _finite(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """The rows that have a finite score; the others are told."""
     finite = rows["value"].abs() < float("inf")
     for row in rows[~finite].head(_SHOWN).to_dict("records"):
@@ -355,41 +348,36 @@ def _known(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return rows[finite].reset_index(drop=True)
 
 
-def _unit(rows: pd.DataFrame, unit: str | None) -> tuple[str, str]:
-    """How the unit was read, and the unit. Raises `TableError` where fractions and per cent stand in one table."""
-    if unit is not None:
-        return f"unit: {unit}, as given", unit
-    low, high = rows["value"].min(), rows["value"].max()
-    if low < 0 or high > 100:
-        return "unit: the table's own, since scores lie outside 0 to 100", "raw"
-    if high <= 1:
-        return "unit: fractions of 1, shown in per cent (unit=raw takes them as they are)", "fraction"
-    if high <= _LEAST_PERCENT:
-        return f"unit: the table's own, since no score is above {high:g} (unit=percent for points)", "raw"
-    by_row = rows.groupby("row")["value"].max()
-    odd = by_row[(by_row > 0) & (by_row <= 1)]
-    if len(odd) and rows["value"].median() > 2:
-        listed = ", ".join(map(str, odd.index[:_SHOWN]))
-        raise TableError(
-            f"per cent and fractions are mixed: rows {listed} have no score above 1; make them one, or give unit=percent"
-        )
-    small = [name for name, part in rows.groupby("benchmark", sort=False)["value"] if 0 < part.max() <= 1]
-    if small and rows["value"].median() > 2:
-        raise TableError(
-            f"per cent and fractions are mixed: {', '.join(map(str, small))} has no score above 1; or give unit=percent"
-        )
-    return "unit: per cent", "percent"
+def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
+    """The unit by the size of the scores. Raises `TableError` where fractions and per cent stand in one table."""
+    low, high, middle = rows["value"].min(), rows["value"].max(), rows["value"].median()
+    if low >= 0 and high <= 1:
+        notes.append("unit: fractions of 1, shown in per cent (unit=raw takes them as they are)")
+        return "fraction"
+    if low < 0 or high > 100 or high <= _LEAST_PERCENT:
+        notes.append(f"unit: the table's own, since scores go from {low:g} to {high:g} (unit=percent for points)")
+        return "raw"
+    largest = {name: rows.groupby(name, sort=False)["value"].max() for name in ("row", "benchmark")}
+    small = {name: list(values.index[(values > 0) & (values <= 1)]) for name, values in largest.items()}
+    for name, places in small.items():
+        if places and middle > 2:
+            text = f"{name} {', '.join(map(str, places[:_SHOWN]))}"
+            raise TableError(
+                f"per cent and fractions are mixed: {text} has no score above 1; make them one, or give unit=percent"
+            )
+    notes.append("unit: per cent")
+    return "percent"
 
 
 def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> dict[str, str]:
     """Group → its baseline. Raises `TableError` for one that is not there."""
     arms = {str(group): list(map(str, part["arm"].unique())) for group, part in rows.groupby("group", sort=False)}
-    everywhere = {arm for names in arms.values() for arm in names}
+    everywhere = list(dict.fromkeys(arm for names in arms.values() for arm in names))
     if list(named) == [ABOVE]:
         return dict.fromkeys(arms, ABOVE)
     if unknown := [name for name in named if name not in everywhere]:
         raise TableError(
-            f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(list(everywhere)[:12])}, or {ABOVE}"
+            f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(everywhere[:12])}, or {ABOVE}"
         )
     chosen = {}
     for group, names in arms.items():
@@ -408,10 +396,12 @@ def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> di
     return chosen
 
 
-def _reading(
-    arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None, *, guessed: bool
-) -> str:
-    parts = [f"arm: {arm}", f"seed: {seed}" if guessed else "", f"score: {', '.join(scores)}"]
-    parts += [f"benchmark: {benchmark}"] if benchmark else []
-    parts += [f"judged apart by {', '.join(apart)}"] if apart else []
-    return f"columns read as {'; '.join(filter(None, parts))}"
+def _reading(arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None) -> str:
+    parts = {
+        "arm": arm,
+        "seed": seed,
+        "score": ", ".join(scores),
+        "benchmark": benchmark,
+        "judged apart by": ", ".join(apart),
+    }
+    return f"columns read as {'; '.join(f'{name}: {value}' for name, value in parts.items() if value)}"

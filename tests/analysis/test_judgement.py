@@ -275,12 +275,12 @@ def test_a_hundred_thousand_rows_take_seconds():
         (
             "arm,seed,score\na,1,50\na,2,0.52\nb,1,55",
             {},
-            "per cent and fractions are mixed: rows 3 have no score above 1",
+            "per cent and fractions are mixed: row 3 has no score above 1",
         ),
         (
             "arm,seed,m,g\na,1,50,0.5\na,2,52,0.6\nb,1,55,0.7",
             {},
-            "per cent and fractions are mixed: g has no score above 1",
+            "per cent and fractions are mixed: benchmark g has no score above 1",
         ),
         ("arm,seed,score\na,1,good\na,2,bad", {}, "row 2: score='good' is no number; 2 such rows"),
         ("arm,seed,note\na,1,x\na,2,y", {}, "these are text: note. Name the scores: score=COLUMN"),

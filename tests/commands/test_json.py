@@ -50,7 +50,16 @@ def filled(store):
 
 
 def test_these_verbs_answer_in_json():
-    assert list(VERBS) == ["audit", "compare", "doctor", "plan", "report", "show", "status"]
+    assert list(VERBS) == ["audit", "compare", "doctor", "judge", "plan", "report", "show", "status"]
+
+
+def test_judge(asked, tmp_path):
+    (tmp_path / "scores.csv").write_text("arm,seed,score\na,1,50\na,2,51\nb,1,60\nb,2,62\n")
+    found = asked("judge", str(tmp_path / "scores.csv"), f"out={tmp_path / 'out'}", "formats=png")
+    (effect,) = [row for row in found["effects"] if row["benchmark"] == "score"]
+    assert (effect["arm"], effect["reference"], effect["value"], effect["seeds"]) == ("b", "a", 10.5, 2)
+    assert {Path(file).name for file in found["written"]} >= {"scores.tex", "report.html", "differences.png"}
+    assert "no arm is called 'c'" in asked("judge", str(tmp_path / "scores.csv"), "baseline=c", code=2)["error"]
 
 
 def test_plan(filled, asked, said):
