@@ -154,7 +154,7 @@ def describe(delta: Estimate, metric: Metric) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``; *simultaneous* for one of several."""
     if delta.absent:
         return f"no comparison, {delta.absent}"
-    value = f"{number_text(metric.scale * delta.value, metric.digits, signed=True)} {metric.unit}"
+    value = f"{number_text(metric.scale * delta.value, metric.digits, signed=True)} {metric.unit}".rstrip()
     word = delta.words(metric.scale, metric.unit)
     if math.isnan(delta.low):
         return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"

@@ -303,7 +303,7 @@ def long(cells: pd.DataFrame) -> pd.DataFrame:
     """A row for each metric of a wide frame that has one column a metric; what is not known has no row."""
     keys = [name for name in SCORES[:-2] if name in cells]
     tall = cells.melt(keys, var_name="metric", value_name="value").dropna(subset="value")
-    return tall.astype({"value": np.float64}).reindex(columns=list(SCORES))
+    return tall.astype({"value": np.float64}).reindex(columns=list(SCORES)).reset_index(drop=True)
 
 
 def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFrame]:

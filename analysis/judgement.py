@@ -235,9 +235,7 @@ class Judgement:
             return ["No two arms have scores to compare."]
         references = dict.fromkeys(self.table.baselines.values())
         to = "the arm above" if ABOVE in references else " or ".join(references)
-        head = counted(
-            [effect.estimate for effect in known], self.metric, "difference", f" to {to} in the {self.title}"
-        )
+        head = counted([effect.estimate for effect in known], self.metric, "difference", f" to {to} in {self._about}")
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
         return [f"{head}.", *self._cost(known), *self._open(known), *self._parting(), *each]
 

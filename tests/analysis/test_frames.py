@@ -1,0 +1,89 @@
+"""The four frames: their columns are those of the page, and they say what the store holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from synthetic_store import build_store, loaded
+
+from analysis import frames
+from analysis.effects import EFFECTS, all_effects, effects_frame
+from harness.store import ResultStore, StoreError
+from harness.store.pack import write_pack
+
+PAGE = (Path(__file__).parents[2] / "docs" / "frames.md").read_text()
+
+
+def test_the_page_names_every_column():
+    for name, columns in {"runs": frames.RUNS, "scores": frames.SCORES, "samples": frames.SAMPLES}.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", PAGE, flags=re.MULTILINE)
+        assert re.findall(r"`(\w+)`", row)[1:] == list(columns)
+    effects = PAGE.partition("## Effects")[2]
+    named = [
+        name
+        for line in effects.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    ]
+    assert sorted(named) == sorted(EFFECTS)
+
+
+def test_frames_of_a_store(ladder_root):
+    experiment = frames.load(ladder_root, "ladder")
+    assert list(experiment.runs.columns) == list(frames.RUNS)
+    assert experiment.runs["status"].value_counts().to_dict() == {"finished": 10, "failed": 1, "not started": 1}
+    steps = experiment.steps.groupby("run_id")["generated_tokens"].sum()
+    known = experiment.runs.set_index("run_id")["tokens"].dropna()
+    pd.testing.assert_series_equal(known[steps.index], steps.astype(float), check_names=False)
+    samples = experiment.samples
+    assert list(samples.columns) == list(frames.SAMPLES)
+    by_hand = samples[(samples["cap"] == 32)].groupby(["run_id", "step"])["correct"].mean()
+    scores = experiment.scores.query("metric == 'avg' and cap == 32").set_index(["run_id", "step"])["value"]
+    pd.testing.assert_series_equal(scores[by_hand.index], by_hand, check_names=False)
+
+
+def test_cells_are_the_scores_with_a_column_a_metric(ladder_root):
+    experiment = frames.load(ladder_root, "ladder")
+    again = frames.long(experiment.cells)
+    keys = list(frames.SCORES[:-1])
+    pd.testing.assert_frame_equal(
+        again.sort_values(keys, ignore_index=True),
+        experiment.scores.sort_values(keys, ignore_index=True),
+        check_dtype=False,
+    )
+
+
+def test_a_pack_has_the_frames_of_its_store(tmp_path):
+    build_store(tmp_path / "results", steps=2, evaluate=(0, 2), problems=4)
+    write_pack(ResultStore(tmp_path / "results"), "ladder", str(tmp_path / "ladder.tar.xz"))
+    here, there = frames.load(tmp_path / "results", "ladder"), frames.load(tmp_path / "ladder.tar.xz")
+    for name in ("runs", "steps", "scores", "samples"):
+        pd.testing.assert_frame_equal(getattr(here, name), getattr(there, name))
+
+
+def test_a_root_with_several_experiments_asks_for_a_name(tmp_path):
+    for name in ("one", "two"):
+        build_store(tmp_path, name=name, steps=2, evaluate=(0, 2), problems=4)
+    with pytest.raises(StoreError, match="holds 2 experiments: one, two; name one of them"):
+        frames.load(tmp_path)
+
+
+def test_effects_have_the_numbers_of_the_tables(ladder_root):
+    results = loaded(ladder_root)
+    effects = effects_frame(all_effects(results)).query("kind == 'reference'").set_index("arm")
+    arm, reference = results.experiment.plan.arms[1], results.experiment.plan.arms[0]
+    alone = results.difference(arm, reference).scaled(100)
+    row = effects.loc[arm.name]
+    assert row["value"] == pytest.approx(alone.value)
+    assert row["family"] == 2
+    assert row["low"] < alone.low < alone.high < row["high"]
+
+
+def test_frames_are_written_as_csv_and_parquet(ladder_root, tmp_path):
+    experiment = frames.load(ladder_root, "ladder")
+    frames.write_frames(experiment, tmp_path)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "scores.parquet"), experiment.scores, check_dtype=False)
+    assert len(pd.read_csv(tmp_path / "steps.csv")) == len(experiment.steps)
