@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -118,10 +120,10 @@ _FEW_PROBLEMS = (
 )
 
 
-def k_table(comparison: Comparison) -> Table:
+def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
     """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
     rows: list[dict[str, Cell]] = []
-    for side, one in comparison.k_bands.items():
+    for side, one in bands.items():
         band = one.band
         ends = {k for span in (*band.above, *band.below) for k in span}
         for k in sorted(ends | {*default_ks(len(band.value_K))}):
@@ -133,8 +135,8 @@ def k_table(comparison: Comparison) -> Table:
         Column("side", "compared with it"),
         Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
     ]
-    few = any(one.over == "problems" and one.band.replicates < _MANY for one in comparison.k_bands.values())
-    title = f"Pass@k against {comparison.reference}, all k judged at once"
+    few = any(one.over == "problems" and one.band.replicates < _MANY for one in bands.values())
+    title = f"Pass@k against {reference}, all k judged at once"
     return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
 
 
@@ -199,18 +201,18 @@ def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
     return Table("difficulty", f"Against {comparison.reference} by difficulty", columns, rows, notes)
 
 
-def k_figure(comparison: Comparison) -> Figure:
+def k_figure(reference: str, bands: Mapping[str, KBand]) -> Figure:
     """Draw the difference in Pass@k against k with its band, one colour a side."""
-    drawn = appearances([*comparison.k_bands])
+    drawn = appearances([*bands])
     figure, axes = new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
-    most = max(len(one.band.value_K) for one in comparison.k_bands.values())
-    for side, one in comparison.k_bands.items():
+    most = max(len(one.band.value_K) for one in bands.values())
+    for side, one in bands.items():
         band, look = one.band, drawn[side]
         ks = np.arange(1, len(band.value_K) + 1)
         draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
     k_axis(axes, default_ks(most), "")
-    axes.set_ylabel(f"Pass@k less that of {comparison.reference}, points")
+    axes.set_ylabel(f"Pass@k less that of {reference}, points")
     legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
     return figure

@@ -115,7 +115,7 @@ def _of_arm(
     first, other = results.values(arm), results.values(reference)
     pairs = [first[seed] - other[seed] for seed in first if seed in other] if plan.paired else []
     p = sign_flip_p(pairs)
-    text = f"{arm.label.removeprefix('+ ')} against {reference.label.removeprefix('+ ')}"
+    text = _against(arm, reference)
     return Effect(
         kind, results.metric, estimate, arm.name, reference.name, text, plan.benchmark, engaged=engaged, sign_flip_p=p
     )
@@ -155,6 +155,16 @@ def benchmark_views(results: Results) -> dict[str, Results]:
         return {}
     views = {name: view.about(results.metric) for name, view in all_benchmarks(results).items()}
     return views if any(view.values(arm) for view in views.values() for arm in arms) else {}
+
+
+def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
+    """Each declared comparison in words, with its arms; none where results decided how many seeds ran."""
+    plan = results.experiment.plan
+    return {_against(*pair): pair for pair in (() if plan.stopped_by_results else comparisons(plan))}
+
+
+def _against(arm: PlannedArm, reference: PlannedArm) -> str:
+    return f"{arm.label.removeprefix('+ ')} against {reference.label.removeprefix('+ ')}"
 
 
 def differences_to_reference(results: Results, columns: int | None = None) -> dict[str, Estimate]:

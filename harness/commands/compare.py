@@ -265,7 +265,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     problems, by_band = comparison.by_problem(), comparison.by_difficulty
     differing = [(side.name, *disagreements(side)) for side in sides]
     tables = [comparison_table(comparison)]
-    tables += [k_table(comparison)] if comparison.k_bands else []
+    tables += [k_table(comparison.reference, comparison.k_bands)] if comparison.k_bands else []
     tables += [difficulty_table(comparison, by_band)] if by_band else []
     for table in tables:
         write_table(table, out, table.name)
@@ -274,7 +274,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:
-            save(k_figure(comparison), out, "k-bands")
+            save(k_figure(comparison.reference, comparison.k_bands), out, "k-bands")
     apart = [
         ProblemCompared(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
         for row in problems.head(_SHOWN).to_dict("records")

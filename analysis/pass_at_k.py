@@ -1,0 +1,111 @@
+"""Pass@k of an experiment's comparisons over all k at once, and their differences by how hard a problem was before RL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.comparison import k_figure, k_sentence, k_table
+from analysis.effects import pairs_of
+from analysis.frames import Floats
+from analysis.results import Results
+from analysis.tables.differences import difference_column, experiment_table
+from analysis.tables.table import Cell, Column, Table
+from harness.evaluation.counts import KBand
+from harness.evaluation.metrics.names import pass_at_every_k
+from harness.experiment.plan import PlannedArm
+from harness.statistics.bands import DIFFICULTIES, difficulty_of, simultaneous_band, unpaired_band
+from harness.statistics.intervals import Independent, Paired, comparison_level, judge, replicate_means
+
+Pairs = Mapping[str, tuple[PlannedArm, PlannedArm]]
+
+
+def k_bands(results: Results) -> dict[str, KBand]:
+    """Every declared comparison in Pass@k with its band over all k (arXiv:2609.22547); bands of several comparisons hold together.
+
+    Replicates are seeds, or base policies that seeds share. Nothing in a sequential design, or without samples.
+    """
+    plan, pairs = results.experiment.plan, pairs_of(results)
+    curves = {arm.name: _curves(results, arm) for pair in pairs.values() for arm in pair}
+    known = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
+    level, bands = comparison_level(max(1, len(known))), {}
+    for name, (arm, reference) in known.items():
+        a, b = curves[arm.name], curves[reference.name]
+        if plan.paired:
+            both = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
+            band = simultaneous_band(np.array([*both.values()]), level) if both else None
+        else:
+            ours, theirs = (np.array([*replicate_means(side, plan.base_policies).values()]) for side in (a, b))
+            band = unpaired_band(ours, theirs, level)
+        if band is not None:
+            bands[name] = KBand(band, "base policies" if plan.shares_bases else "training seeds")
+    return bands
+
+
+def _curves(results: Results, arm: PlannedArm) -> dict[int, Floats]:
+    """Seed to Pass@k for k = 1 to the samples a problem; every seed has as many k."""
+    frame = results.per_seed
+    if "samples" not in frame:
+        return {}
+    samples = frame.set_index(["arm", "cap", "seed"])["samples"]
+    places = (arm.name, results.experiment.plan.primary_cap)
+    rates = {seed: (rate_P, int(samples[(*places, seed)])) for seed, rate_P in results.problem_scores(arm).items()}
+    curves = {
+        s: pass_at_every_k(np.rint(rate_P * n).astype(np.int64), n).mean(axis=0) for s, (rate_P, n) in rates.items()
+    }
+    least = min(map(len, curves.values()), default=0)
+    return {seed: curve[:least] for seed, curve in curves.items()}
+
+
+def k_bands_table(results: Results) -> Table | None:
+    """The bands at powers of two and where two arms part; None where there are none."""
+    bands = k_bands(results)
+    if not bands:
+        return None
+    table = k_table("the reference", bands)
+    notes = [*(k_sentence(name, band) for name, band in bands.items()), *table.notes]
+    return experiment_table(results, "k-bands", "Pass@k over all k", table.columns, table.rows, notes)
+
+
+def k_bands_figure(results: Results) -> Figure | None:
+    """The difference in Pass@k of every declared comparison against k, with its band."""
+    bands = k_bands(results)
+    return k_figure("the reference", bands) if bands else None
+
+
+def difficulty_table(results: Results) -> Table | None:
+    """Every declared comparison in avg on the problems of each difficulty before RL; None without samples before RL (arXiv:2609.13443).
+
+    The difficulty of a problem is the share of right samples before RL, the mean over all runs: those samples are not compared.
+    """
+    plan, frames = results.experiment.plan, results.experiment
+    before = [rate for (_, step, cap), rate in frames.problem_avg.items() if step == 0 and cap == plan.primary_cap]
+    pairs = pairs_of(results)
+    if not before or not pairs or len({len(rate) for rate in before}) > 1:
+        return None
+    band_P = difficulty_of(np.mean(before, axis=0))
+    sizes = np.bincount(band_P, minlength=len(DIFFICULTIES))
+    differences, rows = {}, list[Mapping[str, Cell]]()
+    for name, (arm, reference) in pairs.items():
+        a, b = results.problem_scores(arm), results.problem_scores(reference)
+        for band in np.flatnonzero(sizes):
+            ours, theirs = (
+                {seed: float(rate[band_P == band].mean()) for seed, rate in side.items()} for side in (a, b)
+            )
+            both = {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}
+            paired = Paired(plan.replicates(both), len(both))
+            unpaired = Independent(plan.replicates(ours), plan.replicates(theirs), min(len(ours), len(theirs)))
+            differences[f"{name}, {DIFFICULTIES[band]}"] = paired if plan.paired else unpaired
+            rows.append({"arm": name, "difficulty": DIFFICULTIES[band], "problems": int(sizes[band])})
+    estimates = judge(differences, margin=results.margin)
+    rows = [{**row, "delta": estimate} for row, estimate in zip(rows, estimates.values(), strict=True)]
+    columns = [
+        Column("arm", "arm"),
+        Column("difficulty", "before RL"),
+        Column("problems", "problems", digits=0),
+        difference_column(plan.score, "delta", "Δ avg", estimates.values()),
+    ]
+    note = f"Difficulty: the share of right samples before RL, mean over {len(before)} runs. All intervals of this table hold together."
+    return experiment_table(results, "difficulty", "by difficulty before RL", columns, rows, [note])

@@ -1,0 +1,79 @@
+"""Pass@k over all k and by difficulty, for an experiment: beside the same numbers by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from synthetic_store import build_store, loaded, replanned
+
+from analysis.pass_at_k import difficulty_table, k_bands, k_bands_figure, k_bands_table
+from harness.statistics.bands import difficulty_of, simultaneous_band
+from harness.statistics.intervals import comparison_level
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pass")
+    build_store(root, steps=2, evaluate=(0, 2), caps=(32,), problems=40, seeds=(0, 1, 2, 3))
+    return loaded(root)
+
+
+def test_the_band_at_each_k_is_that_of_the_seeds_pass_at_k(whole):
+    bands = k_bands(whole)
+    arm, reference = whole.experiment.plan.arms[3], whole.experiment.plan.arms[2]
+    band = bands["dynamic sampling_& refill against clip-higher"].band
+    n = 8
+    for k in (1, 2, 4, 8):
+        column = f"pass@{k}"
+        difference = whole.mean(arm, column).value - whole.mean(reference, column).value
+        assert band.value_K[k - 1] == pytest.approx(difference)
+    assert len(band.value_K) == n
+    assert band.level == pytest.approx(comparison_level(3))
+    assert set(bands) == {
+        "overlong filtering against naive GRPO",
+        "clip-higher against overlong filtering",
+        "dynamic sampling_& refill against clip-higher",
+    }
+
+
+def test_seeds_of_one_base_policy_are_one_replicate(whole):
+    shared = k_bands(replanned(whole, base_policies=2))["clip-higher against overlong filtering"]
+    assert (shared.band.replicates, shared.over) == (2, "base policies")
+
+
+def test_bands_are_a_table_and_a_figure(whole):
+    table = k_bands_table(whole)
+    assert table is not None
+    assert table.name == "ladder-k-bands"
+    assert {row["k"] for row in table.rows} >= {1, 2, 4, 8}
+    assert k_bands_figure(whole) is not None
+
+
+def test_difficulty_is_that_before_rl_and_all_bands_hold_together(whole):
+    frames, plan = whole.experiment, whole.experiment.plan
+    before = np.mean([rate for (_, step, _), rate in frames.problem_avg.items() if step == 0], axis=0)
+    bands = difficulty_of(before)
+    table = difficulty_table(whole)
+    assert table is not None
+    arm, reference = plan.arms[3], plan.arms[2]
+    rows = [row for row in table.rows if str(row["arm"]).startswith("dynamic sampling")]
+    assert sum(int(row["problems"]) for row in rows) == 40
+    for row in rows:
+        here = bands == ["never right", "up to half", "more than half", "always right"].index(str(row["difficulty"]))
+        a, b = (
+            np.mean([rate[here].mean() for rate in whole.problem_scores(side).values()]) for side in (arm, reference)
+        )
+        assert row["delta"].value == pytest.approx(a - b)
+        assert row["delta"].family == len(table.rows)
+
+
+def test_a_design_that_results_stopped_has_neither(whole):
+    sequential = replanned(whole, looks=(2, 4))
+    assert k_bands(sequential) == {}
+    assert difficulty_table(sequential) is None
+
+
+def test_the_band_holds_for_all_k_at_once():
+    curves = np.random.default_rng(0).normal(0.1, 0.01, (6, 8)).cumsum(axis=1)
+    band = simultaneous_band(curves)
+    assert (band.low_K > 0).all()
