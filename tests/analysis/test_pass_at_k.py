@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from synthetic_store import build_store, loaded, replanned
 
+from analysis.figures.drawing import styled
 from analysis.pass_at_k import difficulty_table, k_bands, k_bands_figure, k_bands_table
 from harness.statistics.bands import difficulty_of, simultaneous_band
 from harness.statistics.intervals import comparison_level
@@ -46,7 +47,8 @@ def test_bands_are_a_table_and_a_figure(whole):
     assert table is not None
     assert table.name == "ladder-k-bands"
     assert {row["k"] for row in table.rows} >= {1, 2, 4, 8}
-    assert k_bands_figure(whole) is not None
+    with styled("paper"):
+        assert k_bands_figure(whole) is not None
 
 
 def test_difficulty_is_that_before_rl_and_all_bands_hold_together(whole):
