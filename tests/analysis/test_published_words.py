@@ -1,0 +1,85 @@
+"""Every published main table comes out of the scores of its seeds alone: the same numbers, intervals and words.
+
+The scores are `per-seed.csv` beside the table, the question is the experiment's declaration; nothing else is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.frames import RUNS, STEPS, Frames, long
+from analysis.results import Results, results_of
+from analysis.tables.experiment import main_table
+from analysis.tables.table import to_frame
+from harness.experiment.planning import plan_experiment
+
+PUBLISHED = Path(__file__).parents[2] / "results" / "published"
+FOUR = ["experiment.seeds=[0,1,2,3]"]
+LOOKS = "experiment.seeds={start: 8, step: 8, most: 32}"
+# Folders whose command has more than `experiment=NAME` (results/README.md).
+COMMANDS = {
+    **dict.fromkeys(
+        ("advantage_scale", "aggregations", "curricula", "dapo_leave_one_out", "dapo_one_factor", "dapo_readings"), FOUR
+    ),
+    **dict.fromkeys(("dapo_replaces_filter_ladder", "kl_grid", "olmo3_leave_one_out", "unified_paradigm"), FOUR),
+    "vapo_leave_one_out": FOUR,
+    "all_systems": FOUR,
+    "dapo_ladder_other_bases": ["experiment=dapo_ladder", LOOKS, "model.bases.first=16", "model.bases.count=16"],
+    "dapo_ladder_until_decided": ["experiment=dapo_ladder", LOOKS, "model.bases.count=16"],
+    "language_ladder_again": ["experiment=language_ladder"],
+}
+RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
+NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
+# A search declares no arms; the others have no table of seeds.
+WITHOUT = {"clip_lr_search", "all_systems_rates", "dapo_ladder_pass_at_256", "public_tables"}
+FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
+
+
+def published(folder: Path) -> Results:
+    """The results of the seeds that were published, under the plan of today's declaration."""
+    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str}).replace({"arm": RENAMED})
+    overrides = COMMANDS.get(folder.name, [])
+    named = [] if any(item.startswith("experiment=") for item in overrides) else [f"experiment={folder.name}"]
+    plan = plan_experiment([*named, *overrides])
+    ids = wide.drop_duplicates(["arm", "seed"])
+    runs = {
+        arm.name: dict(zip(part["seed"], part["run_id"], strict=True))
+        for arm in plan.arms
+        for part in [ids[ids["arm"] == arm.name]]
+    }
+    seeds = tuple(dict.fromkeys([*(s for s in plan.seeds if s in set(wide["seed"])), *sorted(wide["seed"])]))
+    plan = replace(plan, arms=tuple(replace(arm, runs=runs[arm.name]) for arm in plan.arms), seeds=seeds)
+    states = ids[["arm", "seed", "run_id"]].assign(status="finished").reindex(columns=list(RUNS))
+    cells = wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=plan.benchmark, step=1)
+    return results_of(Frames(plan, states, pd.DataFrame({name: [] for name in STEPS}), long(cells)))
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_numbers_and_words_are_those_that_were_published(name: str):
+    for view in published(PUBLISHED / name).each_metric():
+        table = main_table(view)
+        path = PUBLISHED / name / "tables" / f"{table.name}.csv"
+        new, old = to_frame(table), pd.read_csv(path)
+        old = old[old["arm"] != "before RL"].reset_index(drop=True)
+        assert new["arm"].tolist() == [label.removesuffix(" †") for label in old["arm"]]
+        for column in (
+            "score",
+            "score_low",
+            "score_high",
+            "delta",
+            "delta_low",
+            "delta_high",
+            "delta_base",
+            "delta_base_low",
+        ):
+            if column in old and column in new:
+                ours, theirs = new[column].to_numpy(np.float64), old[column].to_numpy(np.float64)
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9, err_msg=f"{name}, {column}")
+        if "delta_verdict" in old:
+            known = old["delta"].notna()
+            assert new.loc[known, "delta_verdict"].tolist() == old.loc[known, "delta_verdict"].tolist()
