@@ -80,7 +80,8 @@ class Site:
         return None
 
     def _source(self, name: str) -> Path:
-        return self.reports / Path(name).parent.name / "report.html" if name.endswith("/report.html") else ROOT / name
+        made = self.reports / Path(name).parent.name / "report.html"
+        return made if name.endswith("/report.html") and not (ROOT / name).exists() else ROOT / name
 
     def _results(self, folder: Path) -> str:
         """A page for published results: the answer, the report to click through, figures, tables, methods."""
