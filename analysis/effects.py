@@ -71,18 +71,12 @@ class Effect:
     def row(self) -> dict[str, object]:
         """The row of the frame."""
         shown = self.shown
-        texts = {name: getattr(self, name) for name in ("kind", "group", "benchmark", "arm", "reference", "engaged")}
-        numbers = {name: getattr(shown, name) for name in EFFECTS if hasattr(shown, name)}
-        named = {"metric": self.metric.name, "unit": self.metric.unit, "comparison": self.comparison or self.arm}
+        own = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
+        row = {name: getattr(self, name) for name in own}
+        row |= {name: getattr(shown, name) for name in EFFECTS if hasattr(shown, name)}
+        row |= {"metric": self.metric.name, "unit": self.metric.unit, "comparison": self.comparison or self.arm}
         word = "" if math.isnan(shown.value) else shown.words(unit=self.metric.unit)
-        return {
-            **numbers,
-            **texts,
-            **named,
-            "word": word,
-            "sign_flip_p": self.sign_flip_p,
-            "seeds_to_decide": seeds_to_decide(shown),
-        }
+        return {**row, "word": word, "seeds_to_decide": seeds_to_decide(shown)}
 
 
 def effects_frame(effects: Iterable[Effect]) -> pd.DataFrame:
@@ -111,14 +105,11 @@ def declared_effects(results: Results) -> list[Effect]:
 def _of_arm(
     results: Results, kind: str, arm: PlannedArm, reference: PlannedArm, estimate: Estimate, engaged: str = ""
 ) -> Effect:
-    plan = results.experiment.plan
-    first, other = results.values(arm), results.values(reference)
-    pairs = [first[seed] - other[seed] for seed in first if seed in other] if plan.paired else []
-    p = sign_flip_p(pairs)
-    text = _against(arm, reference)
-    return Effect(
-        kind, results.metric, estimate, arm.name, reference.name, text, plan.benchmark, engaged=engaged, sign_flip_p=p
-    )
+    plan, first, other = results.experiment.plan, results.values(arm), results.values(reference)
+    pairs = {seed: first[seed] - other[seed] for seed in first if seed in other} if plan.paired else {}
+    p = sign_flip_p(plan.replicates(pairs))
+    names = arm.name, reference.name, _against(arm, reference), plan.benchmark
+    return Effect(kind, results.metric, estimate, *names, engaged=engaged, sign_flip_p=p)
 
 
 def all_effects(results: Results) -> list[Effect]:
