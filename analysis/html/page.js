@@ -31,7 +31,20 @@
   unfold(location.hash);
 
   // ---- chart -------------------------------------------------------------------------------------------
-  let { arms, charts } = read("chart-data");
+  /** A colour of a light page, and what it is on a dark one: as the filter of figures in page.css makes it. */
+  const onBoth = (hex) => {
+    const [r, g, b] = [1, 3, 5].map((i) => 0.9 - (0.8 * parseInt(hex.slice(i, i + 2), 16)) / 255);
+    const grey = 2 * (0.213 * r + 0.715 * g + 0.072 * b);
+    return `light-dark(${hex}, rgb(${[r, g, b].map((v) => Math.round(255 * (grey - v))).join(" ")}))`;
+  };
+  const readCharts = () => {
+    const { arms, charts } = read("chart-data");
+    return {
+      arms: arms.map((arm) => ({ ...arm, colour: onBoth(arm.colour) })),
+      charts: charts.map(({ title, axes }) => ({ title, axes: Object.entries(axes).map(([label, lines]) => ({ label, lines, log: label === "k" })) })),
+    };
+  };
+  let { arms, charts } = readCharts();
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
   const box = { left: 62, right: 745, top: 12, bottom: 350 };
   const shown = arms.map(() => true);
@@ -315,7 +328,7 @@
 
   // ---- newer results, where a server follows the runs (live.js) ------------------------------------------
   document.addEventListener("results", () => {
-    ({ arms, charts } = read("chart-data"));
+    ({ arms, charts } = readCharts());
     fill();
     const before = list[position], steps = JSON.stringify(browser.so_far);
     browser = read("sample-data");

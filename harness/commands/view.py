@@ -36,7 +36,7 @@ def _view(overrides: list[str]) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
         raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     port = int(text)
-    from analysis.view.server import serve
+    from analysis.html.server import serve
 
     try:
         serve(selection.store.root, selection.experiments[0] if selection.experiments else None, port)

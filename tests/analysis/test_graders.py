@@ -12,7 +12,6 @@ from synthetic_store import build_store, make_samples
 from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
 from analysis.answer import answer_sentences
 from analysis.caveats import grader_gaps
-from analysis.html.page import parting_samples, render_page
 from analysis.report import write_tables
 from harness.store import ResultStore
 
@@ -63,16 +62,11 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     curve = figure_of(results, "graders").axes[0]
     assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
 
-    rows = parting_samples(results, tmp_path)
-    assert {(row[0], row[1]) for row in rows} == {("the verifier only", "cheating")}
-    assert "Samples that part the two graders" in render_page(results, tmp_path)
-
 
 def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:
     results = load(store_of(tmp_path, lambda samples, accuracy: samples["correct"]), "ladder")
     assert not any("second grader" in line for line in answer_sentences(results))
     assert "ladder-graders" in tables_of(results)
-    assert parting_samples(results, tmp_path) == []
 
 
 def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:

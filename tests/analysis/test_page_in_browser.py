@@ -172,5 +172,9 @@ def test_dark_and_narrow_screens_are_readable(page):
     )
     light, dark = (sum(int(part) for part in c[4:-1].split(",")) for c in colours)
     assert light - dark > 500
+    drawn = "getComputedStyle(document.querySelector('.figure')).filter"
+    assert "invert" in page.evaluate(drawn)
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(drawn) == "none"
     # Tables scroll in their own box.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -109,9 +109,7 @@ def test_progress_and_curves_grow_while_a_run_goes_on(store, page, rng):
     go_on(store, rng, 0, finish=False)
     wait_for(page, "() => document.querySelector('#progress-open').textContent.includes('6')")
     wait_for(page, "() => document.querySelector('#sample-view').textContent.includes('so far, at step 6')")
-    accuracy = (
-        "JSON.parse(document.querySelector('#chart-data').textContent).charts[0].axes[0].lines.map(l => l.x.at(-1))"
-    )
+    accuracy = "JSON.parse(document.querySelector('#chart-data').textContent).charts[0].axes['rollout steps'].map(l => l.x.at(-1))"
     assert page.evaluate(accuracy) == [6, 3]
 
 
