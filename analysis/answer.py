@@ -1,4 +1,4 @@
-"""The answer, as values and in words: what the experiment found, with intervals and the words higher, lower, equivalent or not resolved.
+"""The answer, as values and in words: what the experiment designed, with intervals and the words higher, lower, equivalent or not resolved.
 
 Of a sequential experiment also the decisions, the seeds it wants next, and how many runs such a plan takes on average.
 """
@@ -14,32 +14,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from analysis import effects
 from analysis.caveats import engagements, sentence_end
-from analysis.effects import (
-    AT_BUDGET,
-    BASE,
-    INTERACTIONS,
-    MAIN,
-    NO_COMPARISON,
-    FollowedComparison,
-    comparisons,
-    declared_effects,
-    differences_to_reference,
-    effects_of,
-    followed,
-    kinds_of,
-    wanted_seeds,
-)
+from analysis.effects import AT_BUDGET, BASE, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
 from analysis.frames import load_plan
 from analysis.results import Results, results_of
 from analysis.tables.differences import REFERENCE, interval_name, metric_name
-from analysis.tables.experiment import (
-    benchmark_tables,
-    collapse_warnings,
-    grader_warnings,
-    main_table,
-    summary_table,
-)
+from analysis.tables.experiment import benchmark_tables, collapse_warnings, grader_warnings, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
@@ -83,20 +64,20 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
 
 
 def _in_one_metric(results: Results) -> MetricRecord:
-    metric, plan, effects = results.metric, results.experiment.plan, declared_effects(results)
-    own = {effect.arm: effect for effect in effects if effect.reference and effect.kind != BASE}
+    metric, plan, every = results.metric, results.experiment.plan, effects.declared_effects(results)
+    own = {effect.arm: effect for effect in every if effect.reference and effect.kind != BASE}
     arms = []
     for arm in plan.arms:
-        effect = own.get(arm.name)
         shown = {seed: metric.scale * value for seed, value in results.values(arm).items()}
         by_seed = {seed: value if math.isfinite(value) else None for seed, value in shown.items()}
         mean = Interval.of(results.mean(arm), metric.scale, difference=False)
-        difference = (
-            (None, None, "") if effect is None else (effect.reference, Interval.of(effect.shown), effect.engaged)
-        )
-        arms.append(ArmRecord(arm.name, arm.label, mean, by_seed, *difference))
-    designed = [EffectRecord(each.kind, each.arm, Interval.of(each.shown)) for each in effects if not each.reference]
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, designed)
+        record = ArmRecord(arm.name, arm.label, mean, by_seed)
+        if effect := own.get(arm.name):
+            difference = Interval.of(effect.shown)
+            record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
+        arms.append(record)
+    of_design = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in every if not item.reference]
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
 
 
 def _warnings(results: Results) -> list[str]:
@@ -113,17 +94,22 @@ def headlines(results: Results) -> list[str]:
 def _effects(results: Results) -> list[str]:
     """Say each main effect and each interaction of a factorial, or why there is none."""
     sentences = []
-    for kind in [kind for kind in _EFFECTS if kind in kinds_of(results.experiment.plan)]:
-        (title, noun), effects = _EFFECTS[kind], effects_of(results, kind)
-        sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in effects.pairs]
-        sentences += [f"- No {noun}s: {effects.missing}."] if effects.missing else []
+    for kind, (title, noun) in _kinds(results.experiment.plan).items():
+        attribution = effects.effects_of(results, kind)
+        sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in attribution.pairs]
+        sentences += [f"- No {noun}s: {attribution.missing}."] if attribution.missing else []
     return sentences
+
+
+def _kinds(plan: Plan) -> dict[str, tuple[str, str]]:
+    return {kind: titles for kind, titles in _EFFECTS.items() if kind in effects.kinds_of(plan)}
 
 
 def _differences(results: Results) -> list[str]:
     """Say each declared difference with what it touched, or why there is none."""
-    deltas, engaged, sentences = differences_to_reference(results), engagements(results.experiment), []
-    for arm, reference in comparisons(results.experiment.plan):
+    deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
+    sentences = []
+    for arm, reference in effects.comparisons(results.experiment.plan):
         delta = deltas[arm.name]
         if math.isnan(delta.value):
             sentences.append(f"- {_name(arm)}: no comparison, {delta.absent or _missing(results, arm, reference)}.")
@@ -157,8 +143,8 @@ def _headline(results: Results) -> str:
 def _summary(results: Results) -> str:
     """Count the differences and effects by their words; of a ladder first its whole; or say why no difference is known."""
     plan, metric = results.experiment.plan, results.metric
-    known = [delta for delta in differences_to_reference(results).values() if not math.isnan(delta.value)]
-    if not known and not comparisons(plan):
+    known = [delta for delta in effects.differences_to_reference(results).values() if not math.isnan(delta.value)]
+    if not known and not effects.comparisons(plan):
         return (
             f"No arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own"
         )
@@ -166,9 +152,9 @@ def _summary(results: Results) -> str:
         lacking = not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms)
         return f"No two arms have finished runs {'with a value to compare' if lacking else 'to compare yet'}"
     text = counted(known, metric, "difference", f" to the {REFERENCE[plan.design]}")
-    for kind in reversed([kind for kind in _EFFECTS if kind in kinds_of(plan)]):
-        if effects := effects_of(results, kind).effects:
-            text = f"{counted(effects, metric, _EFFECTS[kind][1])}. {text}"
+    for kind, (_, noun) in reversed(_kinds(plan).items()):
+        if estimates := effects.effects_of(results, kind).effects:
+            text = f"{counted(estimates, metric, noun)}. {text}"
     if plan.design != "cumulative" or len(plan.arms) < 2 or plan.looks or plan.declared_on:
         return text
     last, columns = plan.arms[-1], results.columns
@@ -212,9 +198,9 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     Returns:
         `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `wanted`: arm to number of seeds.
     """
-    by_metric = [followed(view) for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
+    by_metric = [effects.followed(view) for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
-    told = [
+    rows = [
         {
             "arm": in_metrics[0].arm.name,
             "reference": in_metrics[0].reference.name,
@@ -223,7 +209,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
         }
         for in_metrics in zip(*by_metric, strict=True)
     ]
-    return {"comparisons": told, "wanted": wanted_seeds(plan, [*itertools.chain(*by_metric)])}
+    return {"comparisons": rows, "wanted": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
 
 
 def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
@@ -241,7 +227,7 @@ def expected(plan: Plan) -> dict[str, float]:
     With several metrics: in each, and all decided at one look; where they are not, it takes more.
     """
     index = {arm.name: place for place, arm in enumerate(plan.arms)}
-    pairs = [(index[arm.name], index[reference.name]) for arm, reference in comparisons(plan)]
+    pairs = [(index[arm.name], index[reference.name]) for arm, reference in effects.comparisons(plan)]
     family = pairs * len(plan.metrics)
     return {
         f"{effect:g}": expected_runs(len(plan.arms), family, plan.looks, effect, paired=plan.paired)
@@ -258,7 +244,7 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     spread: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
         if plan.paired:
-            pairs = [(view.values(arm), view.values(reference)) for arm, reference in comparisons(plan)]
+            pairs = [(view.values(arm), view.values(reference)) for arm, reference in effects.comparisons(plan)]
             groups = [plan.replicates({seed: a[seed] - b[seed] for seed in a if seed in b}) for a, b in pairs]
         else:
             groups = [plan.replicates(view.values(arm)) for arm in plan.arms]

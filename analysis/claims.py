@@ -27,7 +27,7 @@ from analysis.results import results_of
 from analysis.tables.table import ABSENT, Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, Estimate, Finding, Second, finding, second_look
+from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, MISSING, Estimate, Finding, Second, finding, second_look
 from harness.statistics.sequential import pooled, shared, word_p_value
 from harness.store import ResultStore, StoreError, layout
 from harness.store.atomic import write_file
@@ -62,19 +62,18 @@ class Look:
 
     @property
     def seeds(self) -> int:
-        """Training seeds behind the effect."""
         return self.effect.estimate.seeds
-
-    @property
-    def policies(self) -> dict[int, str]:
-        """The base policy of each of these seeds; empty where the plan tells none."""
-        used = self.plan.seeds[: self.seeds]
-        return {seed: policy for seed, policy in self.plan.starts.items() if seed in used}
 
     @property
     def most_seeds(self) -> int:
         """Seeds at the last look of the design."""
         return max([*self.plan.looks, self.seeds])
+
+    @property
+    def policies(self) -> dict[int, str]:
+        """The base policy of each seed behind the effect; empty where the plan tells none."""
+        used = self.plan.seeds[: self.seeds]
+        return {seed: policy for seed, policy in self.plan.starts.items() if seed in used}
 
     @property
     def word(self) -> str:
@@ -87,11 +86,6 @@ class Look:
         """Such as `8 of up to 16 seeds run` where later looks could still decide it, else nothing."""
         left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
         return f"{self.seeds} of up to {self.most_seeds} seeds run" if left else ""
-
-    @property
-    def decided(self) -> bool:
-        """Whether the word is one that a second look can repeat."""
-        return self.finding in DECIDED
 
 
 @dataclass(frozen=True)
@@ -108,12 +102,10 @@ class JudgedClaim:
 
     @property
     def all_looks(self) -> list[Look]:
-        """The first look, and the second where there is one."""
         return [self.first] if self.second is None else [self.first, self.second]
 
     @property
     def late(self) -> bool:
-        """Whether one of the looks was declared after the fact."""
         return any(look.late for look in self.all_looks)
 
     @property
@@ -146,24 +138,20 @@ class JudgedClaim:
         return max(word_p_value(look.effect.shown, look.plan.looks, word, expects) for look in self.all_looks)
 
     @cached_property
-    def pooled(self) -> Estimate | None:
-        """The effect over both looks, in the shown unit; None where `not_pooled` says why."""
-        if self.second is None or self.not_pooled:
-            return None
-        first, second = self.first, self.second
-        return pooled(first.effect.shown, second.effect.shown, first.plan.looks, second.plan.looks)
-
-    @property
-    def not_pooled(self) -> str:
-        """Why both looks have no common interval; empty where they have, or where there is no second look."""
-        estimates = [look.effect.estimate for look in self.all_looks]
+    def pooled(self) -> Estimate:
+        """The effect over both looks, in the shown unit; no value without a second look, or where `absent` says why."""
+        if self.second is None:
+            return MISSING
+        first, second = self.first.effect.shown, self.second.effect.shown
         reasons = {
-            "the two looks have different protocols": len({look.plan.protocol for look in self.all_looks}) > 1,
+            "the two looks have different protocols": self.first.plan.protocol != self.second.plan.protocol,
             "each look is about one base policy": any(len({*look.policies.values()}) < 2 for look in self.all_looks),
-            "a look has no interval": not all(estimate.degrees >= 1 for estimate in estimates),
-            "the looks are not paired by seed": any("Welch" in estimate.method for estimate in estimates),
+            "a look has no interval": not (first.degrees >= 1 and second.degrees >= 1),
+            "the looks are not paired by seed": "Welch" in first.method + second.method,
         }
-        return next((reason for reason, holds in reasons.items() if holds and self.second is not None), "")
+        if why := next((reason for reason, holds in reasons.items() if holds), ""):
+            return replace(MISSING, absent=why)
+        return pooled(first, second, self.first.plan.looks, self.second.plan.looks)
 
 
 def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedClaim], list[str]]:
@@ -262,20 +250,11 @@ def wrong_words(claims: Sequence[JudgedClaim]) -> str:
     return f"{text} Of {twice} looked at twice, {ERROR**2 * twice:.2f} are said again though wrong." if twice else text
 
 
-_COLUMNS = (
-    Column("claim", "claim"),
-    Column("source", "source"),
-    Column("setting", "source's setting"),
-    Column("engaged", "engaged here"),
-    Column("effect", "effect (95 % interval)"),
-    Column("second", "second look"),
-    Column("both", "both looks"),
-    Column("verdict", "verdict"),
-    Column("corrected", "corrected for the page"),
-    Column("seeds", "seeds"),
-    Column("tokens", "generated tokens, M", digits=1),
-    Column("hours", "core-hours", digits=2),
-)
+_HEADERS = {
+    "claim": "claim", "source": "source", "setting": "source's setting", "engaged": "engaged here", "effect": "effect (95 % interval)",
+    "second": "second look", "both": "both looks", "verdict": "verdict", "corrected": "corrected for the page", "seeds": "seeds",
+    "tokens": "generated tokens, M", "hours": "core-hours",
+}  # fmt: skip
 
 
 def claims_table(claims: Sequence[JudgedClaim]) -> Table:
@@ -296,12 +275,13 @@ def claims_table(claims: Sequence[JudgedClaim]) -> Table:
         }
         for claim in claims
     ]
-    return Table("claims", "Claims of the field, judged on the testbed", _COLUMNS, rows, (*NOTES, wrong_words(claims)))
+    columns = [Column(key, header, digits=2 if key == "hours" else 1) for key, header in _HEADERS.items()]
+    return Table("claims", "Claims of the field, judged on the testbed", columns, rows, (*NOTES, wrong_words(claims)))
 
 
 def corrected_text(claim: JudgedClaim, p_value: float) -> str:
     """``holds here (p 0.003)``, ``open (p 0.21)`` where the page does not bear the word; nothing where there is none."""
-    if not claim.first.decided:
+    if claim.first.finding not in DECIDED:
         return ABSENT
     word = claim.verdict if p_value <= ERROR else Finding.OPEN.value
     return f"{word} (p {p_value:.1g})" if p_value < 0.1 else f"{word} (p {p_value:.2f})"
@@ -309,12 +289,9 @@ def corrected_text(claim: JudgedClaim, p_value: float) -> str:
 
 def effect_texts(claim: JudgedClaim) -> dict[str, str]:
     """The effect of the first look, of the second, and over both, or why there is none."""
-    metric, second, both = claim.first.effect.metric, claim.second, claim.pooled
-    return {
-        "effect": effect_text(claim.first.effect.shown, metric),
-        "second": ABSENT if second is None else effect_text(second.effect.shown, metric),
-        "both": claim.not_pooled or ABSENT if both is None else effect_text(both, metric),
-    }
+    second = MISSING if claim.second is None else claim.second.effect.shown
+    shown = {"effect": claim.first.effect.shown, "second": second, "both": claim.pooled}
+    return {key: effect_text(estimate, claim.first.effect.metric) for key, estimate in shown.items()}
 
 
 def effect_text(shown: Estimate, metric: Metric) -> str:
@@ -330,38 +307,36 @@ def effect_text(shown: Estimate, metric: Metric) -> str:
 
 def effects_frame(claims: Sequence[JudgedClaim]) -> pd.DataFrame:
     """One row a look as numbers, values as shown (``unit``); what is not known is empty. Lists have spaces between their items."""
-    rows = []
-    for claim in claims:
-        for name, look in zip(("first", "second"), claim.all_looks, strict=False):
-            plan, row, policies = look.plan, look.effect.row, look.policies
-            presets = [item.partition("=")[2] for item in plan.overrides if item.startswith("preset=")]
-            rows.append(
-                {
-                    "experiment": claim.first.plan.name,
-                    "look": name,
-                    "title": plan.title,
-                    "system": plan.arm(look.effect.arm).label,
-                    "reference": plan.arm(look.effect.reference).label,
-                    "regime": " ".join(presets) or "default",
-                    "metric": row["metric"],
-                    "unit": row["unit"],
-                    "seeds": " ".join(map(str, policies)) or str(look.seeds),
-                    "starts": " ".join(policies.values()),
-                    "looks": " ".join(map(str, plan.looks)),
-                    "effect": row["value"],
-                    **{key: row[key] for key in ("low", "high", "level", "standard_error", "degrees")},
-                    "margin": look.margin,
-                    "expects": look.claim["expects"],
-                    "words": look.finding.value,
-                    "engagement": look.effect.engaged,
-                    **{key: getattr(look, key) for key in ("share", "tokens", "hours")},
-                    "declared_after": claim.late,
-                    **{key: getattr(plan, key) for key in ("declaration", "protocol")},
-                    **{key: look.claim[key] for key in ("statement", "source", "setting", "differs")},
-                    "notes": " | ".join(plan.notes),
-                }
-            )
-    return pd.DataFrame(rows)
+    looks = [(claim, *look) for claim in claims for look in zip(("first", "second"), claim.all_looks, strict=False)]
+    return pd.DataFrame([_row(*look) for look in looks])
+
+
+def _row(claim: JudgedClaim, name: str, look: Look) -> dict[str, object]:
+    plan, row, policies = look.plan, look.effect.row, look.policies
+    presets = [item.partition("=")[2] for item in plan.overrides if item.startswith("preset=")]
+    return {
+        "experiment": claim.first.plan.name,
+        "look": name,
+        "title": plan.title,
+        "system": plan.arm(look.effect.arm).label,
+        "reference": plan.arm(look.effect.reference).label,
+        "regime": " ".join(presets) or "default",
+        **{key: row[key] for key in ("metric", "unit")},
+        "seeds": " ".join(map(str, policies)) or str(look.seeds),
+        "starts": " ".join(policies.values()),
+        "looks": " ".join(map(str, plan.looks)),
+        "effect": row["value"],
+        **{key: row[key] for key in ("low", "high", "level", "standard_error", "degrees")},
+        "margin": look.margin,
+        "expects": look.claim["expects"],
+        "words": look.finding.value,
+        "engagement": look.effect.engaged,
+        **{key: getattr(look, key) for key in ("share", "tokens", "hours")},
+        "declared_after": claim.late,
+        **{key: getattr(plan, key) for key in ("declaration", "protocol")},
+        **{key: look.claim[key] for key in ("statement", "source", "setting", "differs")},
+        "notes": " | ".join(plan.notes),
+    }
 
 
 def in_words(claims: Sequence[JudgedClaim]) -> str:

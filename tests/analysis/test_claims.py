@@ -260,11 +260,11 @@ def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
 def test_looks_of_different_protocols_and_looks_that_are_not_paired_are_not_pooled(tmp_path):
     looked_at_again(tmp_path, protocol="another")
     (claim,), _ = judged_claims(tmp_path)
-    assert (claim.pooled, claim.not_pooled) == (None, "the two looks have different protocols")
+    assert claim.pooled.absent == "the two looks have different protocols"
     assert claims_table([claim]).rows[0]["both"] == "the two looks have different protocols"
     second = with_plan(claim.second, protocol=claim.first.plan.protocol)
     unpaired = JudgedClaim(claim.first, with_estimate(second, method="Welch t over seeds"))
-    assert (unpaired.pooled, unpaired.not_pooled) == (None, "the looks are not paired by seed")
+    assert unpaired.pooled.absent == "the looks are not paired by seed"
 
 
 def test_a_claim_changed_after_its_first_run_says_so_of_both_looks(tmp_path):
