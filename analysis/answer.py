@@ -25,7 +25,7 @@ from analysis.tables.table import bounds_text, number_text, to_terminal
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.intervals import Estimate, Verdict, pooled_spread
+from harness.statistics.intervals import Estimate, Paired, Verdict, pooled_spread
 from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore
 
@@ -108,11 +108,13 @@ def _kinds(plan: Plan) -> dict[str, tuple[str, str]]:
 def _differences(results: Results) -> list[str]:
     """Say each declared difference with what it touched, or why there is none."""
     deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
-    sentences = []
+    score, sentences = results.experiment.plan.score, []
     for arm, reference in effects.comparisons(results.experiment.plan):
         delta = deltas[arm.name]
         if math.isnan(delta.value):
-            sentences.append(f"- {_name(arm)}: no comparison, {delta.absent or _missing(results, arm, reference)}.")
+            valued = results.scores(arm, "avg") and results.scores(reference, "avg") and results.metric != score
+            missing = f"a finished run has no {metric_name(results)}" if valued else "a finished run is missing"
+            sentences.append(f"- {_name(arm)}: no comparison, {delta.absent or missing}.")
         else:
             text = f"{describe(delta, results.metric)}{sentence_end(engaged[arm.name], delta.resolved)}"
             sentences.append(f"- {_name(arm)} against {_name(reference)}: {text}.")
@@ -171,14 +173,6 @@ def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str 
     counts = Counter(estimate.words(metric.scale, metric.unit) for estimate in ordered)
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(ordered)} {name}{'s' if len(ordered) > 1 else ''}{more}: {words}"
-
-
-def _missing(results: Results, arm: PlannedArm, reference: PlannedArm) -> str:
-    """Say why two arms have no seeds to compare."""
-    finished = results.scores(arm, "avg") and results.scores(reference, "avg")
-    if finished and results.metric != results.experiment.plan.score:
-        return f"a finished run has no {metric_name(results)}"
-    return "a finished run is missing"
 
 
 def _name(arm: PlannedArm) -> str:
@@ -243,11 +237,10 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     """
     spread: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
+        groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
         if plan.paired:
-            pairs = [(view.values(arm), view.values(reference)) for arm, reference in effects.comparisons(plan)]
-            groups = [plan.replicates({seed: a[seed] - b[seed] for seed in a if seed in b}) for a, b in pairs]
-        else:
-            groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
+            contrasts = [view.contrast(*pair) for pair in effects.comparisons(plan)]
+            groups = [[*contrast.differences] for contrast in contrasts if isinstance(contrast, Paired)]
         sd, comparisons_with_spread = pooled_spread(groups)
         if comparisons_with_spread:
             spread[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}

@@ -259,22 +259,23 @@ _HEADERS = {
 
 def claims_table(claims: Sequence[JudgedClaim]) -> Table:
     """One row a claim, in the order given."""
-    p_values = corrected(claims)
-    rows: list[Mapping[str, Cell]] = [
-        {
-            "claim": claim.first.plan.title,
-            "source": claim.first.claim["source"],
-            "setting": claim.first.claim["setting"],
-            "engaged": claim.first.effect.engaged or ABSENT,
-            **effect_texts(claim),
-            "verdict": claim.verdict,
-            "corrected": corrected_text(claim, p_values[claim.name]),
-            "seeds": "+".join(str(look.seeds) for look in claim.all_looks),
-            "tokens": sum(look.tokens for look in claim.all_looks) / 1e6,
-            "hours": sum(look.hours for look in claim.all_looks),
-        }
-        for claim in claims
-    ]
+    p_values, rows = corrected(claims), list[Mapping[str, Cell]]()
+    for claim in claims:
+        first, looks = claim.first, claim.all_looks
+        second = MISSING if claim.second is None else claim.second.effect.shown
+        cells: list[Cell] = [
+            first.plan.title,
+            first.claim["source"],
+            first.claim["setting"],
+            first.effect.engaged or ABSENT,
+            *(effect_text(shown, first.effect.metric) for shown in (first.effect.shown, second, claim.pooled)),
+            claim.verdict,
+            corrected_text(claim, p_values[claim.name]),
+            "+".join(str(look.seeds) for look in looks),
+            sum(look.tokens for look in looks) / 1e6,
+            sum(look.hours for look in looks),
+        ]
+        rows.append(dict(zip(_HEADERS, cells, strict=True)))
     columns = [Column(key, header, digits=2 if key == "hours" else 1) for key, header in _HEADERS.items()]
     return Table("claims", "Claims of the field, judged on the testbed", columns, rows, (*NOTES, wrong_words(claims)))
 
@@ -285,13 +286,6 @@ def corrected_text(claim: JudgedClaim, p_value: float) -> str:
         return ABSENT
     word = claim.verdict if p_value <= ERROR else Finding.OPEN.value
     return f"{word} (p {p_value:.1g})" if p_value < 0.1 else f"{word} (p {p_value:.2f})"
-
-
-def effect_texts(claim: JudgedClaim) -> dict[str, str]:
-    """The effect of the first look, of the second, and over both, or why there is none."""
-    second = MISSING if claim.second is None else claim.second.effect.shown
-    shown = {"effect": claim.first.effect.shown, "second": second, "both": claim.pooled}
-    return {key: effect_text(estimate, claim.first.effect.metric) for key, estimate in shown.items()}
 
 
 def effect_text(shown: Estimate, metric: Metric) -> str:
@@ -355,14 +349,11 @@ def counts(claims: Sequence[JudgedClaim]) -> str:
 
 def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
     """Write the page of all claims below `out`, with its list, table, figure and numbers."""
-    texts = {
-        "README.md": _page(claims),
-        "claims.md": _list(claims),
-        "claims.csv": to_csv(claims_table(claims)),
-        "effects.csv": effects_frame(claims).to_csv(index=False, lineterminator="\n"),
-    }
-    for name, text in texts.items():
-        write_file(out / name, text.encode())
+    table = claims_table(claims)
+    write_file(out / "README.md", _page(claims).encode())
+    write_file(out / "claims.md", _list(claims, table).encode())
+    write_file(out / "claims.csv", to_csv(table).encode())
+    write_file(out / "effects.csv", effects_frame(claims).to_csv(index=False, lineterminator="\n").encode())
     with styled("paper"):
         save(claims_figure(claims), out / "figures", "claims")
 
@@ -384,17 +375,12 @@ the looks as numbers and the claims' own words.
 """
 
 
-def _list(claims: Sequence[JudgedClaim]) -> str:
-    lines = [
-        "# All claims",
-        "",
-        "| claim | title | effect (95 % interval) | second look | both looks | verdict |",
-        "|---|---|---|---|---|---|",
-    ]
-    for claim in claims:
-        cells = (f"`{claim.name}`", claim.first.plan.title, *effect_texts(claim).values(), claim.verdict)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def _list(claims: Sequence[JudgedClaim], table: Table) -> str:
+    keys = ("claim", "effect", "second", "both", "verdict")
+    head = f"| claim | title | {' | '.join(_HEADERS[key] for key in keys[1:])} |\n|{'---|' * 6}"
+    rows = (" | ".join(str(row[key]) for key in keys) for row in table.rows)
+    lines = (f"| `{claim.name}` | {row} |" for claim, row in zip(claims, rows, strict=True))
+    return "\n".join(["# All claims", "", head, *lines]) + "\n"
 
 
 COLOURS = {
