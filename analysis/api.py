@@ -30,9 +30,7 @@ class NoValueError(LookupError):
 def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Results:
     """An experiment out of the results root; ``metrics``: names asked of it later whose k is no power of two (`pass@12`).
 
-    Raises:
-        harness.store.StoreError: no such experiment; names those that there are.
-        UnknownMetric: a name that is none.
+    Raises `StoreError` without such an experiment, which names those that there are, and `UnknownMetric`.
     """
     also = [names.metric(name) for name in metrics]
     return results_of(load_experiment(root, experiment, also=also, further=True))
@@ -72,10 +70,7 @@ def difference(
     One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an experiment declares is
     judged together in `tables_of`. A target that some seed never reaches has no value, and `absent` says so.
 
-    Raises:
-        PlanError: an unknown arm.
-        UnknownMetric: an unknown metric.
-        NoValueError: a metric that no finished run has.
+    Raises `PlanError` for an unknown arm, `UnknownMetric`, and `NoValueError` for a metric that no finished run has.
     """
     view = _alone(_about(results, metric), margin)
     plan = view.experiment.plan

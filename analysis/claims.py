@@ -82,6 +82,11 @@ class Look:
         return f"{self.finding}{margin}"
 
     @property
+    def decided(self) -> bool:
+        """Whether the word is one that a second look can repeat."""
+        return self.finding in DECIDED
+
+    @property
     def unfinished(self) -> str:
         """Such as `8 of up to 16 seeds run` where later looks could still decide it, else nothing."""
         left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
@@ -156,29 +161,22 @@ class JudgedClaim:
 
 def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedClaim], list[str]]:
     """Judge the claims of these experiments, or all of the store, by name; a line for each that cannot be read."""
-    store, unread = ResultStore(root), []
-    firsts: dict[str, JudgedClaim] = {}
-    seconds: dict[str, Look] = {}
+    store, looks, unread = ResultStore(root), list[Look](), list[str]()
     for name in sorted({*store.plans(), *names}):
         try:
             record = store.plan(name)
-            repeated = str(record.get("replicates") or "")
-            if not record.get("claim") or (names and not {name, repeated} & {*names}):
-                continue
-            look = judge_look(root, name)
+            if record.get("claim") and (not names or {name, record.get("replicates")} & {*names}):
+                looks.append(judge_look(root, name))
         except StoreError as error:
             unread += [f"{name}: {error}"] if not names or name in names else []
-            continue
-        if repeated:
-            seconds[repeated] = look
-        else:
-            firsts[name] = JudgedClaim(look)
-    for name, look in seconds.items():
-        if why := _no_second(firsts.get(name), look, name):
+    claims = {look.plan.name: JudgedClaim(look) for look in looks if not look.plan.second_look_of}
+    for look in looks:
+        name = look.plan.second_look_of
+        if name and (why := _no_second(claims.get(name), look, name)):
             unread.append(f"{look.plan.name}: {why}")
-        else:
-            firsts[name] = JudgedClaim(firsts[name].first, look)
-    return [firsts[name] for name in sorted(firsts)], unread
+        elif name:
+            claims[name] = JudgedClaim(claims[name].first, look)
+    return list(claims.values()), unread
 
 
 def _no_second(claim: JudgedClaim | None, second: Look, name: str) -> str:
@@ -282,7 +280,7 @@ def claims_table(claims: Sequence[JudgedClaim]) -> Table:
 
 def corrected_text(claim: JudgedClaim, p_value: float) -> str:
     """``holds here (p 0.003)``, ``open (p 0.21)`` where the page does not bear the word; nothing where there is none."""
-    if claim.first.finding not in DECIDED:
+    if not claim.first.decided:
         return ABSENT
     word = claim.verdict if p_value <= ERROR else Finding.OPEN.value
     return f"{word} (p {p_value:.1g})" if p_value < 0.1 else f"{word} (p {p_value:.2f})"
@@ -400,20 +398,20 @@ def claims_figure(claims: Sequence[JudgedClaim]) -> Figure:
     # Verdicts in the order of the legend, the largest effect of each first.
     order = list(Finding)
     known.sort(key=lambda claim: (order.index(claim.first.finding), -_in_margins(claim.first)[0]))
-    looks = [claim.first for claim in known]
     figure, axes = new_figure(wide=True, height=0.8 + 0.07 * len(known))
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    ends = [abs(end) for look in looks for end in _in_margins(look)[1:]]
-    reach = min(_WIDEST, 1.05 * max([1.2, *ends]))
+    reach = min(_WIDEST, 1.05 * max([1.2, *(abs(end) for claim in known for end in _in_margins(claim.first)[1:])]))
+    labels = []
     for y, claim in enumerate(known):
-        _draw(axes, claim.first, y, reach)
-        if claim.second is not None and not math.isnan(claim.second.effect.estimate.low):
-            _draw(axes, claim.second, y + 0.3)
-        if y and claim.first.finding is not known[y - 1].first.finding:
+        first, second = claim.first, claim.second
+        _draw(axes, first, y, reach)
+        if second is not None and not math.isnan(second.effect.estimate.low):
+            _draw(axes, second, y + 0.3)
+        if y and first.finding is not known[y - 1].first.finding:
             axes.axhline(y - 0.5, color="#cccccc", linewidth=0.5, zorder=0)
-    titles = (textwrap.shorten(look.plan.title, 42, placeholder=" …") for look in looks)
-    labels = [f"{title} {_ARROWS[look.claim['expects']]}" for title, look in zip(titles, looks, strict=True)]
+        title = textwrap.shorten(first.plan.title, 42, placeholder=" …")
+        labels.append(f"{title} {_ARROWS[first.claim['expects']]}")
     axes.set_yticks(range(len(known)), labels)
     axes.set_ylim(len(known) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)
@@ -423,7 +421,7 @@ def claims_figure(claims: Sequence[JudgedClaim]) -> Figure:
         "larger dot: more engaged; hollow dot: the second look\n"
         "predicted: → higher, ← lower, →| not lower, |← not higher, = none"
     )
-    words = [word for word in Finding if any(look.finding is word for look in looks)]
+    words = dict.fromkeys(claim.first.finding for claim in known)
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
     legend_below(figure, handles, [word.value for word in words])
     return figure

@@ -99,11 +99,11 @@ class Methods:
         yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
         known = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in known)
-        margins = (
-            "A difference whose interval contains zero is equivalent where all of the interval lies within the declared margin "
-            f"({sizes}), and otherwise not resolved."
+        yield (
+            f"A difference whose interval contains zero is equivalent if all of it lies within the margin ({sizes}), else not resolved."
+            if known
+            else "No margin of equivalence was declared, so nothing is called equivalent."
         )
-        yield margins if known else "No margin of equivalence was declared, so nothing is called equivalent."
         if plan.looks:
             yield from look_notes(plan)
             return

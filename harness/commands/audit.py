@@ -129,10 +129,9 @@ def _looks(
     if not replicate:
         return
     from analysis.claims import judged_claims
-    from harness.statistics.intervals import DECIDED
 
     claims = judged_claims(root, [f"claim_{name}" for name in names])[0]
-    decided = [claim for claim in claims if claim.first.finding in DECIDED]
+    decided = [claim for claim in claims if claim.first.decided]
     print(f"{len(decided)} of {len(claims)} claims are decided and looked at again", flush=True)
     seconds = [_second_look(claim.name, claim.first, first, rest) for claim in decided]
     for number, (claim, (overrides, seeds)) in enumerate(zip(decided, seconds, strict=True), 1):
