@@ -1,4 +1,4 @@
-"""The answer, as values and in words: what the experiment found, with intervals and the words higher, lower, equivalent or not resolved.
+"""The answer, as values and in words: what the experiment designed, with intervals and the words higher, lower, equivalent or not resolved.
 
 Of a sequential experiment also the decisions, the seeds it wants next, and how many runs such a plan takes on average.
 """
@@ -10,39 +10,22 @@ import math
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from analysis import effects
 from analysis.caveats import engagements, sentence_end
-from analysis.effects import (
-    AT_BUDGET,
-    INTERACTIONS,
-    MAIN,
-    NO_COMPARISON,
-    FollowedComparison,
-    comparisons,
-    differences_to_reference,
-    effects_of,
-    followed,
-    kinds_of,
-    wanted_seeds,
-)
+from analysis.effects import AT_BUDGET, BASE, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
 from analysis.frames import load_plan
 from analysis.results import Results, results_of
 from analysis.tables.differences import REFERENCE, interval_name, metric_name
-from analysis.tables.experiment import (
-    benchmark_tables,
-    collapse_warnings,
-    grader_warnings,
-    main_table,
-    summary_table,
-)
+from analysis.tables.experiment import benchmark_tables, collapse_warnings, grader_warnings, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.intervals import Estimate, Verdict, pooled_spread
+from harness.statistics.intervals import Estimate, Paired, Verdict, pooled_spread
 from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore
 
@@ -65,7 +48,8 @@ def answer_sentences(results: Results) -> list[str]:
 
 def answer_parts(results: Results) -> tuple[list[list[str]], list[str]]:
     """Return `answer_sentences` in parts: those of each metric, its headline first, and the warnings."""
-    return [_about_one(view) for view in results.each_metric()], _warnings(results)
+    parts = [[_headline(view), *_effects(view), *_differences(view)] for view in results.each_metric()]
+    return parts, _warnings(results)
 
 
 def terminal_text(results: Results, *, provisional: bool = False) -> str:
@@ -80,34 +64,20 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
 
 
 def _in_one_metric(results: Results) -> MetricRecord:
-    metric, plan = results.metric, results.experiment.plan
-    differences, engaged = differences_to_reference(results), engagements(results.experiment)
-    effects = [
-        EffectRecord(kind, name, Interval.of(effect, metric.scale))
-        for kind in kinds_of(plan)
-        for name, effect in effects_of(results, kind).pairs
-    ]
+    metric, plan, every = results.metric, results.experiment.plan, effects.declared_effects(results)
+    own = {effect.arm: effect for effect in every if effect.reference and effect.kind != BASE}
     arms = []
     for arm in plan.arms:
-        difference, reference = differences.get(arm.name), plan.reference_of(arm)
-        compared = difference is not None and reference is not None
-        arms.append(
-            ArmRecord(
-                arm.name,
-                arm.label,
-                Interval.of(results.mean(arm), metric.scale, difference=False),
-                _by_seed(results, arm),
-                reference.name if reference is not None and compared else None,
-                Interval.of(difference, metric.scale) if difference is not None and compared else None,
-                engaged[arm.name].beside(difference is not None and difference.resolved),
-            )
-        )
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, effects)
-
-
-def _by_seed(results: Results, arm: PlannedArm) -> dict[int, float | None]:
-    scaled = {seed: results.metric.scale * value for seed, value in results.values(arm).items()}
-    return {seed: value if math.isfinite(value) else None for seed, value in scaled.items()}
+        shown = {seed: metric.scale * value for seed, value in results.values(arm).items()}
+        by_seed = {seed: value if math.isfinite(value) else None for seed, value in shown.items()}
+        mean = Interval.of(results.mean(arm), metric.scale, difference=False)
+        record = ArmRecord(arm.name, arm.label, mean, by_seed)
+        if effect := own.get(arm.name):
+            difference = Interval.of(effect.shown)
+            record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
+        arms.append(record)
+    of_design = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in every if not item.reference]
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
 
 
 def _warnings(results: Results) -> list[str]:
@@ -118,35 +88,36 @@ def _warnings(results: Results) -> list[str]:
 
 def headlines(results: Results) -> list[str]:
     """The first sentence of each metric."""
-    return [_about_one(view)[0] for view in results.each_metric()]
-
-
-def _about_one(results: Results) -> list[str]:
-    plan = results.experiment.plan
-    deltas = differences_to_reference(results)
-    known = {name: delta for name, delta in deltas.items() if not math.isnan(delta.value)}
-    sentences, engaged = [_headline(results, known), *_effects(results)], engagements(results.experiment)
-    for arm in plan.arms:
-        delta, reference = deltas.get(arm.name), plan.arm(arm.parent) if arm.parent else plan.base
-        if delta is not None and arm.name in known:
-            end = sentence_end(engaged[arm.name], delta.resolved)
-            text = f"{describe(delta, results.metric)}{end}"
-            sentences.append(f"- {_name(arm)} against {_name(reference)}: {text}.")
-        elif delta is not None:
-            missing = delta.absent or _missing(results, arm, reference)
-            sentences.append(f"- {_name(arm)}: no comparison, {missing}.")
-    return sentences
+    return [_headline(view) for view in results.each_metric()]
 
 
 def _effects(results: Results) -> list[str]:
     """Say each main effect and each interaction of a factorial, or why there is none."""
     sentences = []
-    for kind, (title, noun) in _EFFECTS.items():
-        if kind in kinds_of(results.experiment.plan):
-            effects = effects_of(results, kind)
-            pairs = effects.pairs
-            sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in pairs]
-            sentences += [f"- No {noun}s: {effects.missing}."] if effects.missing else []
+    for kind, (title, noun) in _kinds(results.experiment.plan).items():
+        attribution = effects.effects_of(results, kind)
+        sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in attribution.pairs]
+        sentences += [f"- No {noun}s: {attribution.missing}."] if attribution.missing else []
+    return sentences
+
+
+def _kinds(plan: Plan) -> dict[str, tuple[str, str]]:
+    return {kind: titles for kind, titles in _EFFECTS.items() if kind in effects.kinds_of(plan)}
+
+
+def _differences(results: Results) -> list[str]:
+    """Say each declared difference with what it touched, or why there is none."""
+    deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
+    score, sentences = results.experiment.plan.score, []
+    for arm, reference in effects.comparisons(results.experiment.plan):
+        delta = deltas[arm.name]
+        if math.isnan(delta.value):
+            valued = results.scores(arm, "avg") and results.scores(reference, "avg") and results.metric != score
+            missing = f"a finished run has no {metric_name(results)}" if valued else "a finished run is missing"
+            sentences.append(f"- {_name(arm)}: no comparison, {delta.absent or missing}.")
+        else:
+            text = f"{describe(delta, results.metric)}{sentence_end(engaged[arm.name], delta.resolved)}"
+            sentences.append(f"- {_name(arm)} against {_name(reference)}: {text}.")
     return sentences
 
 
@@ -162,27 +133,38 @@ def describe(delta: Estimate, metric: Metric) -> str:
     return f"{value} ({interval_name([delta])} {interval}, {delta.seeds} seeds), {word}"
 
 
-def _headline(results: Results, known: dict[str, Estimate]) -> str:
-    plan, metric = results.experiment.plan, results.metric
-    title = metric_name(results)
+def _headline(results: Results) -> str:
+    title, text = metric_name(results), _summary(results)
+    if results.experiment.plan.about_score:
+        return f"{text}."
     if "@" not in title and "_" not in title:  # `avg@32` stays as it is
         title = title[:1].upper() + title[1:]
-    name = "" if plan.about_score else f"{title}: "
+    return f"{title}: {text[:1].lower()}{text[1:]}."
+
+
+def _summary(results: Results) -> str:
+    """Count the differences and effects by their words; of a ladder first its whole; or say why no difference is known."""
+    plan, metric = results.experiment.plan, results.metric
+    known = [delta for delta in effects.differences_to_reference(results).values() if not math.isnan(delta.value)]
+    if not known and not effects.comparisons(plan):
+        return (
+            f"No arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own"
+        )
     if not known:
-        return _nothing(results, name)
-    text = counted(known.values(), metric, "difference", f" to the {REFERENCE[plan.design]}")
-    for kind in reversed([kind for kind in _EFFECTS if kind in kinds_of(plan)]):
-        if effects := effects_of(results, kind).effects:
-            text = f"{counted(effects, metric, _EFFECTS[kind][1])}. {text}"
-    if plan.design == "cumulative" and len(plan.arms) > 1 and not (plan.looks or plan.declared_on):
-        last = plan.arms[-1]
-        total = results.difference(last, plan.base)
-        if not math.isnan(total.value):
-            alone = "declared as a single comparison, so not corrected"
-            if results.columns > 1:
-                alone = f"declared as a single comparison in each of {results.columns} metrics"
-            return f"{name}{'up' if name else 'Up'} to {_name(last)}, over {_name(plan.base)} ({alone}): {describe(total, metric)}. {text}."
-    return f"{name}{text}."
+        lacking = not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms)
+        return f"No two arms have finished runs {'with a value to compare' if lacking else 'to compare yet'}"
+    text = counted(known, metric, "difference", f" to the {REFERENCE[plan.design]}")
+    for kind, (_, noun) in reversed(_kinds(plan).items()):
+        if estimates := effects.effects_of(results, kind).effects:
+            text = f"{counted(estimates, metric, noun)}. {text}"
+    if plan.design != "cumulative" or len(plan.arms) < 2 or plan.looks or plan.declared_on:
+        return text
+    last, columns = plan.arms[-1], results.columns
+    total = results.difference(last, plan.base)
+    if math.isnan(total.value):
+        return text
+    alone = f" in each of {columns} metrics" if columns > 1 else ", so not corrected"
+    return f"Up to {_name(last)}, over {_name(plan.base)} (declared as a single comparison{alone}): {describe(total, metric)}. {text}"
 
 
 def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
@@ -191,25 +173,6 @@ def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str 
     counts = Counter(estimate.words(metric.scale, metric.unit) for estimate in ordered)
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{len(ordered)} {name}{'s' if len(ordered) > 1 else ''}{more}: {words}"
-
-
-def _nothing(results: Results, name: str) -> str:
-    """Say why no difference is known: no arm has a reference, no finished runs, or none with a value of the metric."""
-    plan = results.experiment.plan
-    if not any(plan.reference_of(arm) for arm in plan.arms):
-        no = "no" if name else "No"
-        return f"{name}{no} arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own."
-    if name and any(results.scores(arm, "avg") for arm in results.experiment.plan.arms):
-        return f"{name}no two arms have finished runs with a value to compare."
-    return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."
-
-
-def _missing(results: Results, arm: PlannedArm, reference: PlannedArm) -> str:
-    """Say why two arms have no seeds to compare."""
-    finished = results.scores(arm, "avg") and results.scores(reference, "avg")
-    if finished and results.metric != results.experiment.plan.score:
-        return f"a finished run has no {metric_name(results)}"
-    return "a finished run is missing"
 
 
 def _name(arm: PlannedArm) -> str:
@@ -223,26 +186,33 @@ EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
 def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     """Judge every comparison by the stored scores.
 
-    The plan has the runs of all seeds up to the last look. With several metrics a comparison is open until all of them are decided; its
-    text tells each.
+    The plan has the runs of all seeds up to the last look. With several metrics a comparison is open until all of them are decided, and
+    its state is that of the metric which is furthest from it; its text tells each.
 
     Returns:
         `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `wanted`: arm to number of seeds.
     """
-    views = results_of(load_plan(store, plan, curves=False)).each_metric()
-    by_metric = [followed(view) for view in views]
-    return {
-        "comparisons": [
-            {
-                "arm": in_metrics[0].arm.name,
-                "reference": in_metrics[0].reference.name,
-                "state": _state(in_metrics),
-                "text": "; ".join(_in_words(comparison, plan) for comparison in in_metrics),
-            }
-            for in_metrics in zip(*by_metric, strict=True)
-        ],
-        "wanted": wanted_seeds(plan, [*itertools.chain(*by_metric)]),
-    }
+    by_metric = [effects.followed(view) for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
+    order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
+    rows = [
+        {
+            "arm": in_metrics[0].arm.name,
+            "reference": in_metrics[0].reference.name,
+            "state": min((comparison.state for comparison in in_metrics), key=order.index),
+            "text": "; ".join(_in_words(comparison, plan) for comparison in in_metrics),
+        }
+        for in_metrics in zip(*by_metric, strict=True)
+    ]
+    return {"comparisons": rows, "wanted": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
+
+
+def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
+    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
+    text = describe(comparison.newest, comparison.metric) if comparison.looks else ""
+    if not plan.about_score:
+        text = f"{comparison.metric.title}: {text or 'no look yet'}"
+    later = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
+    return "; ".join(filter(None, [text, later]))
 
 
 def expected(plan: Plan) -> dict[str, float]:
@@ -251,7 +221,7 @@ def expected(plan: Plan) -> dict[str, float]:
     With several metrics: in each, and all decided at one look; where they are not, it takes more.
     """
     index = {arm.name: place for place, arm in enumerate(plan.arms)}
-    pairs = [(index[arm.name], index[reference.name]) for arm, reference in comparisons(plan)]
+    pairs = [(index[arm.name], index[reference.name]) for arm, reference in effects.comparisons(plan)]
     family = pairs * len(plan.metrics)
     return {
         f"{effect:g}": expected_runs(len(plan.arms), family, plan.looks, effect, paired=plan.paired)
@@ -267,27 +237,11 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     """
     spread: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
+        groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
         if plan.paired:
-            pairs = [(view.values(arm), view.values(reference)) for arm, reference in comparisons(plan)]
-            groups = [plan.replicates({seed: a[seed] - b[seed] for seed in a if seed in b}) for a, b in pairs]
-        else:
-            groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
+            contrasts = [view.contrast(*pair) for pair in effects.comparisons(plan)]
+            groups = [[*contrast.differences] for contrast in contrasts if isinstance(contrast, Paired)]
         sd, comparisons_with_spread = pooled_spread(groups)
         if comparisons_with_spread:
             spread[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}
     return spread
-
-
-def _state(in_metrics: Sequence[FollowedComparison]) -> str:
-    """Say the state of a comparison: that of its metric which is furthest from being decided."""
-    order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
-    return min((comparison.state for comparison in in_metrics), key=order.index)
-
-
-def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
-    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
-    text = describe(comparison.newest, comparison.metric) if comparison.looks else ""
-    if not plan.about_score:
-        text = f"{comparison.metric.title}: {text or 'no look yet'}"
-    later = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
-    return "; ".join(filter(None, [text, later]))

@@ -28,16 +28,9 @@ class NoValueError(LookupError):
 
 
 def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Results:
-    """An experiment out of the results root.
+    """An experiment out of the results root; ``metrics``: names asked of it later whose k is no power of two (`pass@12`).
 
-    Args:
-        root: such as `results`.
-        experiment: its name.
-        metrics: names asked of it later whose k is no power of two (`pass@12`); all others need not be named.
-
-    Raises:
-        harness.store.StoreError: no such experiment; names those that there are.
-        UnknownMetric: a name that is none.
+    Raises `StoreError` without such an experiment, which names those that there are, and `UnknownMetric`.
     """
     also = [names.metric(name) for name in metrics]
     return results_of(load_experiment(root, experiment, also=also, further=True))
@@ -46,13 +39,7 @@ def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Resu
 def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per arm and seed at the checkpoint: arm, label, seed, run_id, and a column for each metric in its shown unit.
 
-    Args:
-        results: of `load`.
-        metrics: names; None: those that the experiment declares.
-
-    Raises:
-        UnknownMetric: a name that is none.
-        NoValueError: a metric that no finished run has.
+    ``metrics``: names; None: those that the experiment declares. Raises `UnknownMetric`, and `NoValueError` for one that no run has.
     """
     declared = [metric.name for metric in results.experiment.plan.metrics]
     views = [_about(results, name) for name in (declared if metrics is None else metrics)]
@@ -78,25 +65,14 @@ def step_frame(results: Results) -> pd.DataFrame:
 def difference(
     results: Results, arm: str, reference: str, metric: str = "avg", *, margin: float | None = None
 ) -> Estimate:
-    """Arm minus reference in a metric, in its shown unit: value, low, high, seeds, verdict.
+    """Arm minus reference in a metric, in its shown unit as ``margin`` is (None: the declared one): value, low, high, seeds, verdict.
 
-    One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an
-    experiment declares is judged together in `tables_of`. A target that some seed never reaches has no value, and
-    `absent` says so.
+    One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an experiment declares is
+    judged together in `tables_of`. A target that some seed never reaches has no value, and `absent` says so.
 
-    Args:
-        results: of `load`.
-        arm: name of an arm.
-        reference: name of the arm that it is compared with.
-        metric: its name.
-        margin: in the shown unit; None: the declared one of the metric, if any.
-
-    Raises:
-        PlanError: an unknown arm.
-        UnknownMetric: an unknown metric.
-        NoValueError: a metric that no finished run has.
+    Raises `PlanError` for an unknown arm, `UnknownMetric`, and `NoValueError` for a metric that no finished run has.
     """
-    view = _alone(results, metric, margin)
+    view = _alone(_about(results, metric), margin)
     plan = view.experiment.plan
     return view.difference(plan.arm(arm), plan.arm(reference)).scaled(view.metric.scale)
 
@@ -106,17 +82,12 @@ def contrast(
 ) -> Estimate:
     """The weighted sum of arms in a metric, seed by seed first, in its shown unit: `{"a+b": 1, "a": -1, "b": -1, "base": 1}`.
 
-    One comparison that stands alone, as `difference` (`{arm: 1, reference: -1}`); the other arguments are its.
-
-    Raises:
-        PlanError: an unknown arm.
-        UnknownMetric: an unknown metric.
-        NoValueError: a metric that no finished run has.
-        ValueError: weights that do not add up to 0, or arms that share no seeds.
+    One comparison that stands alone, as `difference` (`{arm: 1, reference: -1}`), whose errors it raises; `ValueError` for weights that do
+    not add up to 0, or arms that share no seeds.
     """
     if abs(sum(weights.values())) > 1e-9 or not any(weights.values()):
         raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
-    view = _alone(results, metric, margin)
+    view = _alone(_about(results, metric), margin)
     plan = view.experiment.plan
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
@@ -130,13 +101,13 @@ def contrast(
     return estimate.scaled(view.metric.scale)
 
 
-def _alone(results: Results, name: str, margin: float | None) -> Results:
-    """The results about a metric whose comparison stands alone, with a margin in the shown unit (None: the declared one)."""
-    view = _about(results, name)
+def _alone(view: Results, margin: float | None = None) -> Results:
+    """The results as if their metric were all that the experiment is about, with a margin in the shown unit (None: the declared one)."""
     plan = view.experiment.plan
     margins = plan.margins if margin is None else {**plan.margins, view.metric.name: margin}
-    alone = replace(plan, metrics=(view.metric,), margins=margins)
-    return replace(view, experiment=replace(view.experiment, plan=alone))
+    return replace(
+        view, experiment=replace(view.experiment, plan=replace(plan, metrics=(view.metric,), margins=margins))
+    )
 
 
 def tables_of(results: Results) -> dict[str, Table]:
@@ -154,19 +125,10 @@ def figure_of(
 ) -> Figure:
     """A figure of the report by its file's name (`differences`, `ladder`, `metric`, `accuracy`, `training/length`, ...).
 
-    Args:
-        results: of `load`.
-        name: of the figure.
-        metric: what it is about; None: the first that the experiment declares.
-        style: `paper` or `screen`.
-        rc: matplotlib's rcParams over those of the style (`{"font.family": "serif", "figure.figsize": (3.25, 2)}`).
-
-    Raises:
-        LookupError: no such figure, or no data for it; the first names those that there are.
+    ``metric``: what it is about; None: the first that the experiment declares. ``style``: `paper` or `screen`; ``rc``: rcParams
+    over those of the style. Raises `LookupError` without such a figure, which names those that there are, or without data for it.
     """
-    view = results if metric is None else _about(results, metric)
-    plan = replace(view.experiment.plan, metrics=(view.metric,))
-    view = replace(view, experiment=replace(view.experiment, plan=plan))
+    view = _alone(results if metric is None else _about(results, metric))
     makers = dict(figure_makers(view))
     if name not in makers:
         raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")

@@ -30,9 +30,8 @@ class Interval:
     def of(cls, estimate: Estimate, scale: float = 1.0, *, difference: bool = True) -> Interval:
         """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
         shown = estimate.scaled(scale)
-        value, low, high = (
-            number if math.isfinite(number) else None for number in (shown.value, shown.low, shown.high)
-        )
+        numbers = (shown.value, shown.low, shown.high)
+        value, low, high = (number if math.isfinite(number) else None for number in numbers)
         verdict = shown.verdict.value if difference and value is not None else ""
         return cls(value, low, high, shown.level, shown.family, shown.seeds, shown.margin, verdict, shown.absent)
 
@@ -45,9 +44,9 @@ class ArmRecord:
     label: str
     mean: Interval
     by_seed: dict[int, float | None]
-    reference: str | None
-    difference: Interval | None
-    engaged: str
+    reference: str | None = None
+    difference: Interval | None = None
+    engaged: str = ""
 
 
 @dataclass(frozen=True)

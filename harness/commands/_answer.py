@@ -103,15 +103,15 @@ def report_of(
     metrics, sentences = metric_records(results), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
-    from analysis.report import write_parts
+    from analysis.report import write_answer
     from analysis.tables.table import UnknownColumn
 
     folder = Path(out) if out else experiment_dir(store.root, experiment)
     chosen = formats_of(formats)
     try:
-        paths = write_parts(
-            results,
+        paths = write_answer(
             store.root,
+            experiment,
             folder,
             only=only,
             figures=figures,
@@ -119,6 +119,7 @@ def report_of(
             style=style,
             formats=chosen,
             columns=[name for name in columns.split(",") if name],
+            results=results,
         )
     except UnknownColumn as error:
         raise ConfigError(str(error)) from error

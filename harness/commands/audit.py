@@ -28,7 +28,7 @@ from harness.experiment.planning import make_plan
 from harness.store import StoreError
 
 if TYPE_CHECKING:  # the analysis loads pandas
-    from analysis.claims.judged import JudgedClaim, Look
+    from analysis.claims import JudgedClaim, Look
 
 ARGUMENTS = {
     "--judge": flag("run nothing, judge what has been run"),
@@ -128,7 +128,7 @@ def _looks(
         yield [f"claim={name}", *first]
     if not replicate:
         return
-    from analysis.claims.judged import judged_claims
+    from analysis.claims import judged_claims
 
     claims = judged_claims(root, [f"claim_{name}" for name in names])[0]
     decided = [claim for claim in claims if claim.first.decided]
@@ -147,21 +147,20 @@ def _second_look(name: str, look: Look, first: Sequence[str], rest: Sequence[str
     """Overrides and seeds of the second look at a claim. Raises `ConfigError` where no seed or base policy is left for it."""
     if not look.policies:
         raise ConfigError(
-            f"{look.experiment}: nothing tells which base policies its first look used; run it again: harness audit claim={name}"
+            f"{look.plan.name}: nothing tells which base policies its first look used; run it again: harness audit claim={name}"
         )
     declared = make_plan([f"claim={name}", *first])
-    fresh = second_look(look.experiment, declared.arms[0].config, look.policies, rest)
+    fresh = second_look(look.plan.name, declared.arms[0].config, look.policies, rest)
     overrides = [f"claim={name}", *rest, *fresh]
     plan = make_plan(overrides)
     used = base_policies([arm.config for arm in plan.arms], plan.seeds)
-    refuse_shared(look.experiment, look.policies, used)
+    refuse_shared(look.plan.name, look.policies, used)
     return overrides, list(plan.seeds)
 
 
 def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:
     """Judge claims by the runs in the store; where none is named, all, with their page in `claims/`. Raises `StoreError` without runs."""
-    from analysis.claims.judged import judged_claims
-    from analysis.claims.table import in_words, write_claims
+    from analysis.claims import in_words, judged_claims, write_claims
 
     claims, unread = judged_claims(root, [f"claim_{name}" for name in names])
     if not claims:
@@ -174,26 +173,28 @@ def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answe
 
 
 def _row(claim: JudgedClaim) -> ClaimRow:
+    from analysis.answer import describe
+
     first, second = claim.first, claim.second
     return ClaimRow(
         name=claim.name,
-        title=first.title,
+        title=first.plan.title,
         statement=first.claim["statement"],
         source=first.claim["source"],
         expects=first.claim["expects"],
         finding=first.finding.value,
         verdict=claim.verdict,
-        effect=Interval.of(first.effect),
-        unit=first.metric.unit,
-        sentence=first.sentence,
-        engaged=first.engaged,
+        effect=Interval.of(first.effect.shown),
+        unit=first.effect.metric.unit,
+        sentence=describe(first.effect.estimate, first.effect.metric),
+        engaged=first.effect.engaged,
         seeds=first.seeds,
         most_seeds=first.most_seeds,
         generated_tokens=first.tokens,
         hours=first.hours,
         declared_after=claim.late,
-        notes=list(first.notes),
-        second=None if second is None else (second.finding.value, Interval.of(second.effect)),
+        notes=list(first.plan.notes),
+        second=None if second is None else (second.finding.value, Interval.of(second.effect.shown)),
     )
 
 

@@ -12,10 +12,19 @@ from dataclasses import replace
 import pytest
 from synthetic_store import SHORT, build_store
 
-from analysis.claims.judged import JudgedClaim, judged_claims
-from analysis.claims.table import claims_table, corrected, effect_text, effects_frame, wrong_words
+from analysis.claims import (
+    JudgedClaim,
+    Look,
+    claims_table,
+    corrected,
+    effect_text,
+    effects_frame,
+    judged_claims,
+    wrong_words,
+)
 from harness.cli import main
 from harness.commands.audit import judge, show
+from harness.evaluation.metrics.names import metric
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Finding, Verdict, finding, settled
 from harness.store import StoreError
@@ -81,13 +90,21 @@ def claimed(root, *, expects="higher", declaration="a", first="a", share=None, a
     return store
 
 
+def with_plan(look: Look, **changes) -> Look:
+    return replace(look, plan=replace(look.plan, **changes))
+
+
+def with_estimate(look: Look, **changes) -> Look:
+    return replace(look, effect=replace(look.effect, estimate=replace(look.effect.estimate, **changes)))
+
+
 def test_a_claim_is_judged_by_its_experiment(tmp_path):
     claimed(tmp_path)
     build_store(tmp_path, seeds=(0,), name="no_claim")
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert (claim.name, claim.first.finding, claim.first.seeds, claim.late) == ("trick", HOLDS, 3, False)
-    assert claim.first.effect.low < 40 < claim.first.effect.high
+    assert claim.first.effect.shown.low < 40 < claim.first.effect.shown.high
     assert claim.first.tokens > 0
 
 
@@ -96,7 +113,7 @@ def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_
     claimed(tmp_path, share=0.5, accuracy=accuracy)  # a threshold far above what the synthetic runs have
     (claim,), _ = judged_claims(tmp_path)
     assert claim.first.finding is word
-    assert "hardly engaged" in claim.first.engaged
+    assert "hardly engaged" in claim.first.effect.engaged
 
 
 def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
@@ -138,12 +155,10 @@ def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys, said):
     assert "claim_absent" in capsys.readouterr().err
 
 
-def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
-    claimed(tmp_path)
-    (claim,), _ = judged_claims(tmp_path)
+def test_an_effect_without_a_value_or_an_interval_is_no_nan():
     absent = Estimate(math.nan, seeds=8, absent="not reached in 2 of 8 seeds")
-    assert effect_text(replace(claim.first, effect=absent)) == "not reached in 2 of 8 seeds"
-    assert effect_text(replace(claim.first, effect=Estimate(0.5, seeds=8))) == "+0.5 points"
+    assert effect_text(absent, metric("avg")) == "not reached in 2 of 8 seeds"
+    assert effect_text(Estimate(0.5, seeds=8), metric("avg")) == "+0.5 points"
 
 
 def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_path):
@@ -163,7 +178,7 @@ def test_an_open_claim_with_looks_left_says_so(tmp_path):
     store.write_plan("claim_trick", {**store.plan("claim_trick"), "looks": [3, 5], "seeds": [0, 1, 2]})
     (claim,), _ = judged_claims(tmp_path)
     assert claim.verdict == "open, 3 of up to 5 seeds run"
-    assert JudgedClaim(replace(claim.first, looks=(3,))).verdict == "open"
+    assert JudgedClaim(with_plan(claim.first, looks=(3,))).verdict == "open"
 
 
 def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None, missing=()):
@@ -192,7 +207,7 @@ def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_pa
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert claim.verdict == "holds, replicated"
-    values = (claim.first.effect.value, claim.second.effect.value)
+    values = (claim.first.effect.shown.value, claim.second.effect.shown.value)
     assert (claim.pooled.seeds, claim.pooled.value) == (6, pytest.approx(sum(values) / 2))
     assert claim.p_value >= JudgedClaim(claim.first).p_value
     (row,) = claims_table([claim]).rows
@@ -221,9 +236,8 @@ def test_the_page_is_adjusted_as_benjamini_and_yekutieli_say(tmp_path):
     claimed(tmp_path)
     ((claim,), _) = judged_claims(tmp_path)
     # One look, t with 7 degrees of freedom: two-sided p; adjusted p of the least of two is 2 (1 + 1/2) p.
-    effects = [replace(claim.first.effect, value=t, standard_error=1.0, degrees=7.0) for t in (5.0, 0.1)]
-    looks = [replace(claim.first, experiment=f"claim_{i}", effect=e) for i, e in enumerate(effects)]
-    claims = [JudgedClaim(look) for look in looks]
+    own = (with_estimate(claim.first, value=t, standard_error=0.01, degrees=7.0) for t in (0.05, 0.001))
+    claims = [JudgedClaim(with_plan(look, name=f"claim_{i}")) for i, look in enumerate(own)]
     assert corrected(claims)["0"] == pytest.approx(3 * claims[0].p_value)
     assert corrected([]) == {}
 
@@ -246,11 +260,11 @@ def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
 def test_looks_of_different_protocols_and_looks_that_are_not_paired_are_not_pooled(tmp_path):
     looked_at_again(tmp_path, protocol="another")
     (claim,), _ = judged_claims(tmp_path)
-    assert (claim.pooled, claim.not_pooled) == (None, "the two looks have different protocols")
+    assert claim.pooled.absent == "the two looks have different protocols"
     assert claims_table([claim]).rows[0]["both"] == "the two looks have different protocols"
-    welch = replace(claim.second.effect, method="Welch t over seeds")
-    unpaired = JudgedClaim(claim.first, replace(claim.second, effect=welch, protocol=claim.first.protocol))
-    assert (unpaired.pooled, unpaired.not_pooled) == (None, "the looks are not paired by seed")
+    second = with_plan(claim.second, protocol=claim.first.plan.protocol)
+    unpaired = JudgedClaim(claim.first, with_estimate(second, method="Welch t over seeds"))
+    assert unpaired.pooled.absent == "the looks are not paired by seed"
 
 
 def test_a_claim_changed_after_its_first_run_says_so_of_both_looks(tmp_path):

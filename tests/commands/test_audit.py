@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from verbs import Said
 
-from analysis.claims import judged as judged_module
-from analysis.claims.judged import JudgedClaim, Look
+from analysis import claims
+from analysis.claims import JudgedClaim, Look
+from analysis.effects import REFERENCE, Effect
 from harness.cli import main
 from harness.commands import _application, audit
 from harness.evaluation.metrics.names import metric
@@ -96,19 +98,12 @@ def first_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Say that the first look at cispo has found +2.0 on so many seeds, from 0 on."""
 
     def judged(seeds: int) -> None:
+        plan = make_plan(["claim=cispo"])
         policies = {seed: f"arithmetic-1/{seed}" for seed in range(seeds)}
-        effect = Estimate(2.0, 0.4, 3.6, seeds=seeds, standard_error=0.6, degrees=seeds - 1, margin=3.0)
-        look = Look(
-            "claim_cispo",
-            "CISPO",
-            {"expects": "higher"},
-            Finding.HOLDS,
-            effect,
-            3.0,
-            metric("avg"),
-            policies=policies,
-        )
-        monkeypatch.setattr(judged_module, "judged_claims", lambda root, names: ([JudgedClaim(look)], []))
+        estimate = Estimate(0.02, 0.004, 0.036, seeds=seeds, standard_error=0.006, degrees=seeds - 1, margin=0.03)
+        effect = Effect(REFERENCE, metric("avg"), estimate, plan.arms[1].name, plan.arms[0].name)
+        look = Look(replace(plan, seeds=tuple(policies), starts=policies), effect, Finding.HOLDS)
+        monkeypatch.setattr(claims, "judged_claims", lambda root, names: ([JudgedClaim(look)], []))
 
     return judged
 

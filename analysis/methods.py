@@ -1,0 +1,177 @@
+"""The methods paragraph of a paper: what plan, configurations and manifests say, and the sources of the settings as BibTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+import pandas as pd
+
+from analysis.designs import key_label, setting_label
+from analysis.effects import differences_to_reference
+from analysis.results import Results
+from analysis.tables.differences import family_size, look_notes, metric_name, power_notes, samples
+from analysis.tables.table import latex_escape
+from harness.configuration.identity import flatten
+from harness.experiment.history import counted, format_seconds
+from harness.experiment.plan import PlannedArm
+from harness.store import ResultStore
+
+_TRAINING = (
+    "Training takes {training.steps} rollout steps of {algorithm.prompts_per_step} prompts with {algorithm.responses_per_prompt} responses "
+    "each and {algorithm.updates_per_step} updates a step by Adam (learning rate {optimizer.learning_rate}, gradient norm at most "
+    "{optimizer.max_gradient_norm}). Responses have at most {sampling.max_response_tokens} tokens and are sampled at temperature "
+    "{sampling.temperature}."
+)
+_GRADING = "Answers are graded by rule (verifier.extraction={verifier.extraction}, verifier.answer_must_end={verifier.answer_must_end})."
+_CITED = re.compile(r"^((?:[\w.]+: \S*\n)+)(@\w+\{(\w+),.*?\n\}\n)", flags=re.MULTILINE | re.DOTALL)
+_LISTED = 12  # arms
+_PACKAGES = ("torch", "transformers", "vllm", "verl", "math-verify")
+
+
+@dataclass(frozen=True)
+class Methods:
+    """An account of an experiment; what the store does not say is left out."""
+
+    results: Results
+    store: ResultStore
+
+    @cached_property
+    def finished(self) -> pd.DataFrame:
+        """The finished runs; one that two arms share counts once."""
+        runs = self.results.experiment.runs
+        return runs[runs["status"] == "finished"].drop_duplicates("run_id")
+
+    @cached_property
+    def configurations(self) -> list[dict[str, Any]]:
+        """The configuration of one finished run an arm, flat."""
+        return [flatten(self.store.run(name).settings()) for name in self.finished.drop_duplicates("arm")["run_id"]]
+
+    def shared(self, key: str) -> str:
+        """The value of a setting that all arms share, else all of its values."""
+        return _each((settings[key] for settings in self.configurations if key in settings), " or ")
+
+    def filled(self, text: str) -> str:
+        """The text with the settings that it names in braces; nothing where no run tells one of them."""
+        values = {key: self.shared(key) for key in re.findall(r"\{([\w.]+)\}", text)}
+        for key, value in values.items():
+            text = text.replace(f"{{{key}}}", value.replace("e-0", "e-"))
+        return text if all(values.values()) else ""
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The paragraph."""
+        experiment = self.results.experiment
+        notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
+        texts = (*self._runs(), self._protocol(), self.filled(_GRADING), *self._statistics(), *self._machines(), notes)
+        return [text for text in texts if text]
+
+    def _runs(self) -> Iterator[str]:
+        plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished["tokens"]
+        listed = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
+        yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){listed}."
+        done = int((runs["status"] == "finished").sum())
+        bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
+        yield f"Every arm is trained with {counted(len(plan.seeds), 'seed')}; {done} of {counted(len(runs))} finished.{bases}"
+        yield self.filled(_TRAINING)
+        if tokens.notna().any():
+            ends = _each((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
+            yield f"A run generates {ends} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
+
+    def _protocol(self) -> str:
+        experiment, n = self.results.experiment, samples(self.results)
+        plan, problems, sampled = experiment.plan, len(experiment.problem_ids), ""
+        if n and problems:
+            sampled = f", over {counted(n, 'sample')} of each of {counted(problems, 'problem')}"
+            sampled += self.filled(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
+        names = " and ".join(map(metric_name, self.results.each_metric()))
+        benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
+        return f"We report {names} on {benchmark}{plan.cap_text}{sampled}, after the last step of every run."
+
+    def _statistics(self) -> Iterator[str]:
+        plan, views = self.results.experiment.plan, self.results.each_metric()
+        unit = "base policies" if plan.shares_bases else "training seeds"
+        test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
+        yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
+        known = [view for view in views if view.shown_margin is not None]
+        sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in known)
+        yield (
+            f"A difference whose interval contains zero is equivalent if all of it lies within the margin ({sizes}), else not resolved."
+            if known
+            else "No margin of equivalence was declared, so nothing is called equivalent."
+        )
+        if plan.looks:
+            yield from look_notes(plan)
+            return
+        size = max(family_size(differences_to_reference(view).values()) for view in views)
+        together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
+        power = power_notes(differences_to_reference(self.results).values(), self.results)
+        yield " ".join([f"The design has a fixed number of seeds.{together}", *power])
+
+    def _machines(self) -> Iterator[str]:
+        manifests = (self.store.run(name).manifest() or {} for name in self.finished["run_id"])
+        made = [manifest["provenance"] for manifest in manifests if manifest.get("provenance")]  # not logged elsewhere
+        if not made:
+            return
+        time = format_seconds(float(self.finished["seconds"].sum()))
+        hardware = _each((_machine(each.get("hardware") or {}) for each in made), "; ")
+        yield f"Hardware: {hardware}; all runs together took {time} of training and evaluation."
+        versions = [each.get("packages") or {} for each in made]
+        known = {name: _each((each[name] for each in versions if each.get(name)), " and ") for name in _PACKAGES}
+        packages = "".join(f", {name} {version}" for name, version in known.items() if version)
+        commits = _each((str(each.get("git_commit"))[:10] for each in made), ", ")
+        python = _each((each.get("python") for each in made), ", ")
+        yield f"Code: rlvr-harness, commit {commits}; Python {python}{packages}."
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """BibTeX key to entry of the papers that the settings of these arms come from, and those of the published numbers."""
+        arms = self.results.experiment.plan.arms
+        published = " ".join(arm.published.source for arm in arms if arm.published)
+        text = resources.files("analysis").joinpath("sources.bib").read_text(encoding="utf-8")
+        return {
+            key: entry
+            for conditions, entry, key in _CITED.findall(text)
+            if any(map(self._holds, conditions.splitlines()))
+            or any(i in published for i in re.findall(r"arXiv:[\d.]+\d", entry))
+        }
+
+    def _holds(self, condition: str) -> bool:
+        key, _, wanted = condition.partition(": ")
+        values = {str(settings[key]) for settings in self.configurations if key in settings}
+        return bool(values - {wanted[1:]} if wanted.startswith("!") else values & {*wanted.split("|")})
+
+    def files(self) -> dict[str, str]:
+        """The files of the folder ``methods``."""
+        paragraph = " ".join(map(latex_escape, self.sentences))
+        cited = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
+        return {
+            "methods.tex": f"{paragraph}{cited}\n",
+            "methods.md": "\n\n".join(self.sentences) + "\n",
+            "sources.bib": "\n".join(self.sources.values()),
+        }
+
+
+def _each(values: Iterable[object], joint: str) -> str:
+    """Every value once, in their order."""
+    return joint.join(dict.fromkeys(map(str, values)))
+
+
+def _arm(arm: PlannedArm) -> str:
+    """Its label, with what it changes where that is little."""
+    changes = [
+        f"{key_label(key)}: {setting_label(key, values[-1])} instead of {setting_label(key, values[0])}"
+        for key, values in arm.changes.items()
+        if isinstance(values, list)
+    ]
+    return f"{arm.label} ({', '.join(changes)})" if 1 <= len(changes) <= 2 else arm.label
+
+
+def _machine(hardware: dict[str, Any]) -> str:
+    if gpus := hardware.get("gpus"):
+        return f"{len(gpus)} × {gpus[0]}"
+    return f"{hardware.get('cpu', 'CPU')}, {counted(int(hardware.get('cores', 0)), 'core')}, no GPU"
