@@ -387,14 +387,3 @@ def _evaluation(folder: Path) -> Tidy:
 def _of_scores(scores: pd.DataFrame) -> Tidy:
     runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
     return Tidy(runs.reindex(columns=list(RUNS)), _nothing(), scores.reindex(columns=list(SCORES)), _nothing(SAMPLES))
-
-
-def write_frames(frames: Frames, folder: Path) -> list[Path]:
-    """Write runs, steps and scores as Parquet and CSV into the folder; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, frame in (("scores", frames.all_scores), ("steps", frames.steps)):
-        paths += [folder / f"{name}.csv", folder / f"{name}.parquet"]
-        frame.to_csv(paths[-2], index=False, lineterminator="\n")
-        frame.to_parquet(paths[-1], index=False)
-    return paths

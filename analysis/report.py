@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
+from analysis.effects import all_effects, effects_frame
 from analysis.figures.curves import FIGURES, accuracy_figure, graders_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
-from analysis.frames import load_experiment
+from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
 from analysis.methods import Methods
+from analysis.pass_at_k import k_bands_figure
 from analysis.results import Results, results_of
-from analysis.samples import column_of
+from analysis.samples import column_of, computed
 from analysis.tables.differences import metric_suffix
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import UnknownColumn, numbers_text, renderings
-from harness.evaluation.metrics.names import BY_SECOND
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
@@ -44,8 +45,8 @@ def write_answer(
 ) -> list[Path]:
     """Write tables, figures, methods and page of an experiment, or ``only`` one of them, and return their paths.
 
-    Everything but ``tables/cost.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content of the store, byte
-    for byte. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``; ``columns``:
+    Everything but ``tables/cost.*``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content
+    of the store, byte for byte. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``; ``columns``:
     those of LaTeX tables (none: all); ``results``: the experiment where it has been read.
     """
     results = results or results_of(load_experiment(store_root, experiment_name, further=True))
@@ -53,6 +54,7 @@ def write_answer(
     paths: list[Path] = []
     if only in ("all", "tables"):
         paths += write_tables(results, out / "tables", everything=tables == "all", columns=columns)
+        paths += write_frames(results, out / "frames")
     if only in ("all", "figures"):
         paths += write_figures(results, out / "figures", style, formats, everything=figures == "all")
     if only in ("all", "methods"):
@@ -65,7 +67,7 @@ def write_answer(
 def write_tables(
     results: Results, directory: Path, *, everything: bool = False, columns: Sequence[str] = ()
 ) -> list[Path]:
-    """Write tables as Markdown, LaTeX and CSV; all numbers as LaTeX commands; per-seed results, the answer in words, the run ids.
+    """Write tables as Markdown, LaTeX and CSV, all numbers as LaTeX commands, and the answer in words.
 
     Raises:
         UnknownColumn: no table has one of ``columns``.
@@ -83,20 +85,23 @@ def write_tables(
     }
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
-    # The table of the two graders has what compares them.
-    graders = {name for name in map(str, results.per_seed) if name.startswith("graders_") or name.endswith(BY_SECOND)}
-    per_seed = results.per_seed.drop(columns=["checkpoint", *graders.difference(map(column_of, plan.metrics))])
-    runs = {arm.name: {str(seed): run_id for seed, run_id in arm.runs.items()} for arm in plan.arms}
-    return _write(
-        directory,
-        {
-            **texts,
-            "numbers.tex": numbers_text(deterministic, counts),
-            "per-seed.csv": per_seed.to_csv(index=False, lineterminator="\n"),
-            "answer.md": "\n".join(answer_sentences(results)) + "\n",
-            "runs.json": json.dumps({"experiment": plan.name, "runs": runs}, indent=1) + "\n",
-        },
-    )
+    answer = "\n".join(answer_sentences(results)) + "\n"
+    return _write(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
+
+
+def write_frames(results: Results, directory: Path) -> list[Path]:
+    """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/frames.md); computed metrics stand at the checkpoint."""
+    directory.mkdir(parents=True, exist_ok=True)
+    plan, frames, paths = results.experiment.plan, results.experiment, [directory / "effects.csv"]
+    computed_columns = [column_of(metric) for metric in plan.metrics if computed(metric)]
+    own = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
+    scores = pd.concat([frames.all_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
+    effects_frame(all_effects(results)).to_csv(paths[0], index=False, lineterminator="\n")
+    for name, frame in (("scores", scores), ("steps", frames.steps)):
+        paths += [directory / f"{name}.csv", directory / f"{name}.parquet"]
+        frame.to_csv(paths[-2], index=False, lineterminator="\n")
+        frame.to_parquet(paths[-1], index=False)
+    return paths
 
 
 def _write(directory: Path, texts: Mapping[str, str]) -> list[Path]:
@@ -135,6 +140,7 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
             yield f"{name}{metric_suffix(view)}", partial(make, view)
     yield "accuracy", partial(accuracy_figure, experiment)
     yield "k-curves", partial(k_figure, results)
+    yield "k-bands", partial(k_bands_figure, results)
     yield "graders", partial(graders_figure, experiment)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name)

@@ -161,7 +161,7 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
     folder, again = without_figures  # figures: the test above
     names = [str(path.relative_to(tmp_path / "a")) for path in first]
     assert len(set(names)) == len(names)
-    tables = {"tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "report.html"}
+    tables = {"tables/ladder.md", "tables/ladder.tex", "frames/scores.parquet", "frames/steps.csv", "report.html"}
     figures = {f"figures/{name}.svg" for name in ("ladder", "differences", "accuracy", "k-curves")}
     assert tables | figures <= set(names)
     assert {name for name in names if name.startswith("figures/")} == figures

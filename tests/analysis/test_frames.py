@@ -11,6 +11,7 @@ from synthetic_store import build_store, loaded
 
 from analysis import frames
 from analysis.effects import EFFECTS, all_effects, effects_frame
+from analysis.report import write_frames
 from harness.store import ResultStore, StoreError
 from harness.store.pack import write_pack
 
@@ -82,8 +83,10 @@ def test_effects_have_the_numbers_of_the_tables(ladder_root):
     assert row["low"] < alone.low < alone.high < row["high"]
 
 
-def test_frames_are_written_as_csv_and_parquet(ladder_root, tmp_path):
-    experiment = frames.load(ladder_root, "ladder")
-    frames.write_frames(experiment, tmp_path)
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "scores.parquet"), experiment.scores, check_dtype=False)
-    assert len(pd.read_csv(tmp_path / "steps.csv")) == len(experiment.steps)
+def test_frames_are_written_as_csv_and_parquet(results, tmp_path):
+    write_frames(results, tmp_path)
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "scores.parquet"), results.experiment.scores, check_dtype=False
+    )
+    assert len(pd.read_csv(tmp_path / "steps.csv")) == len(results.experiment.steps)
+    assert list(pd.read_csv(tmp_path / "effects.csv").columns) == list(EFFECTS)
