@@ -16,25 +16,18 @@ from typing import Any
 
 from analysis import effects
 from analysis.caveats import engagements, sentence_end
-from analysis.effects import AT_BUDGET, BASE, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
+from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
 from analysis.frames import load_plan
 from analysis.results import Results, results_of
 from analysis.tables.differences import REFERENCE, interval_name, metric_name
 from analysis.tables.experiment import benchmark_tables, collapse_warnings, grader_warnings, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
-from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, Verdict, pooled_spread
-from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore
 
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
-
-
-def metric_records(results: Results) -> list[MetricRecord]:
-    """The answer of an experiment in each of its metrics, the first one first."""
-    return [_in_one_metric(view) for view in results.each_metric()]
 
 
 def answer_sentences(results: Results) -> list[str]:
@@ -61,23 +54,6 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
     sentences = [*headlines(results), *_warnings(results)] if provisional else answer_sentences(results)
     return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
-
-
-def _in_one_metric(results: Results) -> MetricRecord:
-    metric, plan, every = results.metric, results.experiment.plan, effects.declared_effects(results)
-    own = {effect.arm: effect for effect in every if effect.reference and effect.kind != BASE}
-    arms = []
-    for arm in plan.arms:
-        shown = {seed: metric.scale * value for seed, value in results.values(arm).items()}
-        by_seed = {seed: value if math.isfinite(value) else None for seed, value in shown.items()}
-        mean = Interval.of(results.mean(arm), metric.scale, difference=False)
-        record = ArmRecord(arm.name, arm.label, mean, by_seed)
-        if effect := own.get(arm.name):
-            difference = Interval.of(effect.shown)
-            record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
-        arms.append(record)
-    of_design = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in every if not item.reference]
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
 
 
 def _warnings(results: Results) -> list[str]:
@@ -109,7 +85,7 @@ def _differences(results: Results) -> list[str]:
     """Say each declared difference with what it touched, or why there is none."""
     deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
     score, sentences = results.experiment.plan.score, []
-    for arm, reference in effects.comparisons(results.experiment.plan):
+    for arm, reference in results.experiment.plan.comparisons:
         delta = deltas[arm.name]
         if math.isnan(delta.value):
             valued = results.scores(arm, "avg") and results.scores(reference, "avg") and results.metric != score
@@ -146,7 +122,7 @@ def _summary(results: Results) -> str:
     """Count the differences and effects by their words; of a ladder first its whole; or say why no difference is known."""
     plan, metric = results.experiment.plan, results.metric
     known = [delta for delta in effects.differences_to_reference(results).values() if not math.isnan(delta.value)]
-    if not known and not effects.comparisons(plan):
+    if not known and not plan.comparisons:
         return (
             f"No arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own"
         )
@@ -178,9 +154,6 @@ def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str 
 def _name(arm: PlannedArm) -> str:
     """The label without the plus that rungs carry in tables."""
     return arm.label.removeprefix("+ ")
-
-
-EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
 
 
 def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
@@ -215,20 +188,6 @@ def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
     return "; ".join(filter(None, [text, later]))
 
 
-def expected(plan: Plan) -> dict[str, float]:
-    """Compute the mean number of runs where every comparison has a true difference of so many standard deviations.
-
-    With several metrics: in each, and all decided at one look; where they are not, it takes more.
-    """
-    index = {arm.name: place for place, arm in enumerate(plan.arms)}
-    pairs = [(index[arm.name], index[reference.name]) for arm, reference in effects.comparisons(plan)]
-    family = pairs * len(plan.metrics)
-    return {
-        f"{effect:g}": expected_runs(len(plan.arms), family, plan.looks, effect, paired=plan.paired)
-        for effect in EFFECTS
-    }
-
-
 def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     """Metric to the pooled standard deviation of one replicate's difference, in the shown unit; of one arm's values unless paired.
 
@@ -239,7 +198,7 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
         groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
         if plan.paired:
-            contrasts = [view.contrast(*pair) for pair in effects.comparisons(plan)]
+            contrasts = [view.contrast(*pair) for pair in plan.comparisons]
             groups = [[*contrast.differences] for contrast in contrasts if isinstance(contrast, Paired)]
         sd, comparisons_with_spread = pooled_spread(groups)
         if comparisons_with_spread:

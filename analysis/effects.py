@@ -151,7 +151,7 @@ def benchmark_views(results: Results) -> dict[str, Results]:
 def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
     """Each declared comparison in words, with its arms; none where results decided how many seeds ran."""
     plan = results.experiment.plan
-    return {_against(*pair): pair for pair in (() if plan.stopped_by_results else comparisons(plan))}
+    return {_against(*pair): pair for pair in (() if plan.stopped_by_results else plan.comparisons)}
 
 
 def _against(arm: PlannedArm, reference: PlannedArm) -> str:
@@ -259,16 +259,11 @@ def followed(results: Results) -> list[FollowedComparison]:
     The family is all comparisons in all metrics of the experiment.
     """
     plan = results.experiment.plan
-    pairs = comparisons(plan)
+    pairs = plan.comparisons
     if not pairs:
         return []
     family = len(pairs) * results.columns
     return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in pairs]
-
-
-def comparisons(plan: Plan) -> list[tuple[PlannedArm, PlannedArm]]:
-    """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
-    return [(arm, reference) for arm in plan.arms if (reference := plan.reference_of(arm)) is not None]
 
 
 def wanted_seeds(plan: Plan, in_all_metrics: Sequence[FollowedComparison]) -> dict[str, int]:

@@ -22,8 +22,8 @@ from analysis.samples import (
     logged_cells,
     reduce_run,
 )
-from analysis.score_table import FILES, read_file, score_table
 from harness.evaluation.metrics.names import Metric
+from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError
@@ -348,7 +348,7 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
 
     Raises:
         StoreError: there is no such experiment, or it cannot be read.
-        analysis.score_table.TableError: a file that is no table of scores.
+        harness.exchange.score_table.TableError: a file that is no table of scores.
     """
     path = Path(source)
     if (path / "evaluation.json").is_file() or path.name == "evaluation.json":

@@ -25,9 +25,9 @@ from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import forest_figure
 from analysis.html.page import Section, document, listed, picture, table_html
-from analysis.score_table import ABOVE, ScoreTable, read_file, score_table
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
 from harness.evaluation.metrics.names import HIGHER, POINTS, Metric
+from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
 from harness.statistics.aggregates import (
     interquartile_mean,
     probability_of_improvement,
@@ -51,11 +51,11 @@ def judge(
     """Judge a table of scores.
 
     Args:
-        source: a frame or a file (`analysis.score_table.read_file`).
+        source: a frame or a file (`harness.exchange.score_table.read_file`).
         name: of the tables and files; that of the file unless given.
         margin: the difference that does not matter, in the shown unit; None for none.
         pair: compare arms seed by seed where they share seeds; else as independent samples.
-        columns: what `analysis.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit.
+        columns: what `harness.exchange.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit.
 
     Raises:
         TableError: a table that cannot be read as scores.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.values import MetricRecord
 from harness.commands._arguments import VerbAnswer
+from harness.commands._values import MetricRecord, metric_records
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
@@ -95,7 +95,7 @@ def report_of(
     columns: str = "",
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing)."""
-    from analysis.answer import answer_sentences, metric_records, terminal_text
+    from analysis.answer import answer_sentences, terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.

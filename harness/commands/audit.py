@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.values import Interval
 from harness.commands._arguments import Exit, VerbAnswer, flag, split
+from harness.commands._values import Interval
 from harness.configuration.compose import compose_run, of_hydra, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest

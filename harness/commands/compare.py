@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.values import Interval
 from harness.commands._arguments import Counter, VerbAnswer, find_run, key_values
+from harness.commands._values import Interval
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.commands.evaluate import ks_of
 from harness.configuration.compose import compose_run

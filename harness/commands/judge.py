@@ -63,7 +63,7 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Read the table, judge it, and write what it says."""
     from analysis.judgement import judge
-    from analysis.score_table import TableError
+    from harness.exchange.score_table import TableError
 
     files = [item for item in options.values if "=" not in item or Path(item).exists()]
     given = [item for item in options.values if item not in files]

@@ -38,7 +38,7 @@ from harness.experiment.history import (
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
-from harness.experiment.power import power_lines, power_of_metrics
+from harness.experiment.power import power_lines, power_of_metrics, runs_of_looks
 from harness.store import ResultStore
 
 ARGUMENTS = {
@@ -291,9 +291,7 @@ def look_lines(plan: Plan) -> list[str]:
     looks = plan.looks
     if not looks:
         return []
-    from analysis.answer import expected
-
-    *real, (_, none) = expected(plan).items()
+    *real, (_, none) = runs_of_looks(plan).items()
     sizes, means = (
         " or ".join(", ".join(words).rsplit(", ", 1))
         for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)

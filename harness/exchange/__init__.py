@@ -1,4 +1,4 @@
-"""Other trainers: their configurations in our words and ours in theirs (TRL, verl), and their logs as runs of the store.
+"""Other trainers: their configurations in our words and ours in theirs (TRL, verl), their logs, tables of scores.
 
 May import: configuration, store.
 """

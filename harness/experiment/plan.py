@@ -312,6 +312,11 @@ class Plan:
             return self.arm(arm.parent)
         return None if self.design == "leave_one_out" or arm.name == self.base.name else self.base
 
+    @property
+    def comparisons(self) -> list[tuple[PlannedArm, PlannedArm]]:
+        """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
+        return [(arm, reference) for arm in self.arms if (reference := self.reference_of(arm)) is not None]
+
     # ---- how it is judged ----
 
     @property

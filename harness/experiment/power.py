@@ -23,6 +23,7 @@ from harness.statistics.intervals import (
     replicates,
     seeds_needed,
 )
+from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
@@ -145,8 +146,7 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
 def planned_comparisons(plan: Plan) -> int:
     """The comparisons of the answer's tables in all metrics, at least one each."""
-    compared = [arm for arm in plan.arms if plan.reference_of(arm) is not None]
-    return len(plan.metrics) * max(1, len(compared))
+    return len(plan.metrics) * max(1, len(plan.comparisons))
 
 
 def evaluation_noise(plan: Plan) -> float:
@@ -228,3 +228,17 @@ def _stored_without_algorithm(store: ResultStore, run_id: str) -> str | None:
         return _without_algorithm(load(store.run(run_id).settings()))
     except (ConfigError, StoreError, yaml.YAMLError):
         return None
+
+
+EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
+
+
+def runs_of_looks(plan: Plan) -> dict[str, float]:
+    """Compute the mean number of runs where every comparison has a true difference of so many standard deviations.
+
+    With several metrics: in each, and all decided at one look; where they are not, it takes more.
+    """
+    index = {arm.name: place for place, arm in enumerate(plan.arms)}
+    family = [(index[arm.name], index[reference.name]) for arm, reference in plan.comparisons] * len(plan.metrics)
+    size = len(plan.arms)
+    return {f"{effect:g}": expected_runs(size, family, plan.looks, effect, paired=plan.paired) for effect in EFFECTS}

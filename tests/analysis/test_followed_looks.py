@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 from synthetic_store import SHORT, build_store, loaded
 
-from analysis.answer import decisions, expected
+from analysis.answer import decisions
 from analysis.effects import differences_to_base, differences_to_reference, followed, wanted_seeds
 from analysis.tables.experiment import all_tables, main_table
+from harness.experiment.power import runs_of_looks
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
@@ -99,6 +100,6 @@ def test_the_seeds_wanted_next_and_the_expected_runs_follow_from_the_plan(whole,
     assert (middle["arm"], middle["reference"], middle["state"]) == ("c", "b", "decided")
     assert middle["text"].endswith("3 seeds), higher")
     assert said["comparisons"][0]["text"].endswith("not resolved; next look at 5 seeds")
-    runs = expected(plan)
+    runs = runs_of_looks(plan)
     assert list(runs) == ["3", "2", "1", "0"]
     assert 4 * 3 <= runs["3"] < runs["0"] <= 4 * 8

@@ -14,7 +14,7 @@ from scipy import stats
 from analysis import judge
 from analysis.frames import SCORES, load
 from analysis.judgement import MEAN
-from analysis.score_table import TableError, read_file, score_table
+from harness.exchange.score_table import TableError, read_file, score_table
 
 LONG = pd.DataFrame(
     [

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from harness.statistics.intervals import Estimate
+
+if TYPE_CHECKING:
+    from analysis.results import Results
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,27 @@ class MetricRecord:
     margin: float | None
     arms: list[ArmRecord]
     effects: list[EffectRecord]
+
+
+def metric_records(results: Results) -> list[MetricRecord]:
+    """The answer of an experiment in each of its metrics, the first one first."""
+    return [_in_one_metric(view) for view in results.each_metric()]
+
+
+def _in_one_metric(results: Results) -> MetricRecord:
+    from analysis.effects import BASE, declared_effects
+
+    metric, plan, every = results.metric, results.experiment.plan, declared_effects(results)
+    own = {effect.arm: effect for effect in every if effect.reference and effect.kind != BASE}
+    arms = []
+    for arm in plan.arms:
+        shown = {seed: metric.scale * value for seed, value in results.values(arm).items()}
+        by_seed = {seed: value if math.isfinite(value) else None for seed, value in shown.items()}
+        mean = Interval.of(results.mean(arm), metric.scale, difference=False)
+        record = ArmRecord(arm.name, arm.label, mean, by_seed)
+        if effect := own.get(arm.name):
+            difference = Interval.of(effect.shown)
+            record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
+        arms.append(record)
+    of_design = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in every if not item.reference]
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
