@@ -46,8 +46,8 @@ def write_answer(
     """Write tables, figures, methods and page of an experiment, or ``only`` one of them, and return their paths.
 
     Everything but ``tables/cost.*``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content
-    of the store. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``; ``columns``:
-    those of LaTeX tables (none: all); ``results``: the experiment where it has been read.
+    of the store. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``;
+    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read.
     """
     results = results or results_of(load_experiment(store_root, experiment_name, further=True))
     out = Path(out_dir or experiment_dir(Path(store_root), experiment_name))
