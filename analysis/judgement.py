@@ -39,6 +39,7 @@ from harness.statistics.intervals import Difference, Estimate, Independent, Pair
 from harness.store.atomic import write_file
 
 MEAN, IQM = "mean over benchmarks", "interquartile mean"
+_NAMED = 4  # decided comparisons that the answer names before all are listed
 _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
 Key = tuple[str, str, str, str]  # group, arm, reference, benchmark
@@ -236,8 +237,10 @@ class Judgement:
         references = dict.fromkeys(self.table.baselines.values())
         to = "the arm above" if ABOVE in references else " or ".join(references)
         head = counted([effect.estimate for effect in known], self.metric, "difference", f" to {to} in {self._about}")
+        words = [effect for effect in known if effect.estimate.resolved or effect.estimate.inside_margin]
+        named = [f"{_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in words[:_NAMED]]
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
-        return [f"{head}.", *self._cost(known), *self._open(known), *self._parting(), *each]
+        return [f"{head}.", *named, *self._cost(known), *self._open(known), *self._parting(), *each]
 
     def _cost(self, known: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""
