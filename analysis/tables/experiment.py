@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
+from analysis.caveats import engagements
 from analysis.effects import MEAN, benchmark_differences, benchmark_views, differences_to_base, differences_to_reference
 from analysis.results import Results, mean_over, unreached_text
 from analysis.tables.differences import (
@@ -33,7 +33,7 @@ from analysis.tables.differences import (
     word_meanings,
     word_notes,
 )
-from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
+from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.evaluation.metrics.names import TRAINING
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate
@@ -42,14 +42,12 @@ from harness.statistics.intervals import Estimate
 def all_tables(results: Results) -> list[Table]:
     """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     views = results.each_metric()
-    others = [*map(collapse_table, views), graders_table(results)]
     return [
         *map(main_table, views),
         *benchmark_tables(results),
         answers_table(results),
         behaviour_table(results),
         *design_tables(results),
-        *(table for table in others if table),
         cost_table(results),
     ]
 
@@ -305,6 +303,10 @@ def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
 
 
+NOTE = (
+    "Engaged: how much of the training data the difference touched, mean over steps, then over the seeds of the arm that "
+    "has the mechanism; thresholds of “hardly engaged”: docs/objective/engagement.md."
+)
 Views = Mapping[str, Results]
 
 
@@ -422,129 +424,3 @@ def _name(results: Results, views: Views) -> str:
     """The metric, with its number of samples where that is the same on all benchmarks."""
     same = len({samples(view) for view in views.values()}) == 1
     return metric_name(results) if same else results.metric.title
-
-
-_COUNTED = "Collapsed: at the last evaluation {}. Share: exact 95 % interval; of none, the one-sided bound."
-_EXACT = (
-    "Differences stand alone here. Sign flips: p of the mean difference over all patterns of signs (65,536 random ones beyond 16 seeds), "
-    "which assumes symmetry and no normal distribution. With skewed differences Student's t errs: docs/statistics.md."
-)
-
-
-def collapse_table(results: Results) -> Table | None:
-    """Make one row an arm; None where no seed collapsed and no comparison has six pairs."""
-    readings = robust_readings(results)
-    if not any(reading.collapsed or not math.isnan(reading.sign_flip) for reading in readings):
-        return None
-    rows: list[Mapping[str, Cell]] = [
-        {
-            "arm": reading.arm.label,
-            "collapsed": _counted(reading),
-            "all": reading.all,
-            "p": reading.sign_flip,
-            "without": reading.without,
-        }
-        for reading in readings
-    ]
-    columns = [
-        Column("arm", "arm"),
-        Column("collapsed", "collapsed seeds"),
-        difference_column(results.metric, "all", "Δ, all seeds", []),
-        Column("p", "p by sign flips", digits=3),
-    ]
-    if any(reading.without is not None for reading in readings):
-        columns.append(difference_column(results.metric, "without", "Δ without collapsed seeds", []))
-    notes = [_COUNTED.format(results.experiment.plan.collapse.text), _EXACT]
-    return of_metric(experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, notes), results)
-
-
-def collapse_warnings(results: Results) -> list[str]:
-    """Say of each arm with collapsed seeds how many they are, and where they decide the word on its difference."""
-    warnings, metric = [], results.metric
-    for reading in robust_readings(results):
-        warning = f"- Warning, {reading.arm.label.removeprefix('+ ')}: collapsed seeds"
-        if reading.collapsed:
-            seeds = ", ".join(map(str, reading.collapsed))
-            warnings.append(f"{warning}: {_counted(reading)} (seeds {seeds}).")
-        if reading.decided_by_collapse and reading.all is not None and reading.without is not None:
-            before, after = (delta.words(metric.scale, metric.unit) for delta in (reading.all, reading.without))
-            value = number_text(metric.scale * reading.without.value, metric.digits, signed=True)
-            text = f"{before} with them, without them {value} {metric.unit}, {after}"
-            warnings.append(f"{warning} decide: {text}.")
-    return warnings
-
-
-def _counted(reading: Robust) -> str:
-    low, high = (100 * end for end in reading.bounds)
-    share = f"{low:.0f} to {high:.0f} %" if reading.collapsed else f"at most {high:.0f} %"
-    return f"{len(reading.collapsed)} of {len(reading.seeds)}: {share}"
-
-
-ROLLOUTS = {
-    "rollouts_first": "graders_only_first_fraction",
-    "rollouts_second": "graders_only_second_fraction",
-}
-_NOTE = (
-    "Shares of the samples that both graders hold right, only the verifier (it is the reward), and only the second grader, which shares "
-    "no extraction with it (docs/evaluation.md). Not confirmed: the verifier's rise from before RL to the checkpoint less the rise "
-    "of what both hold right; interval over seeds, of each arm alone."
-)
-
-
-def graders_table(results: Results) -> Table | None:
-    """Make one row an arm: what both graders hold right and what only one does; None where no sample has a second verdict."""
-    gaps = grader_gaps(results)
-    if not gaps:
-        return None
-    before = shares_before(results)
-    rows: list[Mapping[str, Cell]] = [{"arm": "before RL", **before}] if before else []
-    steps = results.experiment.steps
-    for arm in results.experiment.plan.arms:
-        gap, logged = gaps.get(arm.name), steps[steps["arm"] == arm.name]
-        rollouts = {key: float(logged[name].mean()) for key, name in ROLLOUTS.items() if name in logged}
-        shares = {} if gap is None else {name: getattr(gap, name) for name in _OF_GAP}
-        rows.append({"arm": arm.label, **shares, **rollouts})
-    columns = [
-        Column("arm", "arm"),
-        Column("both", "right by both %", scale=100),
-        Column("only_first", "by the verifier only %", scale=100),
-        Column("only_second", "by the second only %", scale=100),
-        Column("rise", "rise by the verifier, points", scale=100, signed=True),
-        Column("unconfirmed", "of it not confirmed, points (95 % interval)", scale=100, signed=True),
-    ]
-    if any(name in steps for name in ROLLOUTS.values()):
-        columns += [
-            Column("rollouts_first", "rollouts, verifier only %", scale=100),
-            Column("rollouts_second", "rollouts, second only %", scale=100),
-        ]
-    return experiment_table(results, "graders", "two graders", columns, rows, [_NOTE])
-
-
-_OF_GAP = ("both", "only_first", "only_second", "rise", "unconfirmed")
-
-
-def grader_warnings(results: Results) -> list[str]:
-    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
-    warnings, gaps = [], grader_gaps(results)
-    for arm in results.experiment.plan.arms:
-        gap = gaps.get(arm.name)
-        if gap is None or not gap.grown:
-            continue
-        unconfirmed, interval = gap.unconfirmed, ""
-        if not math.isnan(unconfirmed.low):
-            ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-            interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)"
-        rise, confirmed = (
-            number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - unconfirmed.value)
-        )
-        warnings.append(
-            f"- Warning, {arm.label.removeprefix('+ ')}: of {rise} points by the verifier since before RL, "
-            f"{number_text(100 * unconfirmed.value, 1)}{interval} are not confirmed by the second grader; what both hold right "
-            f"changed by {confirmed}. It refuses {_percent(gap.refused)} of what the verifier holds right, "
-            f"{_percent(gap.refused_before)} before RL."
-        )
-    return warnings
-
-
-def _percent(share: float) -> str:
-    return "an unknown share" if math.isnan(share) else f"{100 * share:.0f} %"
