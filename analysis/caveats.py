@@ -26,22 +26,20 @@ def collapse_warnings(results: Results) -> list[str]:
     warnings = []
     for arm in plan.arms if fallen else ():
         values, reference = results.values(arm), plan.reference_of(arm)
-        seeds = [seed for seed in sorted(values) if (arm.name, seed) in fallen]
-        if seeds:
+        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
             low, high = (100 * end for end in clopper_pearson(len(seeds), len(values)))
-            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-            warnings.append(
-                f"{_warning(arm)}: collapsed seeds: {len(seeds)} of {len(values)} ({which}; exact 95 % interval {low:.0f} to {high:.0f} %), "
-                f"at the last evaluation {plan.collapse.text}."
-            )
+            share = f"{len(seeds)} of {len(values)}, exact 95 % interval {low:.0f} to {high:.0f} %"
+            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, at the last evaluation {plan.collapse.text}"
+            warnings.append(f"{_warning(arm)}: collapsed seeds: {share} ({which}).")
         if reference is None:
             continue
         every, without = (view.difference(arm, reference) for view in (results, standing))
         if every.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
-            value = number_text(metric.scale * without.value, metric.digits, signed=True)
-            text = f"{before} with them, without them {value} {metric.unit}, {after}"
-            warnings.append(f"{_warning(arm)}: collapsed seeds decide: {text}.")
+            value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
+            warnings.append(
+                f"{_warning(arm)}: collapsed seeds decide: {before} with them, without them {value}, {after}."
+            )
     return warnings
 
 
@@ -51,8 +49,7 @@ def _warning(arm: PlannedArm) -> str:
 
 BOTH, ONLY_FIRST, ONLY_SECOND = COLUMNS = [f"graders_{part}" for part in PARTS]
 ERROR = "graders_error"  # standard error over problems of the share that only the verifier holds right
-NOTABLE = 0.01  # a growth below one point is not told
-NOISES = 3.0  # nor one below three standard errors of sampling
+NOTABLE, NOISES = 0.01, 3.0  # a growth below one point, or below three standard errors of sampling, is not told
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,8 @@ class GraderGap:
 
     Attributes:
         only_first, only_second: shares at the checkpoint that only the verifier, and only the second grader holds right.
-        rise: growth of the verifier's share from before RL to the checkpoint.
-        unconfirmed: the part of it that the second grader does not confirm, the growth of ``only_first``, with its interval over seeds.
-        refused_before, refused: share of what the verifier holds right that the second grader refuses, before RL and at the checkpoint. A
-            second grader that is as strict as before refuses the same share of more right answers.
+        rise: growth of the verifier's share since before RL. unconfirmed: that of ``only_first``, with its interval over seeds.
+        refused_before, refused: share of what the verifier holds right that the second grader refuses, before RL and at the checkpoint.
         noise: standard error of the growth by sampling alone, of one seed (seeds share their problems, so it is not divided by them).
     """
 
@@ -85,7 +80,9 @@ class GraderGap:
 def grader_gaps(results: Results) -> dict[str, GraderGap]:
     """Compute the gap of every arm with second verdicts at its checkpoint, by the arm's name."""
     replicates, gaps = results.experiment.plan.replicates, {}
-    before, after = (_judged(results, frame) for frame in (results.before, results.per_seed))
+    keys, cap = ["arm", "seed", "run_id", "cap", *COLUMNS, ERROR], results.experiment.plan.primary_cap
+    frames = (frame.reindex(columns=keys) for frame in (results.before, results.per_seed))
+    before, after = (frame[(frame["cap"] == cap) & frame[BOTH].notna()] for frame in frames)
     by_run = before.drop_duplicates("run_id").set_index("run_id")
     for arm in results.experiment.plan.arms:
         own = after[after["arm"] == arm.name].set_index("run_id")
@@ -106,12 +103,6 @@ def grader_gaps(results: Results) -> dict[str, GraderGap]:
     return gaps
 
 
-def _judged(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows at the primary cap that have second verdicts."""
-    known = frame.reindex(columns=["arm", "seed", "run_id", "cap", *COLUMNS, ERROR])
-    return known[(known["cap"] == results.experiment.plan.primary_cap) & known[BOTH].notna()]
-
-
 def _refused(shares: pd.DataFrame) -> float:
     both, only_first = shares[BOTH].mean(), shares[ONLY_FIRST].mean()
     return float(only_first / (both + only_first)) if both + only_first else math.nan
@@ -121,22 +112,17 @@ def grader_warnings(results: Results) -> list[str]:
     """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
     warnings, gaps = [], grader_gaps(results)
     for arm in results.experiment.plan.arms:
-        gap = gaps.get(arm.name)
-        if gap is None or not gap.grown:
+        if arm.name not in gaps or not gaps[arm.name].grown:
             continue
-        unconfirmed, interval = gap.unconfirmed, ""
-        if not math.isnan(unconfirmed.low):
-            ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-            interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)"
-        rise, confirmed = (
-            number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - unconfirmed.value)
-        )
-        now, then = (
-            "an unknown share" if math.isnan(share) else f"{100 * share:.0f} %"
-            for share in (gap.refused, gap.refused_before)
-        )
+        gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
+        ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
+        interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)" * (not math.isnan(unconfirmed.low))
+        part = unconfirmed.value
+        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
+        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
+        now, then = (share.replace("nan %", "an unknown share") for share in shares)
         warnings.append(
-            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * unconfirmed.value, 1)}{interval} are "
+            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * part, 1)}{interval} are "
             f"not confirmed by the second grader; what both hold right changed by {confirmed}. It refuses {now} of what the verifier "
             f"holds right, {then} before RL."
         )
@@ -158,43 +144,39 @@ class Engagement:
     @property
     def hardly(self) -> bool:
         """Say if everything that differs is measured, known, and under its threshold."""
-        pairs = list(zip(self.measures, self.values, strict=True))
-        return bool(pairs) and all(measure.hardly(value) for measure, value in pairs)
+        return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))
 
     @property
     def known(self) -> bool:
         """Say if any run tells anything; runs from before these measures do not."""
-        return any(not math.isnan(value) for value in self.values)
+        return not all(map(math.isnan, self.values))
 
     def beside(self, resolved: bool) -> str:
         """The text beside a difference: where that is resolved, a mechanism that touched little is not called hardly engaged."""
         mark = not (resolved and self.hardly)
-        texts = (m.text(value, mark) for m, value in zip(self.measures, self.values, strict=True))
-        return "; ".join(text for text in texts if text)
+        texts = (measure.text(value, mark) for measure, value in zip(self.measures, self.values, strict=True))
+        return "; ".join(filter(None, texts))
 
 
 def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataFrame]]) -> Engagement:
     """Average each measure over the step metrics of the runs (arm name to one frame a run) of the arm that shows it."""
-    return Engagement(tuple(measures), tuple(m.value(runs.get(m.arm, ())) for m in measures))
+    return Engagement(tuple(measures), tuple(measure.value(runs.get(measure.arm, ())) for measure in measures))
 
 
 def engagements(experiment: Frames) -> dict[str, Engagement]:
     """Read for each arm (by name) what its difference to its reference touched, over finished runs."""
-    runs: dict[str, list[pd.DataFrame]] = {}
-    if any(arm.engagement for arm in experiment.plan.arms):
-        finished = experiment.runs[experiment.runs["status"] == "finished"]
-        logged = groups(experiment.steps, "arm", "run_id")
-        for key in zip(finished["arm"], finished["run_id"], strict=True):
-            if key in logged:
-                runs.setdefault(key[0], []).append(logged[key])
-    return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
+    arms, runs = experiment.plan.arms, dict[str, list[pd.DataFrame]]()
+    logged = groups(experiment.steps, "arm", "run_id") if any(arm.engagement for arm in arms) else {}
+    finished = experiment.runs[experiment.runs["status"] == "finished"]
+    for key in zip(finished["arm"], finished["run_id"], strict=True):
+        if key in logged:
+            runs.setdefault(key[0], []).append(logged[key])
+    return {arm.name: engagement(arm.engagement, runs) for arm in arms}
 
 
 def sentence_end(engaged: Engagement, resolved: bool) -> str:
     """End a sentence on a difference; a mechanism that hardly did anything explains only that none was found. Empty if unknown."""
-    if not engaged.known:
-        return ""
-    if not engaged.hardly:
-        return f"; engaged: {engaged.text}"
     text = "and yet it touched little of the data" if resolved else f"and the mechanism was {HARDLY}"
-    return f", {text}: {engaged.beside(resolved=True)}"
+    if engaged.known and engaged.hardly:
+        return f", {text}: {engaged.beside(resolved=True)}"
+    return f"; engaged: {engaged.text}" if engaged.known else ""

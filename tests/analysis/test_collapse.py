@@ -68,5 +68,5 @@ def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) ->
     own, base = results.values(arm), results.values(reference)
     without = 100 * np.mean([own[one] - base[one] for one in own if one != seed])
     count, decision = [line for line in answer_sentences(results) if "collapsed seeds" in line]
-    assert f"1 of 8 (seed {seed}; exact 95 % interval 0 to 53 %)" in count  # Clopper-Pearson: 0.00316 to 0.5265
+    assert f"1 of 8, exact 95 % interval 0 to 53 % (seed {seed}, " in count  # Clopper-Pearson: 0.00316 to 0.5265
     assert f"not resolved with them, without them {without:+.1f} points, higher." in decision
