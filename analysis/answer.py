@@ -30,9 +30,9 @@ from analysis.effects import (
 )
 from analysis.frames import load_plan
 from analysis.results import Results, results_of
-from analysis.tables.differences import REFERENCE, interval_name, metric_name
 from analysis.tables.experiment import benchmark_tables, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
+from analysis.tables.words import REFERENCE, interval_name, metric_name
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm

@@ -30,9 +30,9 @@ from analysis.frames import load_experiment
 from analysis.html.page import write_page
 from analysis.results import Results, results_of
 from analysis.samples import column_of
-from analysis.tables.differences import family_size, metric_name, metric_suffix, power_notes, samples
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import UnknownColumn, latex_escape, numbers_text, renderings
+from analysis.tables.words import family_size, metric_name, metric_suffix, power_notes, samples
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import BY_SECOND
 from harness.experiment.plan import PlannedArm

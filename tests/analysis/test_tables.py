@@ -17,10 +17,10 @@ from analysis.answer import answer_sentences
 from analysis.designs import near_best
 from analysis.effects import differences_to_reference
 from analysis.samples import run_cells, run_samples, tokens_to
-from analysis.tables.differences import grid_table
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
+    grid_table,
     main_table,
     summary_table,
 )
@@ -107,7 +107,7 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, changes in zip(plan["arms"], settings, strict=True):
         arm["changes"] = changes
     store.write_plan("ladder", plan)
-    grid = grid_table(loaded(tmp_path), "avg@8")
+    grid = grid_table(loaded(tmp_path))
     assert grid is not None
     assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
@@ -115,13 +115,13 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, (clip, rate) in zip(plan["arms"], points, strict=True):
         arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
     store.write_plan("ladder", plan)
-    swept = grid_table(loaded(tmp_path), "avg@8")
+    swept = grid_table(loaded(tmp_path))
     assert swept is not None
     assert [c.header for c in swept.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     for i, arm in enumerate(plan["arms"]):
         arm |= {"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]}
     store.write_plan("ladder", plan)
-    assert grid_table(loaded(tmp_path), "avg@8") is None  # a search: a row and a column for each trial
+    assert grid_table(loaded(tmp_path)) is None  # a search: a row and a column for each trial
 
 
 def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
