@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.caveats import collapse_warnings, engagements, grader_warnings, sentence_end
+from analysis.caveats import engagements, sentence_end
 from analysis.effects import (
     AT_BUDGET,
     INTERACTIONS,
@@ -32,7 +32,7 @@ from analysis.frames import load_plan
 from analysis.results import Results, results_of
 from analysis.tables.experiment import benchmark_tables, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
-from analysis.tables.words import REFERENCE, interval_name, metric_name
+from analysis.tables.words import REFERENCE, collapse_warnings, grader_warnings, interval_name, metric_name
 from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm

@@ -1,51 +1,19 @@
-"""What an answer has to be read with: collapsed seeds, the second grader, and how much of the data a mechanism touched."""
+"""What an answer has to be read with: where the second grader parts from the verifier, and how much of the data a mechanism touched."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analysis.frames import Frames, groups
 from analysis.results import Results
-from analysis.tables.table import bounds_text, number_text
 from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.names import PARTS
-from harness.experiment.plan import PlannedArm
-from harness.statistics.intervals import Estimate, clopper_pearson, mean_interval
-
-
-def collapse_warnings(results: Results) -> list[str]:
-    """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
-    plan, metric, fallen = results.experiment.plan, results.metric, results.experiment.collapsed
-    pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
-    standing = replace(results, per_seed=results.per_seed[np.array([pair not in fallen for pair in pairs], dtype=bool)])
-    warnings = []
-    for arm in plan.arms if fallen else ():
-        values, reference = results.values(arm), plan.reference_of(arm)
-        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
-            low, high = (100 * end for end in clopper_pearson(len(seeds), len(values)))
-            share = f"{len(seeds)} of {len(values)}, exact 95 % interval {low:.0f} to {high:.0f} %"
-            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, at the last evaluation {plan.collapse.text}"
-            warnings.append(f"{_warning(arm)}: collapsed seeds: {share} ({which}).")
-        if reference is None:
-            continue
-        every, without = (view.difference(arm, reference) for view in (results, standing))
-        if every.verdict != without.verdict and not math.isnan(without.value):
-            before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
-            value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            warnings.append(
-                f"{_warning(arm)}: collapsed seeds decide: {before} with them, without them {value}, {after}."
-            )
-    return warnings
-
-
-def _warning(arm: PlannedArm) -> str:
-    return f"- Warning, {arm.label.removeprefix('+ ')}"
-
+from harness.statistics.intervals import Estimate, mean_interval
 
 BOTH, ONLY_FIRST, ONLY_SECOND = COLUMNS = [f"graders_{part}" for part in PARTS]
 ERROR = "graders_error"  # standard error over problems of the share that only the verifier holds right
@@ -106,27 +74,6 @@ def grader_gaps(results: Results) -> dict[str, GraderGap]:
 def _refused(shares: pd.DataFrame) -> float:
     both, only_first = shares[BOTH].mean(), shares[ONLY_FIRST].mean()
     return float(only_first / (both + only_first)) if both + only_first else math.nan
-
-
-def grader_warnings(results: Results) -> list[str]:
-    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
-    warnings, gaps = [], grader_gaps(results)
-    for arm in results.experiment.plan.arms:
-        if arm.name not in gaps or not gaps[arm.name].grown:
-            continue
-        gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
-        ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-        interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)" * (not math.isnan(unconfirmed.low))
-        part = unconfirmed.value
-        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
-        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
-        now, then = (share.replace("nan %", "an unknown share") for share in shares)
-        warnings.append(
-            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * part, 1)}{interval} are "
-            f"not confirmed by the second grader; what both hold right changed by {confirmed}. It refuses {now} of what the verifier "
-            f"holds right, {then} before RL."
-        )
-    return warnings
 
 
 @dataclass(frozen=True)

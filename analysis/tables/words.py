@@ -1,20 +1,23 @@
-"""What stands around the numbers of a table: names of metrics, headers of differences, and the sentences below."""
+"""What stands around the numbers of a table: names of metrics, headers of differences, the sentences below, and warnings."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from analysis.caveats import grader_gaps
 from analysis.frames import Frames, records
 from analysis.results import Results
 from analysis.samples import needed_columns
-from analysis.tables.table import Column, cell_text
+from analysis.tables.table import Column, bounds_text, cell_text, number_text
 from harness.evaluation.metrics.names import TRAINING, Metric
-from harness.experiment.plan import Plan
-from harness.statistics.intervals import MISSING, Estimate, minimum_detectable_difference, replicate_count, seeds_needed
+from harness.experiment.plan import Plan, PlannedArm
+from harness.statistics import intervals
+from harness.statistics.intervals import MISSING, Estimate
 
 MARK = " †"
 ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
@@ -204,12 +207,12 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     least = min(units for _, units in known)
     if sd == 0:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
-    smallest = minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
+    smallest = intervals.minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
     if metric.unit == "points" and metric.scale * smallest > 100:
         return [f"With {least} {_unit(plan)} no difference that is possible is found with 80 % power."]
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
     among = f", one among {family}," if (family := family_size(estimate for estimate, _ in known)) > 1 else ""
-    enough = seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
+    enough = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
     half = f"; half of it needs {enough} {_unit(plan)}" if enough else ""
     return [f"With {least} {_unit(plan)} a difference of {size}{among} is found with 80 % power{half}."]
 
@@ -225,4 +228,53 @@ def _units(estimate: Estimate, plan: Plan) -> int:
         return 0
     if plan.paired:
         return round(estimate.degrees) + 1
-    return min(estimate.seeds, replicate_count(plan.seeds, plan.base_policies))
+    return min(estimate.seeds, intervals.replicate_count(plan.seeds, plan.base_policies))
+
+
+def collapse_warnings(results: Results) -> list[str]:
+    """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
+    plan, metric, fallen = results.experiment.plan, results.metric, results.experiment.collapsed
+    pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
+    standing = replace(results, per_seed=results.per_seed[np.array([pair not in fallen for pair in pairs], dtype=bool)])
+    warnings = []
+    for arm in plan.arms if fallen else ():
+        values, reference = results.values(arm), plan.reference_of(arm)
+        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
+            low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
+            share = f"{len(seeds)} of {len(values)}, exact 95 % interval {low:.0f} to {high:.0f} %"
+            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, at the last evaluation {plan.collapse.text}"
+            warnings.append(f"{_warning(arm)}: collapsed seeds: {share} ({which}).")
+        if reference is None:
+            continue
+        every, without = (view.difference(arm, reference) for view in (results, standing))
+        if every.verdict != without.verdict and not math.isnan(without.value):
+            before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
+            value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
+            decision = f"{before} with them, without them {value}, {after}"
+            warnings.append(f"{_warning(arm)}: collapsed seeds decide: {decision}.")
+    return warnings
+
+
+def _warning(arm: PlannedArm) -> str:
+    return f"- Warning, {arm.label.removeprefix('+ ')}"
+
+
+def grader_warnings(results: Results) -> list[str]:
+    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
+    warnings, gaps = [], grader_gaps(results)
+    for arm in results.experiment.plan.arms:
+        if arm.name not in gaps or not gaps[arm.name].grown:
+            continue
+        gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
+        ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
+        interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)" * (not math.isnan(unconfirmed.low))
+        part = unconfirmed.value
+        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
+        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
+        now, then = (share.replace("nan %", "an unknown share") for share in shares)
+        warnings.append(
+            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * part, 1)}{interval} are "
+            f"not confirmed by the second grader; what both hold right changed by {confirmed}. It refuses {now} of what the verifier "
+            f"holds right, {then} before RL."
+        )
+    return warnings
