@@ -80,7 +80,7 @@ def main_table(results: Results) -> Table:
     columns_of = [*below.values()], [*to_base.values()]
     notes, short = (words.main_notes(results, columns_of, short=short) for short in (False, True))
     notes += [_ENGAGED] * any_engaged
-    return _table(results, "", "", columns, rows, notes, short)
+    return words.experiment_table(results, "", "", columns, rows, notes, short, by_metric=True)
 
 
 def answers_table(results: Results) -> Table:
@@ -151,7 +151,7 @@ def _means_table(results: Results, key: str, title: str, metrics: Sequence[Colum
     for arm in results.experiment.plan.arms:
         means = {key: results.mean(arm, *what).value for key, what in read.items()}
         rows.append({"name": arm.name, "arm": arm.label, **means})  # two arms may have one label
-    return _table(results, key, title, [ARM, *metrics], rows, notes, by_metric=False)
+    return words.experiment_table(results, key, title, [ARM, *metrics], rows, notes)
 
 
 def cost_table(results: Results) -> Table:
@@ -204,7 +204,7 @@ def _scores(results: Results, views: Mapping[str, Results]) -> Table:
     unit = metric.percent or f", {metric.unit}"
     columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in together]
     key, title = f"benchmarks{words.metric_suffix(results)}", f"{metric.title} by benchmark"
-    return _table(results, key, title, [ARM, *columns], rows, _score_notes(results, views), by_metric=False)
+    return words.experiment_table(results, key, title, [ARM, *columns], rows, _score_notes(results, views))
 
 
 def _score_notes(results: Results, views: Mapping[str, Results]) -> list[str]:
@@ -245,7 +245,7 @@ def _differences(results: Results, differences: Mapping[str, Mapping[str, Estima
     short = words.short_notes(results, [estimate for estimates in by_name.values() for estimate in estimates])
     key = f"benchmark-differences{words.metric_suffix(results)}"
     title = f"differences in {metric.title} on the other benchmarks"
-    return _table(results, key, title, [ARM, *columns], rows, notes, short, by_metric=False)
+    return words.experiment_table(results, key, title, [ARM, *columns], rows, notes, short)
 
 
 _EFFECTS = {
@@ -283,7 +283,8 @@ def effects_table(results: Results, kind: str) -> Table:
     about = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
     columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", about, attribution.effects)]
     rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
-    return _table(results, kind, name if kind == effects.ORDER else f"{name}s", columns, rows, notes, short)
+    title = name if kind == effects.ORDER else f"{name}s"
+    return words.experiment_table(results, kind, title, columns, rows, notes, short, by_metric=True)
 
 
 def grid_table(results: Results) -> Table | None:
@@ -304,7 +305,7 @@ def grid_table(results: Results) -> Table | None:
         rest = "; ".join(arm.label for arm in plan.arms if arm.name in near) or "none"
         all_pairs = "simultaneous intervals of all pairs of cells"
         notes.append(f"Best: {plan.arm(best).label}. Not distinguishable from it ({all_pairs}): {rest}.")
-    return _table(results, "grid", "grid", columns, rows, notes)
+    return words.experiment_table(results, "grid", "grid", columns, rows, notes, by_metric=True)
 
 
 def looks_table(results: Results) -> Table | None:
@@ -326,7 +327,7 @@ def looks_table(results: Results) -> Table | None:
         Column("state", "decided"),
     ]
     note = "Each look has the first seeds of both arms; the first that gives a word closes the comparison. All of them hold together."
-    return _table(results, "looks", "looks", columns, rows, [note])
+    return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
 
 
 def state_text(comparison: effects.FollowedComparison) -> str:
@@ -339,15 +340,3 @@ def state_text(comparison: effects.FollowedComparison) -> str:
 
 def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
-
-
-def _table(
-    results: Results, key: str, title: str, columns: Sequence[Column], rows: Rows, notes: Sequence[str],
-    short: Sequence[str] = (), *, by_metric: bool = True,
-) -> Table:  # fmt: skip
-    """Make a table whose key and title stand behind those of the experiment; ``by_metric``: the metric too, unless it is the score."""
-    plan = results.experiment.plan
-    name, title = f"{plan.name}-{key}" if key else plan.name, f"{plan.title} ({title})" if title else plan.title
-    if by_metric and not plan.about_score:
-        name, title = f"{name}{words.metric_suffix(results)}", f"{title}: {words.metric_name(results)}"
-    return Table(name, title, columns, rows, notes, short)

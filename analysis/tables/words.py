@@ -13,7 +13,7 @@ from analysis.caveats import grader_gaps
 from analysis.frames import Frames, records
 from analysis.results import Results
 from analysis.samples import needed_columns
-from analysis.tables.table import Column, bounds_text, cell_text, number_text
+from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
 from harness.evaluation.metrics.names import TRAINING, Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import intervals
@@ -48,6 +48,18 @@ def metric_header(results: Results) -> str:
 def metric_suffix(results: Results) -> str:
     """Return what tells the files of a further metric from those of the first: ``-length_wrong``."""
     return "" if results.metric == results.experiment.plan.metrics[0] else f"-{results.metric.file_name}"
+
+
+def experiment_table(
+    results: Results, key: str, title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Cell]], notes: Sequence[str],
+    short: Sequence[str] = (), *, by_metric: bool = False,
+) -> Table:  # fmt: skip
+    """Make a table whose key and title stand behind those of the experiment; ``by_metric``: the metric too, unless it is the score."""
+    plan = results.experiment.plan
+    name, title = f"{plan.name}-{key}" if key else plan.name, f"{plan.title} ({title})" if title else plan.title
+    if by_metric and not plan.about_score:
+        name, title = f"{name}{metric_suffix(results)}", f"{title}: {metric_name(results)}"
+    return Table(name, title, columns, rows, notes, short)
 
 
 def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
