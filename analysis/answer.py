@@ -19,9 +19,9 @@ from analysis.caveats import engagements, sentence_end
 from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
 from analysis.frames import load_plan
 from analysis.results import Results, results_of
-from analysis.tables.differences import REFERENCE, interval_name, metric_name
-from analysis.tables.experiment import benchmark_tables, collapse_warnings, grader_warnings, main_table, summary_table
+from analysis.tables.experiment import benchmark_tables, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
+from analysis.tables.words import REFERENCE, collapse_warnings, grader_warnings, interval_name, metric_name
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, Verdict, pooled_spread

@@ -15,9 +15,9 @@ from analysis.figures.drawing import FORMATS, save, styled, tidy
 from analysis.frames import load_experiment
 from analysis.report import figure_makers
 from analysis.results import Results, results_of
-from analysis.tables.differences import metric_header, why_absent
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Table
+from analysis.tables.words import metric_header, why_absent
 from harness.evaluation.metrics import names
 from harness.evaluation.metrics.names import PLAIN, Metric
 from harness.statistics.intervals import Estimate, Paired, judge_one

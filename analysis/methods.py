@@ -14,8 +14,8 @@ import pandas as pd
 from analysis.designs import key_label, setting_label
 from analysis.effects import differences_to_reference
 from analysis.results import Results
-from analysis.tables.differences import family_size, look_notes, metric_name, power_notes, samples
 from analysis.tables.table import latex_escape
+from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples
 from harness.configuration.identity import flatten
 from harness.experiment.history import counted, format_seconds
 from harness.experiment.plan import PlannedArm
@@ -105,7 +105,7 @@ class Methods:
             else "No margin of equivalence was declared, so nothing is called equivalent."
         )
         if plan.looks:
-            yield from look_notes(plan)
+            yield difference_notes(self.results, [])[0]
             return
         size = max(family_size(differences_to_reference(view).values()) for view in views)
         together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)

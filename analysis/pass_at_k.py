@@ -11,8 +11,8 @@ from analysis.comparison import k_figure, k_sentence, k_table
 from analysis.effects import pairs_of
 from analysis.frames import Floats
 from analysis.results import Results
-from analysis.tables.differences import difference_column, experiment_table
 from analysis.tables.table import Cell, Column, Table
+from analysis.tables.words import difference_column, experiment_table
 from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import pass_at_every_k
 from harness.experiment.plan import PlannedArm

@@ -20,9 +20,9 @@ from analysis.methods import Methods
 from analysis.pass_at_k import k_bands_figure
 from analysis.results import Results, results_of
 from analysis.samples import column_of, computed
-from analysis.tables.differences import metric_suffix
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import UnknownColumn, numbers_text, renderings
+from analysis.tables.words import metric_suffix
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 

@@ -28,8 +28,8 @@ from analysis.figures.drawing import (
     score_name,
 )
 from analysis.results import Results
-from analysis.tables.differences import REFERENCE, difference_column, interval_name, metric_header, metric_name
 from analysis.tables.table import cell_text
+from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_header, metric_name
 from harness.statistics.attribution import subset_of
 from harness.statistics.intervals import Estimate, Verdict, mean_interval
 

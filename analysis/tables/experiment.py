@@ -1,58 +1,32 @@
-"""The tables of an experiment: scores and differences, means of other metrics, cost, and every benchmark."""
+"""The tables of an experiment: scores and differences, means of other metrics, cost, every benchmark, and what its design is for."""
 
 from __future__ import annotations
 
-import csv
 import math
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from analysis.caveats import NOTE, Robust, engagements, grader_gaps, robust_readings, shares_before
-from analysis.effects import MEAN, benchmark_differences, benchmark_views, differences_to_base, differences_to_reference
+from analysis import effects
+from analysis.caveats import engagements
+from analysis.designs import grid_of, key_label, near_best
 from analysis.results import Results, mean_over, unreached_text
-from analysis.tables.differences import (
-    REFERENCE,
-    absent_notes,
-    base_notes,
-    design_tables,
-    difference_column,
-    experiment_table,
-    family_size,
-    level_text,
-    look_states,
-    maker_notes,
-    marked,
-    metric_column,
-    metric_header,
-    metric_name,
-    metric_suffix,
-    odd_arms,
-    of_metric,
-    power_notes,
-    samples,
-    score_name,
-    short_notes,
-    word_meanings,
-    word_notes,
-)
-from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
-from harness.evaluation.metrics.names import TRAINING
-from harness.experiment.plan import Plan, PlannedArm
+from analysis.tables import words
+from analysis.tables.table import Cell, Column, Table
+from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
+
+Rows = list[Mapping[str, Cell]]
+ARM = Column("arm", "arm")
+_ENGAGED = "Engaged: the share of the training data that the difference touched, mean over steps and seeds (docs/objective/engagement.md)."
 
 
 def all_tables(results: Results) -> list[Table]:
     """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
-    views = results.each_metric()
-    others = [*map(collapse_table, views), published_table(results), graders_table(results)]
     return [
-        *map(main_table, views),
+        *map(main_table, results.each_metric()),
         *benchmark_tables(results),
         answers_table(results),
         behaviour_table(results),
         *design_tables(results),
-        *(table for table in others if table),
         cost_table(results),
     ]
 
@@ -64,74 +38,58 @@ def answer_tables(results: Results) -> list[Table]:
 
 def main_table(results: Results) -> Table:
     """Make the main table: score per arm, differences with simultaneous intervals and words, published value and source."""
-    plan = results.experiment.plan
-    below = differences_to_reference(results)
-    to_base = differences_to_base(results)
-    about_score = results.metric == plan.score
+    plan, metric = results.experiment.plan, results.metric
+    below, to_base = effects.differences_to_reference(results), effects.differences_to_base(results)
+    odd, engaged = words.odd_arms(results.experiment), engagements(results.experiment)
+    decided = {one.arm.name: state_text(one) for one in effects.followed(results)} if plan.looks else {}
+    published = {arm.name: arm.published for arm in plan.arms if arm.published and metric == plan.score}
     # Unit and source of the published numbers stand in the header where all of them share one.
-    sources = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published and about_score}
-    shared = sources.pop() if len(sources) == 1 else None
+    sources = {(number.unit, number.source) for number in published.values()}
     before = results.before_rl(results.column)
-    rows: list[Mapping[str, Cell]] = [] if before is None else [{"arm": "before RL", "score": before}]
-    odd, decided = odd_arms(results.experiment), look_states(results)
-    engaged = engagements(results.experiment)
-    any_engaged = any(engagement.known for engagement in engaged.values())
+    rows: Rows = [] if before is None else [{"arm": "before RL", "score": before}]
     for arm in plan.arms:
-        delta = below.get(arm.name)
-        row: dict[str, Cell] = {
-            "arm": marked(arm, odd),
-            "reference": reference.label if (reference := plan.reference_of(arm)) else None,
-            "score": results.mean(arm),
-            "delta": delta,
-            "delta_base": to_base.get(arm.name),
-            "engaged": engaged[arm.name].beside(delta is not None and delta.resolved) or None,
-            "look": decided.get(arm.name),
-            "seeds": _seeds(results, arm),
-        }
-        if arm.published and about_score:
-            row["source"] = arm.published.source
-            row["published"] = f"{arm.published.value:g}" + f" {arm.published.unit}" * (not shared)
-        rows.append(row)
+        delta, reference, number = below.get(arm.name), plan.reference_of(arm), published.get(arm.name)
+        rows.append(
+            {
+                "arm": arm.label + words.MARK * (arm.name in odd),
+                "reference": reference.label if reference else None,
+                "score": results.mean(arm),
+                "delta": delta,
+                "delta_base": to_base.get(arm.name),
+                "engaged": engaged[arm.name].beside(delta is not None and delta.resolved) or None,
+                "look": decided.get(arm.name),
+                "seeds": _seeds(results, arm),
+                "published": f"{number.value:g}" + f" {number.unit}" * (len(sources) > 1) if number else None,
+                "source": number.source if number else None,
+            }
+        )
+    any_engaged = any(engagement.known for engagement in engaged.values())
+    several = plan.design == "arms" and len({arm.parent for arm in plan.arms if arm.parent}) > 1
     columns = [
-        Column("arm", "arm"),
-        metric_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
-        difference_column(results.metric, "delta", f"Δ to {REFERENCE[plan.design]}", below.values()),
+        ARM,
+        Column("score", f"{words.metric_header(results)} (95 % interval)", metric.digits, metric.scale),
+        *[Column("reference", "reference")] * several,
+        words.difference_column(metric, "delta", f"Δ to {words.REFERENCE[plan.design]}", below.values()),
+        *[Column("engaged", "engaged")] * any_engaged,
+        *[words.difference_column(metric, "delta_base", "Δ to base", to_base.values())] * bool(to_base),
+        *[Column("look", "decided")] * bool(plan.looks),
+        Column("seeds", "seeds"),
+        *[Column("published", f"published ({unit}, {source})") for unit, source in sources if len(sources) == 1],
+        *[Column("published", "published"), Column("source", "source")] * (len(sources) > 1),
     ]
-    if any_engaged:
-        columns.append(Column("engaged", "engaged"))
-    if to_base:
-        columns.append(difference_column(results.metric, "delta_base", "Δ to base", to_base.values()))
-    if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
-        columns.insert(2, Column("reference", "reference"))
-    if plan.looks:
-        columns.append(Column("look", "decided"))
-    columns.append(Column("seeds", "seeds"))
-    if shared:
-        columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
-    elif sources:
-        columns += [Column("published", "published"), Column("source", "source")]
-    notes = [*_main_notes(results, below, to_base), *([NOTE] if any_engaged else [])]
-    short = [
-        f"{_measured(results)}.",
-        *short_notes(results, below.values()),
-        *_caveats(results, short=True),
-        *_missing(results),
-    ]
-    return of_metric(Table(plan.name, plan.title, columns, rows, notes, short), results)
+    columns_of = [*below.values()], [*to_base.values()]
+    notes, short = (words.main_notes(results, columns_of, short=short) for short in (False, True))
+    notes += [_ENGAGED] * any_engaged
+    return words.experiment_table(results, "", "", columns, rows, notes, short, by_metric=True)
 
 
 def answers_table(results: Results) -> Table:
     """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint."""
-    n = samples(results)
+    n = words.samples(results)
     # Pass@k needs n >= 2k to be smooth.
     ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]
-    metrics = [Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks]
-    metrics += _other_caps(results)
-    notes = (
-        "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
-        "missing answers take a place and cannot win.",
-    )
-    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
+    note = "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", _k_metrics(results, ks), [note])
 
 
 def behaviour_table(results: Results) -> Table:
@@ -148,87 +106,71 @@ def behaviour_table(results: Results) -> Table:
         Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
         Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
     ]
-    score = plan.score
-    target = f"{score.scale * results.target:.{score.digits}f}{score.percent}"
-    never = [
-        f"{arm.label}, {reason}"
-        for arm in plan.arms
-        if (reason := unreached_text(results.scores(arm, "tokens_to_target")))
-    ]
+    name, score = words.metric_name(results.about(plan.score)), plan.score
+    target = f"generated until {name} is {score.scale * results.target:.{score.digits}f}{score.percent}, what {plan.base.label} ends with"
+    if math.isnan(results.target):
+        target = f"none yet, {plan.base.label} has no finished run"
+    never = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
+    arms = "; ".join(f"{label}, {reason}" for label, reason in never if reason)
     notes = [
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
-        f"Tokens to target: none yet, {plan.base.label} has no finished run."
-        if math.isnan(results.target)
-        else f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} (the final score of "
-        f"{plan.base.label}), linear between evaluations; no number for an arm with a seed that never does.",
-        *([f"Tokens to target: {'; '.join(never)}."] if never else []),
+        *(f"Tokens to target: {text}." for text in (target, arms) if text),
     ]
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
 
-def _other_caps(results: Results) -> list[Column]:
-    """Columns of the score at the response caps that the experiment is not about."""
-    plan, n = results.experiment.plan, samples(results)
+def summary_table(results: Results) -> Table:
+    """Make what a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
+    n, behaviour = words.samples(results), behaviour_table(results)
+    taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
+    metrics = [*_k_metrics(results, [n] if n else []), *(one for one in behaviour.columns if one.key in taken)]
+    table = _means_table(results, "summary", "", metrics, ())
+    seconds = {row["name"]: row.get("total") for row in cost_table(results).rows}
+    rows = [{**row, "total": seconds.get(row["name"])} for row in table.rows]
+    title = "Means over seeds at the checkpoint; tokens and wall time per run"
+    return Table("summary", title, [*table.columns, Column("total", "wall, s", digits=0)], rows, behaviour.notes[1:])
+
+
+def _k_metrics(results: Results, ks: Sequence[int]) -> list[Column]:
+    """Columns of Pass@k and Maj@k, and of the score at the response caps that the experiment is not about."""
+    plan, n = results.experiment.plan, words.samples(results)
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
-    return [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+    return [
+        *(Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks),
+        *(Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps),
+    ]
 
 
 def _means_table(results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]) -> Table:
     """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
-    rows: list[dict[str, Cell]] = []
+    rows: Rows = []
+    parts = {column.key: column.key.partition(":") for column in metrics}
+    read = {key: (metric, int(cap) if cap else None) for key, (metric, _, cap) in parts.items()}
     if len(results.before) and (results.before["cap"] == results.experiment.plan.primary_cap).any():
-        before = {column.key: results.before_rl(*_metric_and_cap(column)) for column in metrics}
-        rows.append({"name": "", "arm": "before RL", **before})
+        rows.append({"name": "", "arm": "before RL", **{key: results.before_rl(*what) for key, what in read.items()}})
     for arm in results.experiment.plan.arms:
-        means = {column.key: results.mean(arm, *_metric_and_cap(column)).value for column in metrics}
+        means = {key: results.mean(arm, *what).value for key, what in read.items()}
         rows.append({"name": arm.name, "arm": arm.label, **means})  # two arms may have one label
-    return experiment_table(results, key, title, [Column("arm", "arm"), *metrics], rows, notes)
-
-
-def _metric_and_cap(column: Column) -> tuple[str, int | None]:
-    metric, _, cap = column.key.partition(":")
-    return metric, int(cap) if cap else None
-
-
-def summary_table(results: Results) -> Table:
-    """Make what a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
-    n = samples(results)
-    behaviour, costs = behaviour_table(results), cost_table(results)
-    means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
-    means += _other_caps(results)
-    taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
-    means += [column for column in behaviour.columns if column.key in taken]
-    title = "Means over seeds at the checkpoint; tokens and wall time per run"
-    notes = [note for note in behaviour.notes if note.startswith("Tokens to target")]
-    table = _means_table(results, "summary", "", means, notes)
-    seconds = {row["name"]: row.get("total") for row in costs.rows}
-    rows = [{**row, "total": seconds.get(row["name"])} for row in table.rows]
-    columns = [*table.columns, Column("total", "wall, s", digits=0)]
-    return Table("summary", title, columns, rows, notes)
+    return words.experiment_table(results, key, title, [ARM, *metrics], rows, notes)
 
 
 def cost_table(results: Results) -> Table:
-    """Make the table of wall seconds by phase and generated tokens per second of the finished runs.
-
-    It is not deterministic, so apart from the rest.
-    """
+    """Make the table of wall seconds by phase and generated tokens per second of the finished runs; it is not deterministic."""
     plan, steps = results.experiment.plan, results.experiment.steps
     phases = ("rollout", "verify", "train", "evaluate", "total")
-    rows: list[Mapping[str, Cell]] = []
+    rows: Rows = []
     for arm in plan.arms:
-        finished = results.experiment.finished_seeds(arm)
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        logged = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
+        logged = steps[(steps["arm"] == arm.name) & steps["seed"].isin(results.experiment.finished_seeds(arm))]
         if len(logged):  # a run of no steps is an evaluation alone
             runs = logged.groupby("run_id")
-            for phase in phases:
-                row[phase] = float(runs[f"seconds_{phase}"].sum().mean())
+            row |= {phase: float(runs[f"seconds_{phase}"].sum().mean()) for phase in phases}
             row["tokens"] = float(runs["generated_tokens"].sum().mean())
             total = float(logged["seconds_rollout"].sum())
             row["rate"] = float(logged["generated_tokens"].sum()) / total if total > 0 else None
         rows.append(row)
     columns = [
-        Column("arm", "arm"),
+        ARM,
         Column("seeds", "seeds"),
         *(Column(phase, f"{phase}, s") for phase in phases),
         Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
@@ -238,385 +180,163 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
 
 
-def _main_notes(results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]) -> tuple[str, ...]:
-    plan = results.experiment.plan
-    about_score = results.metric == plan.score
+def benchmark_tables(results: Results) -> list[Table]:
+    """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
+    tables = []
+    for view in results.each_metric():
+        if views := effects.benchmark_views(view):
+            tables.append(_scores(view, views))
+            differences = effects.benchmark_differences(view)
+            if any(not math.isnan(estimate.value) for column in differences.values() for estimate in column.values()):
+                tables.append(_differences(view, differences))
+    return tables
+
+
+def _scores(results: Results, views: Mapping[str, Results]) -> Table:
+    metric, together = results.metric, {**views, effects.MEAN: mean_over([*views.values()])}
+    known = {name: view.before_rl(view.column) for name, view in views.items()}
+    before = {f"on:{name}": value for name, value in known.items() if value is not None}
+    if len(before) == len(views):
+        before[f"on:{effects.MEAN}"] = sum(before.values()) / len(before)
+    rows: Rows = [{"arm": "before RL", **before}] if before else []
+    for arm in results.experiment.plan.arms:
+        rows.append({"arm": arm.label, **{f"on:{name}": view.mean(arm) for name, view in together.items()}})
+    unit = metric.percent or f", {metric.unit}"
+    columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in together]
+    key, title = f"benchmarks{words.metric_suffix(results)}", f"{metric.title} by benchmark"
+    return words.experiment_table(results, key, title, [ARM, *columns], rows, _score_notes(results, views))
+
+
+def _score_notes(results: Results, views: Mapping[str, Results]) -> list[str]:
+    experiment, plan = results.experiment, results.experiment.plan
+    numbers = ", ".join(f"{name} {words.samples(view)}" for name, view in views.items())
     notes = [
-        f"{_measured(results)}. Intervals over training seeds, problems fixed; that of a score is the ordinary Student's t of its "
-        f"arm alone, differences are {'paired by seed' if plan.paired else 'of independent seeds'}.",
-        *word_notes(results, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
+        f"The experiment is about {plan.benchmark}, whose checkpoints are those of all columns{plan.cap_text}. Intervals over training "
+        f"seeds, problems fixed, each by itself. The mean counts every benchmark the same. Samples a problem: {numbers}.",
+        *words.base_notes(plan),
     ]
-    last = plan.arms[-1]
-    ladder = plan.design == "cumulative" and last.name != plan.base.name
-    if about_score and ladder and not plan.stopped_by_results:
-        wider = results.population_difference(last, plan.base)
-        if not math.isnan(wider.low):
-            shown = cell_text(wider, difference_column(results.metric, "", "", [wider]))
-            notes.append(
-                f"For new problems as well as new seeds (two-way t, a single comparison and not corrected), {last.label} over base: "
-                f"{shown}."
-            )
-    return (*notes, *_caveats(results), *power_notes(below.values(), results), *_missing(results))
+    if plan.looks:
+        notes.append(f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran.")
+    finished = {arm.name: len(experiment.finished_seeds(arm)) for arm in plan.arms}
+    counts = [(arm, name, len(view.values(arm))) for name, view in views.items() for arm in plan.arms]
+    few = [(arm, name, count) for arm, name, count in counts if count < finished[arm.name]]
+    if few:
+        text = "; ".join(f"{arm.label} {count} of {finished[arm.name]} on {name}" for arm, name, count in few)
+        notes.append(f"Finished seeds with a value at their checkpoint: {text}. The mean has those with one on all.")
+    if absent := sorted(set(experiment.further).difference(views)):
+        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(absent)}.")
+    missing = {f"Missing on {name}: {line}.": line for name, one in experiment.further.items() for line in one.notes}
+    return [*notes, *(note for note, line in missing.items() if line not in experiment.notes)]
 
 
-def _measured(results: Results) -> str:
-    """Say which metric was taken of what, and when."""
+def _differences(results: Results, differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
     plan, metric = results.experiment.plan, results.metric
-    direction = "" if metric == plan.score or not metric.direction else f" ({metric.direction})"
-    return f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{_rule_text(plan)}"
-
-
-def _rule_text(plan: Plan) -> str:
-    """Name the rule that picks the scored checkpoint, where it is another than the last one."""
-    return "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
-
-
-def _caveats(results: Results, *, short: bool = False) -> list[str]:
-    plan = results.experiment.plan
-    single = any(len(results.values(arm)) == 1 for arm in plan.arms)
-    notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    return [
-        *notes,
-        *absent_notes(results),
-        *maker_notes(results.experiment, short=short),
-        *_foreign_notes(plan),
+    by_name = {name: [*column.values()] for name, column in differences.items()}
+    rows: Rows = [
+        {"arm": arm.label, **{f"on:{name}": column.get(arm.name) for name, column in differences.items()}}
+        for arm in plan.arms
     ]
-
-
-def _missing(results: Results) -> list[str]:
-    lines = (*results.experiment.notes, *results.notes)
-    return [*results.experiment.plan.notes, *(f"Missing: {line}." for line in lines)]
-
-
-def _foreign_notes(plan: Plan) -> list[str]:
-    """Say which numbers were not made here, and what that means for the columns."""
-    by_format: dict[str, list[str]] = {}
-    for arm in plan.arms:
-        if arm.foreign:
-            by_format.setdefault(arm.foreign, []).append(arm.label)
-    if not by_format:
-        return []
-    arms = "; ".join(f"{name}: {', '.join(labels)}" for name, labels in by_format.items())
-    about = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
-    return [
-        f"Foreign runs ({arms}): scores are {about}, graded by other code and without samples here, so no Pass@k, "
-        "Maj@k or problem-level statistics of ours."
+    columns = [
+        words.difference_column(metric, f"on:{name}", f"{name}, Δ to {words.REFERENCE[plan.design]}", estimates)
+        for name, estimates in by_name.items()
     ]
+    notes = words.difference_notes(results, by_name.values(), "this table")
+    notes += [f"Paired and tested as the differences on {plan.benchmark}, which stand in the main table."]
+    short = words.short_notes(results, [estimate for estimates in by_name.values() for estimate in estimates])
+    key = f"benchmark-differences{words.metric_suffix(results)}"
+    title = f"differences in {metric.title} on the other benchmarks"
+    return words.experiment_table(results, key, title, [ARM, *columns], rows, notes, short)
+
+
+_EFFECTS = {
+    effects.MAIN: ("main effect", ""),
+    effects.INTERACTIONS: (
+        "interaction",
+        "What the other patch changes in a patch's effect (textbooks print half of it).",
+    ),
+    effects.ORDER: ("last minus first", "What a patch is worth on top of all the others minus what it is worth alone."),
+    effects.SHAPLEY: ("Shapley value", ""),
+}
+
+
+def design_tables(results: Results) -> list[Table]:
+    """Make the tables that only the design of the experiment has: effects, looks, a grid."""
+    views, kinds = results.each_metric(), effects.kinds_of(results.experiment.plan)
+    others = [*map(looks_table, views), *map(grid_table, views)]
+    return [*(effects_table(view, kind) for view in views for kind in kinds), *(table for table in others if table)]
+
+
+def effects_table(results: Results, kind: str) -> Table:
+    """Make the table of one kind of effects of a factorial or Shapley design; a note where arms are missing."""
+    plan, attribution, (name, meaning) = results.experiment.plan, effects.effects_of(results, kind), _EFFECTS[kind]
+    notes, short = [f"Not computed: {attribution.missing}."], list[str]()
+    if not attribution.missing:
+        factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
+        against = f"Each level against the first of its factor ({', '.join(factors)})."
+        orders = f"Averaged over {attribution.orders} orders of the patches." if attribution.orders else ""
+        meant = [meaning] * bool(meaning) + [against] * (effects.SHAPLEY not in effects.kinds_of(plan))
+        fewest = min((effect.seeds for effect in attribution.effects), default=0)
+        seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
+        intervals = words.difference_notes(results, [attribution.effects])
+        notes = [seeds, *intervals, *meant, *[orders] * bool(orders)]
+        short = [*meant, *words.short_notes(results, attribution.effects)]
+    about = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
+    columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", about, attribution.effects)]
+    rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
+    title = name if kind == effects.ORDER else f"{name}s"
+    return words.experiment_table(results, kind, title, columns, rows, notes, short, by_metric=True)
+
+
+def grid_table(results: Results) -> Table | None:
+    """Make the table of the score by the two settings that vary over the arms, or None where the arms are no grid."""
+    plan, metric = results.experiment.plan, results.metric
+    if (grid := grid_of(plan)) is None:
+        return None
+    columns = [Column("setting", f"{key_label(grid.row_key)} \\ {key_label(grid.column_key)}")]
+    columns += [Column(f"c{i}", str(value), metric.digits, metric.scale) for i, value in enumerate(grid.columns)]
+    cells = {values: results.mean(arm) for values, arm in grid.arms.items()}
+    rows: Rows = [
+        {"setting": str(row), **{f"c{i}": cells.get((row, value)) for i, value in enumerate(grid.columns)}}
+        for row in grid.rows
+    ]
+    notes = [f"{words.metric_header(results)}, mean over seeds with its 95 % interval."]
+    if nearest := near_best(results):
+        best, near = nearest
+        rest = "; ".join(arm.label for arm in plan.arms if arm.name in near) or "none"
+        all_pairs = "simultaneous intervals of all pairs of cells"
+        notes.append(f"Best: {plan.arm(best).label}. Not distinguishable from it ({all_pairs}): {rest}.")
+    return words.experiment_table(results, "grid", "grid", columns, rows, notes, by_metric=True)
+
+
+def looks_table(results: Results) -> Table | None:
+    """Make one row a comparison, one column a look; None where all seeds are looked at once."""
+    plan, metric = results.experiment.plan, results.metric
+    if not plan.looks:
+        return None
+    comparisons = effects.followed(results)
+    rows: Rows = []
+    for one in comparisons:
+        looks = {f"look_{estimate.seeds}": estimate for estimate in one.looks}
+        rows.append({"arm": one.arm.label, "reference": one.reference.label, **looks, "state": state_text(one)})
+    reached = max([plan.looks[0], *(one.newest.seeds for one in comparisons)])
+    heads = {n: f"Δ at {n} seeds (95 % simultaneous)" for n in plan.looks if n <= reached}
+    columns = [
+        ARM,
+        Column("reference", "against"),
+        *(Column(f"look_{n}", head, metric.digits, metric.scale, signed=True, words=True) for n, head in heads.items()),
+        Column("state", "decided"),
+    ]
+    note = "Each look has the first seeds of both arms; the first that gives a word closes the comparison. All of them hold together."
+    return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
+
+
+def state_text(comparison: effects.FollowedComparison) -> str:
+    """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
+    newest, state = comparison.newest, comparison.state
+    if newest.absent or comparison.next_look is not None:
+        return newest.absent or f"open, next look at {comparison.next_look} seeds"
+    return f"{'at' if state == 'decided' else f'{state},'} {newest.seeds} seeds"
 
 
 def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
-
-
-Views = Mapping[str, Results]
-
-
-def benchmark_tables(results: Results) -> list[Table]:
-    """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
-    tables: list[Table] = []
-    for view in results.each_metric():
-        if views := benchmark_views(view):
-            tables.append(_scores(view, views, mean_over(list(views.values()))))
-            differences = benchmark_differences(view)
-            if any(not math.isnan(estimate.value) for column in differences.values() for estimate in column.values()):
-                tables.append(_differences(view, views, differences))
-    return tables
-
-
-def _scores(results: Results, views: Views, mean: Results) -> Table:
-    plan, metric = results.experiment.plan, results.metric
-    together = {**views, MEAN: mean}
-    rows: list[Mapping[str, Cell]] = [
-        {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}} for arm in plan.arms
-    ]
-    known = {_key(name): view.before_rl(view.column) for name, view in views.items()}
-    before = {key: value for key, value in known.items() if value is not None}
-    if before:
-        of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
-        rows.insert(0, {"arm": "before RL", **before, _key(MEAN): of_all})
-    unit = metric.percent or f", {metric.unit}"
-    columns = [
-        Column("arm", "arm"),
-        *(metric_column(metric, _key(name), f"{name}{unit} (95 % interval)") for name in together),
-    ]
-    key, title = f"benchmarks{metric_suffix(results)}", f"{_name(results, views)} by benchmark"
-    return experiment_table(results, key, title, columns, rows, _score_notes(results, views))
-
-
-def _key(name: str) -> str:
-    """The key of a benchmark's column, which is none of the table's own whatever its name."""
-    return f"on:{name}"
-
-
-def _score_notes(results: Results, views: Views) -> list[str]:
-    plan = results.experiment.plan
-    notes = [
-        f"The experiment is about {plan.benchmark}, whose checkpoints (last) are those of all columns{plan.cap_text}. "
-        "Intervals over training seeds, problems fixed, each by itself. The mean counts every benchmark the same, whatever its number of "
-        "problems.",
-        *base_notes(plan),
-    ]
-    if plan.looks:
-        notes.append(
-            f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran, and their intervals would not allow "
-            "for that."
-        )
-    numbers = {name: samples(view) for name, view in views.items()}
-    if len(set(numbers.values())) > 1:
-        notes.append(f"Samples a problem: {', '.join(f'{name} {n}' for name, n in numbers.items())}.")
-    finished = {arm.name: len(results.experiment.finished_seeds(arm)) for arm in plan.arms}
-    short = [
-        f"{arm.label} {known} of {finished[arm.name]} on {name}"
-        for name, view in views.items()
-        for arm in plan.arms
-        if (known := len(view.values(arm))) < finished[arm.name]
-    ]
-    if short:
-        notes.append(
-            f"Finished seeds with a value at their checkpoint: {'; '.join(short)}. The mean has those with one on all benchmarks."
-        )
-    left_out = sorted(set(results.experiment.further).difference(views))
-    if left_out:
-        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(left_out)}.")
-    known_notes = set(results.experiment.notes)
-    return notes + [
-        f"Missing on {name}: {line}."
-        for name, experiment in results.experiment.further.items()
-        for line in experiment.notes
-        if line not in known_notes
-    ]
-
-
-def _differences(results: Results, views: Views, differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
-    plan, metric = results.experiment.plan, results.metric
-    rows = [
-        {"arm": arm.label, **{_key(name): column.get(arm.name) for name, column in differences.items()}}
-        for arm in plan.arms
-    ]
-    columns = [
-        Column("arm", "arm"),
-        *(
-            difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", column.values())
-            for name, column in differences.items()
-        ),
-    ]
-    notes = [*_family_notes(results, differences), *base_notes(plan), *word_meanings(results)]
-    title = f"differences in {_name(results, views)} on the other benchmarks"
-    key = f"benchmark-differences{metric_suffix(results)}"
-    short = short_notes(results, (estimate for column in differences.values() for estimate in column.values()))
-    return experiment_table(results, key, title, columns, rows, notes, short)
-
-
-def _family_notes(results: Results, differences: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
-    """What holds together; nothing where no difference has an interval."""
-    if all(math.isnan(estimate.low) for column in differences.values() for estimate in column.values()):
-        return []
-    plan, columns = results.experiment.plan, results.columns
-    sizes = sorted({family_size(column.values()) for column in differences.values()})
-    metrics = f" and of those of all {columns} metrics" if columns > 1 else ""
-    test = "paired t" if plan.paired else "Welch's t"
-    return [
-        f"Simultaneous intervals: all of this table{metrics} hold together at 95 % (Šidák: {level_text(sizes)}; {test}). Those on "
-        f"{plan.benchmark}, which the experiment is about, stand in its main table."
-    ]
-
-
-def _name(results: Results, views: Views) -> str:
-    """The metric, with its number of samples where that is the same on all benchmarks."""
-    same = len({samples(view) for view in views.values()}) == 1
-    return metric_name(results) if same else results.metric.title
-
-
-_COUNTED = "Collapsed: at the last evaluation {}. Share: exact 95 % interval; of none, the one-sided bound."
-_EXACT = (
-    "Differences stand alone here. Sign flips: p of the mean difference over all patterns of signs (65,536 random ones beyond 16 seeds), "
-    "which assumes symmetry and no normal distribution. With skewed differences Student's t errs: docs/statistics.md."
-)
-
-
-def collapse_table(results: Results) -> Table | None:
-    """Make one row an arm; None where no seed collapsed and no comparison has six pairs."""
-    readings = robust_readings(results)
-    if not any(reading.collapsed or not math.isnan(reading.sign_flip) for reading in readings):
-        return None
-    rows: list[Mapping[str, Cell]] = [
-        {
-            "arm": reading.arm.label,
-            "collapsed": _counted(reading),
-            "all": reading.all,
-            "p": reading.sign_flip,
-            "without": reading.without,
-        }
-        for reading in readings
-    ]
-    columns = [
-        Column("arm", "arm"),
-        Column("collapsed", "collapsed seeds"),
-        difference_column(results.metric, "all", "Δ, all seeds", []),
-        Column("p", "p by sign flips", digits=3),
-    ]
-    if any(reading.without is not None for reading in readings):
-        columns.append(difference_column(results.metric, "without", "Δ without collapsed seeds", []))
-    notes = [_COUNTED.format(results.experiment.plan.collapse.text), _EXACT]
-    return of_metric(experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, notes), results)
-
-
-def collapse_warnings(results: Results) -> list[str]:
-    """Say of each arm with collapsed seeds how many they are, and where they decide the word on its difference."""
-    warnings, metric = [], results.metric
-    for reading in robust_readings(results):
-        warning = f"- Warning, {reading.arm.label.removeprefix('+ ')}: collapsed seeds"
-        if reading.collapsed:
-            seeds = ", ".join(map(str, reading.collapsed))
-            warnings.append(f"{warning}: {_counted(reading)} (seeds {seeds}).")
-        if reading.decided_by_collapse and reading.all is not None and reading.without is not None:
-            before, after = (delta.words(metric.scale, metric.unit) for delta in (reading.all, reading.without))
-            value = number_text(metric.scale * reading.without.value, metric.digits, signed=True)
-            text = f"{before} with them, without them {value} {metric.unit}, {after}"
-            warnings.append(f"{warning} decide: {text}.")
-    return warnings
-
-
-def _counted(reading: Robust) -> str:
-    low, high = (100 * end for end in reading.bounds)
-    share = f"{low:.0f} to {high:.0f} %" if reading.collapsed else f"at most {high:.0f} %"
-    return f"{len(reading.collapsed)} of {len(reading.seeds)}: {share}"
-
-
-ROLLOUTS = {
-    "rollouts_first": "graders_only_first_fraction",
-    "rollouts_second": "graders_only_second_fraction",
-}
-_NOTE = (
-    "Shares of the samples that both graders hold right, only the verifier (it is the reward), and only the second grader, which shares "
-    "no extraction with it (docs/evaluation.md). Not confirmed: the verifier's rise from before RL to the checkpoint less the rise "
-    "of what both hold right; interval over seeds, of each arm alone."
-)
-
-
-def graders_table(results: Results) -> Table | None:
-    """Make one row an arm: what both graders hold right and what only one does; None where no sample has a second verdict."""
-    gaps = grader_gaps(results)
-    if not gaps:
-        return None
-    before = shares_before(results)
-    rows: list[Mapping[str, Cell]] = [{"arm": "before RL", **before}] if before else []
-    steps = results.experiment.steps
-    for arm in results.experiment.plan.arms:
-        gap, logged = gaps.get(arm.name), steps[steps["arm"] == arm.name]
-        rollouts = {key: float(logged[name].mean()) for key, name in ROLLOUTS.items() if name in logged}
-        shares = {} if gap is None else {name: getattr(gap, name) for name in _OF_GAP}
-        rows.append({"arm": arm.label, **shares, **rollouts})
-    columns = [
-        Column("arm", "arm"),
-        Column("both", "right by both %", scale=100),
-        Column("only_first", "by the verifier only %", scale=100),
-        Column("only_second", "by the second only %", scale=100),
-        Column("rise", "rise by the verifier, points", scale=100, signed=True),
-        Column("unconfirmed", "of it not confirmed, points (95 % interval)", scale=100, signed=True),
-    ]
-    if any(name in steps for name in ROLLOUTS.values()):
-        columns += [
-            Column("rollouts_first", "rollouts, verifier only %", scale=100),
-            Column("rollouts_second", "rollouts, second only %", scale=100),
-        ]
-    return experiment_table(results, "graders", "two graders", columns, rows, [_NOTE])
-
-
-_OF_GAP = ("both", "only_first", "only_second", "rise", "unconfirmed")
-
-
-def grader_warnings(results: Results) -> list[str]:
-    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
-    warnings, gaps = [], grader_gaps(results)
-    for arm in results.experiment.plan.arms:
-        gap = gaps.get(arm.name)
-        if gap is None or not gap.grown:
-            continue
-        unconfirmed, interval = gap.unconfirmed, ""
-        if not math.isnan(unconfirmed.low):
-            ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-            interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)"
-        rise, confirmed = (
-            number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - unconfirmed.value)
-        )
-        warnings.append(
-            f"- Warning, {arm.label.removeprefix('+ ')}: of {rise} points by the verifier since before RL, "
-            f"{number_text(100 * unconfirmed.value, 1)}{interval} are not confirmed by the second grader; what both hold right "
-            f"changed by {confirmed}. It refuses {_percent(gap.refused)} of what the verifier holds right, "
-            f"{_percent(gap.refused_before)} before RL."
-        )
-    return warnings
-
-
-def _percent(share: float) -> str:
-    return "an unknown share" if math.isnan(share) else f"{100 * share:.0f} %"
-
-
-REPOSITORY = Path(__file__).parents[2]
-STANDING = {
-    "P": "read in the paper",
-    "S": "second hand",
-    "C": "code or its documentation",
-    "I": "issue thread",
-}
-
-
-def published_table(results: Results, repository: Path = REPOSITORY) -> Table | None:
-    """Put every row of the plan's ``reference`` file beside our score of the same arm; None without such a file.
-
-    An arm of ours is the same as a published one where its label or the end of its name says so.
-    """
-    plan = results.experiment.plan
-    reference = read_reference(plan, repository)
-    if not reference:
-        return None
-    rows: list[Mapping[str, Cell]] = []
-    for row in reference:
-        arm = matching_arm(plan, row["arm"])
-        ours = None if arm is None else results.mean(arm, "avg")
-        published = f"{row['value']} {row['unit']}"
-        rows.append({**row, "arm": row["arm"].replace("_", " "), "ours": ours, "published": published})
-    name = "" if plan.about_score else f", {score_name(results)}"
-    columns = (
-        Column("arm", "arm"),
-        metric_column(plan.score, "ours", f"ours{name}{plan.score.percent} (95 % interval)"),
-        Column("published", "published"),
-        Column("metric", "their metric"),
-        Column("seeds", "their seeds"),
-        Column("protocol", "their protocol"),
-        Column("source", "source"),
-    )
-    notes = _notes(results, reference)
-    return experiment_table(results, "published", "published numbers", columns, rows, notes)
-
-
-def read_reference(plan: Plan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
-    """Read the rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
-    path = repository / plan.reference if plan.reference else None
-    if path is None or not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def matching_arm(plan: Plan, published: str) -> PlannedArm | None:
-    """Find our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
-    for arm in plan.arms:
-        label = re.sub(r"[^a-z0-9.]+", "_", arm.label.lower()).strip("_")
-        if published in (label, arm.name) or arm.name.endswith(f"_{published}"):
-            return arm
-    return None
-
-
-def _notes(results: Results, reference: list[dict[str, str]]) -> tuple[str, ...]:
-    plan = results.experiment.plan
-    protocols = len({row["protocol"] for row in reference})
-    runs = sorted({row["seeds"] for row in reference})
-    marks = ", ".join(f"[{key}] {meaning}" for key, meaning in STANDING.items())
-    return (
-        f"The protocols differ: ours is {plan.benchmark}{plan.cap_text}, {len(plan.seeds)} seeds{_rule_text(plan)}; "
-        f"theirs {'is another' if protocols == 1 else f'are {protocols} others'}, from {' or '.join(runs)} "
-        f"run{'s' if runs != ['1'] else ''} each. Levels cannot be compared; signs and the order of steps can be, with care.",
-        f"Standing of a source: {marks}.",
-    )

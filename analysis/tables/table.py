@@ -1,7 +1,4 @@
-"""A table as data (cells are values, not text); rendered for terminal, Markdown, CSV, data frame and LaTeX.
-
-Every number of the tables is also a LaTeX command.
-"""
+"""A table as data (cells are values, not text); rendered for terminal, Markdown, CSV, data frame and LaTeX, there each number too."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import math
 import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +32,7 @@ _OF_DIFFERENCES = (*_OF_ESTIMATES, "p_value", "adjusted_p", "level", "margin", "
 
 @dataclass(frozen=True)
 class Column:
-    """The look of one column.
-
-    ``scale`` 100 shows fractions as points; ``signed`` adds a plus; ``words`` appends the verdict
-    (*higher*, *not resolved*) to estimates and marks the column as differences.
-    """
+    """The look of one column: ``scale`` 100 shows fractions as points, ``words`` is of differences, whose verdicts it appends."""
 
     key: str
     header: str
@@ -52,10 +44,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Named rows of cells; ``notes`` are sentences printed below (rules, corrections, what is missing).
-
-    ``short`` are those of a LaTeX table, where ``notes`` are too long for a paper.
-    """
+    """Named rows of cells; ``notes`` are the sentences below, ``short`` those of LaTeX where they are too long for a paper."""
 
     name: str
     title: str
@@ -71,12 +60,10 @@ class Table:
 
 def cell_text(cell: Cell, column: Column) -> str:
     """Write one cell as text: ``70.1 [67.0, 73.2]`` for an estimate, ``–`` where there is nothing."""
-    if cell is None:
-        return ABSENT
     if isinstance(cell, str):
         return cell
     if not isinstance(cell, Estimate):
-        return ABSENT if math.isnan(cell) else _number(cell, column)
+        return ABSENT if cell is None or math.isnan(cell) else _number(cell, column)
     if math.isnan(cell.value):
         return cell.absent or ABSENT
     text = _number(cell.value, column)
@@ -93,17 +80,12 @@ def _number(value: float, column: Column) -> str:
 
 
 def number_text(value: float, digits: int, *, signed: bool = False, landmarks: Sequence[float] = ()) -> str:
-    """Write a shown number, thousands apart by thin spaces, with a real minus sign and never ``-0.0``.
-
-    ``landmarks`` are numbers that the reader compares it with: it gets more digits where rounding would put it
-    onto or across one of them, so that what is printed and the word beside it agree.
-    """
+    """Write a number with thin spaces, a real minus and no ``-0.0``, exact enough to lie beside the ``landmarks`` as its word says."""
     sign = "+" if signed else ""
-    text = f"{value:{sign},.{digits}f}"
-    for more in range(1, 5):
+    for more in range(5):
+        text = f"{value:{sign},.{digits + more}f}" if more < 4 else f"{value:{sign}.1e}"
         if all(_side(float(text.replace(",", "")), mark) == _side(value, mark) for mark in landmarks):
             break
-        text = f"{value:{sign},.{digits + more}f}" if more < 4 else f"{value:{sign}.1e}"
     if float(text.replace(",", "")) == 0:
         text = text.replace("-", sign)
     return text.replace("-", "−").replace(",", "\u2009")
@@ -123,9 +105,8 @@ def _side(value: float, landmark: float) -> float:
 
 def to_markdown(table: Table) -> str:
     """Write GitHub Markdown with the title above and the notes as a list below."""
-    header = [_markdown(column.header) for column in table.columns]
-    lines = [f"**{_markdown(table.title)}**", "", _pipe(header), _pipe(["---"] * len(header))]
-    lines += [_pipe([_markdown(cell) for cell in row]) for row in table.text()]
+    header = [column.header for column in table.columns]
+    lines = [f"**{_markdown(table.title)}**", "", *map(_pipe, (header, ["---"] * len(header), *table.text()))]
     lines += ["", *(f"- {_markdown(note)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
@@ -138,9 +119,7 @@ def to_frame(table: Table) -> pd.DataFrame:
         columns[column.key] = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
         if any(isinstance(cell, Estimate) for cell in cells):
             for name in _OF_DIFFERENCES if column.words else _OF_ESTIMATES:
-                columns[f"{column.key}_{name}"] = [
-                    getattr(cell, name) if isinstance(cell, Estimate) else None for cell in cells
-                ]
+                columns[f"{column.key}_{name}"] = [getattr(cell, name, None) for cell in cells]
     return pd.DataFrame(columns)
 
 
@@ -169,56 +148,27 @@ def _markdown(text: str) -> str:
 
 
 def _pipe(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(map(_markdown, cells)) + " |"
 
 
 _LONG = 24  # characters beyond which the text of a column is broken into lines
 _NUMBER = r"[+−]?\d[\d.\u2009]*(?:e[+−]?\d+)?"
 _CELL = re.compile(rf"({_NUMBER})(?: (\[[^\]]*\]))?(?: (.*))?")
-_PACKAGES = "% needs \\usepackage{booktabs,tabularx,threeparttable}"
+_BROKEN = ">{\\raggedright\\arraybackslash}X"
 
 
 class UnknownColumn(ValueError):
     """A column that was asked for is in no table; the message names those that there are."""
 
 
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "Š": r"\v{S}",
-        "†": r"\textdagger{}",
-        "−": "$-$",
-        "–": "--",
-        "±": r"$\pm$",
-        "Δ": r"$\Delta$",
-        "≥": r"$\geq$",
-        "≤": r"$\leq$",
-        "→": r"$\rightarrow$",
-        "←": r"$\leftarrow$",
-        "×": r"$\times$",
-        "≈": r"$\approx$",
-        "α": r"$\alpha$",
-        "β": r"$\beta$",
-        "γ": r"$\gamma$",
-        "ε": r"$\varepsilon$",
-        "λ": r"$\lambda$",
-        "σ": r"$\sigma$",
-        "τ": r"$\tau$",
-        "·": r"$\cdot$",
-        "“": "``",
-        "”": "''",
-        "’": "'",
-        "…": r"\ldots{}",
-        "\u2009": r"\,",
-    }
-)
+_LATEX = str.maketrans({
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "Š": r"\v{S}", "†": r"\textdagger{}", "…": r"\ldots{}", "–": "--", "“": "``",
+    "”": "''", "’": "'", "\u2009": r"\,", "−": "$-$", "±": r"$\pm$", "Δ": r"$\Delta$", "≥": r"$\geq$", "≤": r"$\leq$",
+    "→": r"$\rightarrow$", "←": r"$\leftarrow$", "×": r"$\times$", "≈": r"$\approx$", "·": r"$\cdot$", "α": r"$\alpha$",
+    "β": r"$\beta$", "γ": r"$\gamma$", "ε": r"$\varepsilon$", "λ": r"$\lambda$", "σ": r"$\sigma$", "τ": r"$\tau$",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+})  # fmt: skip
 
 
 def latex_escape(text: str) -> str:
@@ -229,21 +179,15 @@ def latex_escape(text: str) -> str:
 
 
 def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
-    """Write a booktabs float as wide as a page, in type of 8 points.
-
-    Args:
-        table: what to write.
-        columns: keys of the columns to write, beside the first one; without any, all of them.
-    """
-    first, *rest = table.columns
-    taken = [first, *(column for column in rest if not columns or column.key in columns)]
-    texts = dict(zip(table.columns, zip(*table.text(), strict=True), strict=False))
-    blocks = [_block(column, texts.get(column, ()), label=column is first) for column in taken]
+    """Write a booktabs float as wide as a page, in type of 8 points; ``columns``: keys of those beside the first one, none: all."""
+    taken = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
+    texts = [[cell_text(row.get(column.key), column) for row in table.rows] for column in taken]
+    blocks = [_block(column, cells, label=column is taken[0]) for column, cells in zip(taken, texts, strict=True)]
     specs, heads, *rows = ([part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2))
     kind, width = ("tabularx", "{\\linewidth}") if _BROKEN in specs else ("tabular", "")
     notes = " ".join(map(_breakable, table.short or table.notes))
     lines = [
-        _PACKAGES,
+        "% needs \\usepackage{booktabs,tabularx,threeparttable}",
         "\\begin{table*}",
         "\\centering\\fontsize{8}{9.6}\\selectfont\\setlength{\\tabcolsep}{3pt}",
         "\\begin{threeparttable}",
@@ -258,14 +202,9 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
         f"\\end{{{kind}}}",
         "\\begin{tablenotes}[flushleft]\\labelsep0pt\\fontsize{8}{9.6}\\selectfont",
         f"\\item[]{notes}",
-        "\\end{tablenotes}",
-        "\\end{threeparttable}",
-        "\\end{table*}",
+        *(f"\\end{{{name}}}" for name in ("tablenotes", "threeparttable", "table*")),
     ]
     return "\n".join(lines) + "\n"
-
-
-_BROKEN = ">{\\raggedright\\arraybackslash}X"
 
 
 def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[str]]:
@@ -278,12 +217,8 @@ def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[st
         return [[spec], [_head(column.header, "l")], *([_breakable(text)] for text in texts)]
     shown = [place for place in range(3) if any(parts[place] for parts in known)]
     specs = ["r", *["@{~}l"] * (1 in shown), *["l"] * (2 in shown)]
-    head = _head(column.header, "c" if 1 in shown else "r")
-    heads = [
-        f"\\multicolumn{{2}}{{c}}{{{head}}}" if 1 in shown else head,
-        *["verdict"] * (2 in shown),
-    ]
-    rows = []
+    head = f"\\multicolumn{{2}}{{c}}{{{_head(column.header, 'c')}}}" if 1 in shown else _head(column.header, "r")
+    heads, rows = [head, *["verdict"] * (2 in shown)], []
     for text, parts in zip(texts, split, strict=True):
         if parts is not None:
             rows.append([latex_escape(_short_word(parts[place])) for place in shown])
@@ -322,43 +257,28 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\"
 
 
-_DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-
-
 def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
-    r"""Write a ``\newcommand`` for each number, interval and verdict: ``\DapoLadderDynamicSamplingDelta``, ``...DeltaInterval``.
-
-    A name is that of the table, the row and the key of the column in letters; digits are spelled. ``further`` are numbers of no table.
-    """
+    r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key; ``further`` are of no table."""
     numbers = {command_name(name): text for name, text in further.items()}
     for table in tables:
-        rows = _distinct([command_name(texts[0]) for texts in table.text()])
-        for row, texts in zip(rows, table.text(), strict=True):
+        rows = [command_name(texts[0]) for texts in table.text()]
+        for index, texts in enumerate(table.text()):
+            place = command_name(str(rows[: index + 1].count(rows[index]))) * (rows.count(rows[index]) > 1)
             for column, text in zip(table.columns[1:], texts[1:], strict=True):
-                name = command_name(table.name) + row + command_name(column.key)
+                name = command_name(table.name) + rows[index] + place + command_name(column.key)
                 parts = number_parts(text) if column.words or "[" in text else None
                 number, interval, word = parts or (text, "", "")
-                numbers |= {name: number} if text != ABSENT else {}
-                numbers |= {f"{name}Interval": interval} if interval else {}
-                numbers |= {f"{name}Word": word} if word else {}
+                ends = {"": number if text != ABSENT else "", "Interval": interval, "Word": word}
+                numbers |= {f"{name}{end}": value for end, value in ends.items() if value}
     lines = [f"\\newcommand{{\\{name}}}{{{latex_escape(text)}}}" for name, text in numbers.items()]
     return "\n".join(["% numbers of the tables beside this file, each by a name", *lines]) + "\n"
 
 
 def command_name(text: str) -> str:
     """Write a name in letters alone: ``pass@32`` is ``PassThreeTwo``."""
+    digits = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
     words = re.findall(r"[A-Za-z]+|\d", text)
-    return "".join(_DIGITS[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Number the rows whose names are the same."""
-    often, seen = Counter(names), Counter[str]()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(name + command_name(str(seen[name])) * (often[name] > 1))
-    return numbered
+    return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 
 def renderings(table: Table, columns: Collection[str] = ()) -> dict[str, str]:

@@ -23,8 +23,8 @@ from tukey import (
 )
 
 from analysis.results import Results
-from analysis.tables.differences import metric_header
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from analysis.tables.words import metric_header
 from harness.evaluation.metrics.names import LOWER
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import mean_interval, replicate_count

@@ -1,4 +1,4 @@
-"""Two graders in the report: a verifier that is cheated shows as a warning, a table, curves and samples; one that is not shows none."""
+"""Two graders in the report: a verifier that is cheated shows as a warning, curves and samples; one that is not shows none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
+from analysis import UnknownMetric, figure_of, load, seed_frame
 from analysis.answer import answer_sentences
 from analysis.caveats import grader_gaps
 from analysis.report import write_tables
@@ -53,12 +53,6 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     assert (gap.refused_before, round(gap.refused, 1)) == (0, 0.5)
     assert f"It refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL." in warning
 
-    frame = to_frame(tables_of(results)["ladder-graders"]).set_index("arm")
-    assert frame.loc["before RL", "only_first"] == 0
-    assert frame.loc["cheating", "unconfirmed"] == pytest.approx(gap.unconfirmed.value)
-    assert frame.loc["cheating", "both"] + frame.loc["cheating", "only_first"] == pytest.approx(
-        seeds["avg"].mean() / 100
-    )
     curve = figure_of(results, "graders").axes[0]
     assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
 
@@ -66,7 +60,6 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
 def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:
     results = load(store_of(tmp_path, lambda samples, accuracy: samples["correct"]), "ladder")
     assert not any("second grader" in line for line in answer_sentences(results))
-    assert "ladder-graders" in tables_of(results)
 
 
 def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
@@ -84,12 +77,10 @@ def test_runs_without_second_verdicts_read_as_before(tmp_path: Path) -> None:
     without = load(store_of(tmp_path / "without", lambda *_: None), "ladder")
     agreed = load(store_of(tmp_path / "with", lambda samples, _: samples["correct"]), "ladder")
     assert grader_gaps(without) == {}
-    assert "ladder-graders" not in tables_of(without)
     texts = []
     for results in (without, agreed):
         paths = write_tables(results, tmp_path / "tables" / str(len(texts)), everything=True)
-        others = ("ladder-graders", "numbers")
-        texts.append({path.name: path.read_text() for path in paths if path.stem not in others})
+        texts.append({path.name: path.read_text() for path in paths})
     assert texts[0] == texts[1]
 
 

@@ -310,3 +310,4 @@ def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "no comparison"
     assert comparison["text"].endswith("no comparison, not reached in 3 of 3 seeds (a)")
+    assert "| not reached in 3 of 3 seeds (a) |" in to_markdown(main_table(view))

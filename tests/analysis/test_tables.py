@@ -17,12 +17,11 @@ from analysis.answer import answer_sentences
 from analysis.designs import near_best
 from analysis.effects import differences_to_reference
 from analysis.samples import run_cells, run_samples, tokens_to
-from analysis.tables.differences import grid_table
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
+    grid_table,
     main_table,
-    published_table,
     summary_table,
 )
 from analysis.tables.table import (
@@ -108,7 +107,7 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, changes in zip(plan["arms"], settings, strict=True):
         arm["changes"] = changes
     store.write_plan("ladder", plan)
-    grid = grid_table(loaded(tmp_path), "avg@8")
+    grid = grid_table(loaded(tmp_path))
     assert grid is not None
     assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
@@ -116,13 +115,13 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, (clip, rate) in zip(plan["arms"], points, strict=True):
         arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
     store.write_plan("ladder", plan)
-    swept = grid_table(loaded(tmp_path), "avg@8")
+    swept = grid_table(loaded(tmp_path))
     assert swept is not None
     assert [c.header for c in swept.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     for i, arm in enumerate(plan["arms"]):
         arm |= {"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]}
     store.write_plan("ladder", plan)
-    assert grid_table(loaded(tmp_path), "avg@8") is None  # a search: a row and a column for each trial
+    assert grid_table(loaded(tmp_path)) is None  # a search: a row and a column for each trial
 
 
 def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
@@ -170,19 +169,6 @@ def test_the_second_terminal_table_has_cost_and_k_metrics_per_arm(results):
     assert last["pass@8"] == results.mean(arm, "pass@8").value
     assert last["train_generated_tokens_total"] == 62_000
     assert last["total"] == pytest.approx(0.16 * 20)  # one run failed half way and does not count
-
-
-def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
-    store = build_store(tmp_path, problems=8, steps=4, evaluate=(0, 4), seeds=(0, 1))
-    store.write_plan("ladder", store.plan("ladder") | {"reference": "experiments/dapo_ladder/reference.csv"})
-    results = loaded(tmp_path)
-    table = published_table(results)
-    rows = {row["arm"]: row for row in table.rows}
-    assert rows["clip higher"]["ours"].value == results.mean(results.experiment.plan.arms[2], "avg").value
-    assert rows["clip higher"]["published"] == "38 %"
-    assert rows["verl full"]["ours"] is None
-    assert "AIME 2024" in rows["naive grpo"]["protocol"]
-    assert "protocols differ" in table.notes[0]
 
 
 def test_votes_are_over_equal_answers_not_equal_texts():

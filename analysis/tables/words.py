@@ -1,0 +1,292 @@
+"""What stands around the numbers of a table: names of metrics, headers of differences, the sentences below, and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from analysis.caveats import grader_gaps
+from analysis.frames import Frames, records
+from analysis.results import Results
+from analysis.samples import needed_columns
+from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
+from harness.evaluation.metrics.names import TRAINING, Metric
+from harness.experiment.plan import Plan, PlannedArm
+from harness.statistics import intervals
+from harness.statistics.intervals import MISSING, Estimate
+
+MARK = " †"
+ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
+REFERENCE = {
+    "cumulative": "rung below", "leave_one_out": "full recipe", "one_factor": "base", "factorial": "base", "shapley": "base",
+    "arms": "reference",
+}  # fmt: skip
+
+
+def metric_name(results: Results) -> str:
+    """Name the metric: ``avg@32``, ``length of wrong answers``, or the score of foreign runs under the name their trainer gave it."""
+    metric, score = results.metric, results.experiment.plan.score
+    return f"avg@{samples(results) or 'n'}" if metric == score and metric.name == "avg" else metric.title
+
+
+def samples(results: Results) -> int:
+    """Count the samples a problem at the checkpoint, 0 where nobody recorded them."""
+    known = results.per_seed.reindex(columns=["samples"])["samples"].dropna()
+    return int(known.max()) if len(known) else 0
+
+
+def metric_header(results: Results) -> str:
+    """Return name and unit of a value: ``avg@32 %``, ``length of wrong answers, tokens``."""
+    metric, score = results.metric, results.experiment.plan.score
+    return f"{metric_name(results)}{metric.percent}" if metric == score else metric.header
+
+
+def metric_suffix(results: Results) -> str:
+    """Return what tells the files of a further metric from those of the first: ``-length_wrong``."""
+    return "" if results.metric == results.experiment.plan.metrics[0] else f"-{results.metric.file_name}"
+
+
+def experiment_table(
+    results: Results, key: str, title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Cell]], notes: Sequence[str],
+    short: Sequence[str] = (), *, by_metric: bool = False,
+) -> Table:  # fmt: skip
+    """Make a table whose key and title stand behind those of the experiment; ``by_metric``: the metric too, unless it is the score."""
+    plan = results.experiment.plan
+    name, title = f"{plan.name}-{key}" if key else plan.name, f"{plan.title} ({title})" if title else plan.title
+    if by_metric and not plan.about_score:
+        name, title = f"{name}{metric_suffix(results)}", f"{title}: {metric_name(results)}"
+    return Table(name, title, columns, rows, notes, short)
+
+
+def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
+    """Make a column of differences with its verdicts; the header says whether its intervals are simultaneous."""
+    return Column(key, f"{name} ({interval_name(estimates)})", metric.digits, metric.scale, signed=True, words=True)
+
+
+def interval_name(estimates: Iterable[Estimate]) -> str:
+    """Name the interval: ``95 % simultaneous`` for intervals that hold together, ``95 % interval`` for one that stands alone."""
+    return "95 % simultaneous" if family_size(estimates) > 1 else "95 % interval"
+
+
+def family_size(estimates: Iterable[Estimate]) -> int:
+    """Count the comparisons of a column that were tested."""
+    return max((estimate.family for estimate in estimates), default=1)
+
+
+def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short: bool = False) -> list[str]:
+    """Everything below a main table with these differences; ``short``: below that in LaTeX, whose methods paragraph says the rest."""
+    plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
+    direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
+    rule = "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
+    measured = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
+    test = "the paired t" if plan.paired else "Welch's t of independent seeds"
+    if short:
+        return [measured, *short_notes(results, columns[0]), *caveats]
+    return [
+        f"{measured} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
+        *difference_notes(results, columns),
+        *_population_notes(results),
+        *power_notes(columns[0], results),
+        *caveats,
+    ]
+
+
+def difference_notes(results: Results, columns: Iterable[Sequence[Estimate]], whole: str = "a column") -> list[str]:
+    """Say what the intervals of these columns of differences are, over what, and what each word below them means."""
+    plan, estimates, margin = results.experiment.plan, [*columns], results.shown_margin
+    sizes = sorted({family_size(column) for column in estimates} - {1})
+    levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+    of_all = f" in all {results.columns} metrics" if results.columns > 1 else ""
+    notes = [f"Simultaneous: all of {whole}{of_all} hold together at 95 % (Šidák: {levels})."] * bool(sizes)
+    if plan.looks:
+        notes = [
+            f"Seeds until it is decided: looks at {', '.join(map(str, plan.looks))} seeds, declared in advance. All looks and differences"
+            f"{of_all} hold together at 95 % (repeated intervals, error spent in proportion to the seeds); intervals of scores do not. A "
+            "closed difference keeps the interval and the word of its last look."
+        ]
+    few = min((units for column in estimates for one in column if (units := _units(one, plan))), default=ENOUGH)
+    survey = f"{few} {_unit(plan)}: a survey. Where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)."
+    inside = less = beyond = ""
+    if margin is not None:
+        less, beyond = f" (by less than {margin:g}: within the declared margin)", " and reaches beyond the margin"
+        inside = f" Equivalent within {margin:g}: it contains zero and lies within ±{margin:g} {results.metric.unit}."
+    words = (
+        f"Higher, lower: the printed interval lies above or below zero{less}.{inside} Not resolved: it contains zero{beyond}, which is no "
+        "sign that nothing is there."
+    )
+    return [*notes, *base_notes(plan), *[survey] * (few < ENOUGH), words]
+
+
+def base_notes(plan: Plan) -> list[str]:
+    """Say where intervals are over base policies, not over seeds."""
+    text = f"Seeds share {plan.base_policies} base policies: intervals are over the means of each one's seeds."
+    return [text] * plan.shares_bases
+
+
+def short_notes(results: Results, estimates: Sequence[Estimate]) -> list[str]:
+    """Say in one or two sentences what brackets and words of a LaTeX table are."""
+    plan, margin, size = results.experiment.plan, results.shown_margin, family_size(estimates)
+    family = "all looks and differences" if plan.looks else f"{size} (Šidák)" if size > 1 else ""
+    together = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
+    notes = [f"Brackets: 95 % intervals over {_unit(plan)}; of differences {together}."]
+    return notes if margin is None else [*notes, f"Equivalent: within ±{margin:g} {results.metric.unit}."]
+
+
+def _population_notes(results: Results) -> list[str]:
+    """Say of the score of a ladder's last rung over its base what holds for new problems too."""
+    plan, last = results.experiment.plan, results.experiment.plan.arms[-1]
+    ladder = plan.design == "cumulative" and last.name != plan.base.name and not plan.stopped_by_results
+    wider = results.population_difference(last, plan.base) if ladder and results.metric == plan.score else MISSING
+    text = cell_text(wider, difference_column(results.metric, "", "", [wider]))
+    note = f"For new problems too (two-way t, a single comparison and not corrected), {last.label} over base: {text}."
+    return [note] * (not math.isnan(wider.low))
+
+
+def _caveats(results: Results, short: bool) -> list[str]:
+    """Say what is wrong with single arms and what is missing: one seed, no value, other makers, foreign runs, runs that did not finish."""
+    experiment, plan = results.experiment, results.experiment.plan
+    single = any(len(results.values(arm)) == 1 for arm in plan.arms)
+    notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
+    notes += _absent_notes(results)
+    if odd := odd_arms(experiment):
+        runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
+        which = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
+        meaning = "made by other code, packages or another device than the other runs of this table"
+        notes.append(f"{MARK.strip()} {meaning}{which}.")
+    if formats := dict.fromkeys(arm.foreign for arm in plan.arms if arm.foreign):
+        labels = (", ".join(arm.label for arm in plan.arms if arm.foreign == name) for name in formats)
+        arms = "; ".join(map(": ".join, zip(formats, labels, strict=True)))
+        about = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
+        notes.append(
+            f"Foreign runs ({arms}): scores are {about}, graded by other code, without samples or k-metrics here."
+        )
+    return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]
+
+
+def _absent_notes(results: Results) -> list[str]:
+    """Say which finished seeds have no value of the metric, and which never reach their target."""
+    plan = results.experiment.plan
+    if results.metric == plan.score:
+        return []
+    counts = [(arm.label, len(results.scores(arm, "avg")), len(results.values(arm))) for arm in plan.arms]
+    if any(runs for _, runs, _ in counts) and not any(values for *_, values in counts):
+        return [f"No finished run has a value of {results.metric.name}{why_absent(results)}."]
+    few = [f"{label}, {runs - values} of {runs} seeds" for label, runs, values in counts if values < runs]
+    never = [f"{arm.label}, {reason}" for arm in plan.arms if (reason := results.unreached(arm))]
+    notes = {"Without a value, and left out": few, "No number where a seed never reaches the target": never}
+    return [f"{text}: {'; '.join(arms)}." for text, arms in notes.items() if arms]
+
+
+def why_absent(results: Results) -> str:
+    """Say what the runs would have had to log, or sample."""
+    metric, n, steps = results.metric, samples(results), results.experiment.steps
+    again = f"load the experiment with metrics=[{metric.name!r}]"
+    needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
+    if needed:
+        return f": they have not logged {', '.join(needed)}"
+    if metric.by_second:
+        return f": they have no second verdicts, or {again}"
+    if metric.kind not in ("pass", "maj") or not n:
+        return ""
+    enough = isinstance(metric.parameter, float | int) and metric.parameter <= n
+    return f": {again}" if enough else f": they have {n} samples a problem"
+
+
+def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
+    """Map arm names to the seeds of finished runs that were not made by what made most of them; those that do not say are left out."""
+    finished = records(experiment.runs[experiment.runs["status"] == "finished"])
+    makers = [(row["arm"], row["seed"], tuple(row[key] for key in ("code", "packages", "device"))) for row in finished]
+    runs = [run for run in makers if any(isinstance(part, str) and part for part in run[2])]
+    # Ties go to the maker of the first run, so that the same store marks the same rows.
+    usual = Counter(maker for *_, maker in runs).most_common(1)
+    others = [(arm, seed) for arm, seed, maker in runs if maker != usual[0][0]]
+    return {arm: [seed for name, seed in others if name == arm] for arm, _ in others}
+
+
+def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
+    """Say which difference the seeds of this column find at its level, and how many seeds half of it needs."""
+    plan, metric, paired = results.experiment.plan, results.metric, results.experiment.plan.paired
+    known = [(estimate, units) for estimate in differences if (units := _units(estimate, plan))]
+    if plan.stopped_by_results or not known:  # the seeds of a difference are part of a sequential design's outcome
+        return []
+    # Seeds of one base policy are one replicate: the standard error has their means' degrees, not the seeds'.
+    per_unit = [estimate.standard_error * math.sqrt(units / (1 if paired else 2)) for estimate, units in known]
+    sd, alpha = float(np.sqrt(np.mean(np.square(per_unit)))), 1 - known[0][0].level
+    least = min(units for _, units in known)
+    if sd == 0:
+        return ["The seeds do not differ at all here, so nothing can be said of power."]
+    smallest = intervals.minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
+    if metric.unit == "points" and metric.scale * smallest > 100:
+        return [f"With {least} {_unit(plan)} no difference that is possible is found with 80 % power."]
+    size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
+    among = f", one among {family}," if (family := family_size(estimate for estimate, _ in known)) > 1 else ""
+    enough = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
+    half = f"; half of it needs {enough} {_unit(plan)}" if enough else ""
+    return [f"With {least} {_unit(plan)} a difference of {size}{among} is found with 80 % power{half}."]
+
+
+def _unit(plan: Plan) -> str:
+    """What counts as one replicate."""
+    return "base policies" if plan.shares_bases else "seeds"
+
+
+def _units(estimate: Estimate, plan: Plan) -> int:
+    """Count the replicates behind a difference, its seeds or the base policies that they share; 0 where their spread is not known."""
+    if estimate.seeds < 2 or math.isnan(estimate.standard_error + estimate.degrees):
+        return 0
+    if plan.paired:
+        return round(estimate.degrees) + 1
+    return min(estimate.seeds, intervals.replicate_count(plan.seeds, plan.base_policies))
+
+
+def collapse_warnings(results: Results) -> list[str]:
+    """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
+    plan, metric, fallen = results.experiment.plan, results.metric, results.experiment.collapsed
+    pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
+    standing = replace(results, per_seed=results.per_seed[np.array([pair not in fallen for pair in pairs], dtype=bool)])
+    warnings = []
+    for arm in plan.arms if fallen else ():
+        values, reference = results.values(arm), plan.reference_of(arm)
+        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
+            low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
+            share = f"{len(seeds)} of {len(values)}, exact 95 % interval {low:.0f} to {high:.0f} %"
+            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, at the last evaluation {plan.collapse.text}"
+            warnings.append(f"{_warning(arm)}: collapsed seeds: {share} ({which}).")
+        if reference is None:
+            continue
+        every, without = (view.difference(arm, reference) for view in (results, standing))
+        if every.verdict != without.verdict and not math.isnan(without.value):
+            before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
+            value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
+            decision = f"{before} with them, without them {value}, {after}"
+            warnings.append(f"{_warning(arm)}: collapsed seeds decide: {decision}.")
+    return warnings
+
+
+def _warning(arm: PlannedArm) -> str:
+    return f"- Warning, {arm.label.removeprefix('+ ')}"
+
+
+def grader_warnings(results: Results) -> list[str]:
+    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
+    warnings, gaps = [], grader_gaps(results)
+    for arm in results.experiment.plan.arms:
+        if arm.name not in gaps or not gaps[arm.name].grown:
+            continue
+        gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
+        ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
+        interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)" * (not math.isnan(unconfirmed.low))
+        part = unconfirmed.value
+        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
+        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
+        now, then = (share.replace("nan %", "an unknown share") for share in shares)
+        warnings.append(
+            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * part, 1)}{interval} are "
+            f"not confirmed by the second grader; what both hold right changed by {confirmed}. It refuses {now} of what the verifier "
+            f"holds right, {then} before RL."
+        )
+    return warnings
