@@ -33,34 +33,13 @@ Floats = NDArray[np.float64]
 
 # The columns that each frame begins with; steps have every logged metric behind them.
 RUNS = (
-    "arm",
-    "seed",
-    "run_id",
-    "status",
-    "error",
-    "base_policy",
-    "tokens",
-    "seconds",
-    "code",
-    "packages",
-    "device",
-    "versions",
-)
+    "arm", "seed", "run_id", "status", "error", "base_policy", "tokens", "seconds", "code", "packages", "device", "versions",
+)  # fmt: skip
 STEPS = ("arm", "seed", "run_id", "step")
 SCORES = ("arm", "seed", "run_id", "benchmark", "cap", "step", "metric", "value")
 SAMPLES = (
-    "arm",
-    "seed",
-    "run_id",
-    "benchmark",
-    "step",
-    "cap",
-    "problem_id",
-    "sample_index",
-    "correct",
-    "answer",
-    "tokens",
-)
+    "arm", "seed", "run_id", "benchmark", "step", "cap", "problem_id", "sample_index", "correct", "answer", "tokens",
+)  # fmt: skip
 _WIDE = ["arm", "seed", "run_id", "step", "cap", "benchmark"]
 
 
@@ -103,16 +82,10 @@ class Frames:
             if self.store is None:
                 break
             run = self.store.run(row["run_id"])
+            labels = {**{name: row[name] for name in STEPS[:3]}, "benchmark": self.plan.benchmark}
             for step in run.sample_steps(self.plan.benchmark):
-                labels = {
-                    "arm": row["arm"],
-                    "seed": row["seed"],
-                    "run_id": row["run_id"],
-                    "benchmark": self.plan.benchmark,
-                }
-                parts.append(
-                    run.samples(self.plan.benchmark, step, names).rename(columns=stored).assign(**labels, step=step)
-                )
+                table = run.samples(self.plan.benchmark, step, names).rename(columns=stored)
+                parts.append(table.assign(**labels, step=step))
         return pd.concat(parts, ignore_index=True)[list(SAMPLES)] if parts else _nothing(SAMPLES)
 
     @cached_property

@@ -37,17 +37,9 @@ from harness.evaluation.metrics.names import REACHED, TRAINING, Metric
 Floats = NDArray[np.float64]
 
 SAMPLE_COLUMNS = (
-    "problem_id",
-    "max_response_tokens",
-    "response_tokens",
-    "finish_reason",
-    "answer",
-    "correct",
-    "verdict",
-    "entropy_sum_nats",
-    "log_prob_sum",
-    "second_correct",
-)
+    "problem_id", "max_response_tokens", "response_tokens", "finish_reason", "answer", "correct", "verdict", "entropy_sum_nats",
+    "log_prob_sum", "second_correct",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

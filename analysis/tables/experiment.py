@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from analysis import effects
 from analysis.caveats import engagements
 from analysis.designs import grid_of, key_label, near_best
+from analysis.pass_at_k import difficulty_table, k_bands_table
 from analysis.results import Results, mean_over, unreached_text
 from analysis.tables import words
 from analysis.tables.table import Cell, Column, Table
@@ -27,6 +28,7 @@ def all_tables(results: Results) -> list[Table]:
         answers_table(results),
         behaviour_table(results),
         *design_tables(results),
+        *filter(None, (k_bands_table(results), difficulty_table(results))),
         cost_table(results),
     ]
 
