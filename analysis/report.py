@@ -19,7 +19,6 @@ from analysis.effects import differences_to_reference
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
-    graders_figure,
     k_figure,
     metric_figure,
     training_figure,
@@ -155,7 +154,6 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
         yield f"grid{end}", partial(grid_figure, view)
     yield "accuracy", partial(accuracy_figure, experiment)
     yield "k-curves", partial(k_figure, results)
-    yield "graders", partial(graders_figure, experiment)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name)
 

@@ -127,19 +127,6 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
     "gradient-norm": (Panel("gradient_norm", "gradient norm, before clipping", zero=True),),
 }
 
-# What only one of two graders holds right (docs/evaluation.md): on the held-out problems, and on a share of the rollouts.
-GRADERS = (
-    Panel("graders_only_first", "verifier only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
-    Panel("graders_only_second", "second only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
-    Panel("graders_only_first_fraction", "verifier only, % of rollouts", scale=PERCENT, zero=True),
-    Panel("graders_only_second_fraction", "second only, % of rollouts", scale=PERCENT, zero=True),
-)
-
-
-def graders_figure(experiment: Frames) -> Figure | None:
-    """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
-    return panels_figure(experiment, GRADERS)
-
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:
     """Draw one figure of ``FIGURES`` over steps; None where no run has logged it."""

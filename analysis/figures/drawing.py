@@ -200,7 +200,7 @@ _TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
 
 @dataclass(frozen=True)
 class Panel:
-    """One quantity to draw: a column of the step metrics (``evaluated``: of the evaluations), its label, ``per``: a column to divide by.
+    """One quantity to draw: a column of the step metrics, its label, ``per``: a column to divide by.
 
     ``zero``: the axis begins at zero where the data come near it.
     """
@@ -210,7 +210,6 @@ class Panel:
     per: str | None = None
     scale: float = 1.0
     zero: bool = False
-    evaluated: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,8 +241,7 @@ EMPTY = Series(*(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0), np.emp
 
 def logged(experiment: Frames, panel: Panel) -> bool:
     """Tell whether any run has a value in the column of this panel."""
-    frame = experiment.cells if panel.evaluated else experiment.steps
-    return panel.column in frame and bool(frame[panel.column].notna().any())
+    return panel.column in experiment.steps and bool(experiment.steps[panel.column].notna().any())
 
 
 def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
@@ -252,8 +250,6 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated linearly on
     a common grid over the range that a seed has.
     """
-    if panel.evaluated:
-        return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []

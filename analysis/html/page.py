@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_parts
 from analysis.caveats import grader_gaps
-from analysis.figures.curves import FIGURES, GRADERS
+from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import (
     AXES,
     EMPTY,
@@ -412,7 +412,7 @@ def chart_data(results: Results) -> dict[str, Any]:
         if any(len(line) for line in lines):
             axes = [_axis("k", lines, log=True)]
             charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": axes})
-    panels = [*(panel for group in FIGURES.values() for panel in group), *GRADERS]
+    panels = [panel for group in FIGURES.values() for panel in group]
     charts += [chart for panel in panels for chart in _panel_chart(results, panel, names)]
     return {"arms": arms, "charts": charts}
 
@@ -447,7 +447,6 @@ def _panel_chart(results: Results, panel: Panel, names: Sequence[str]) -> list[d
     axes = [
         _axis(label, [panel_series(results.experiment, name, panel, axis) for name in names])
         for axis, label in AXES.items()
-        if not (panel.evaluated and axis == "seconds")
     ]
     return [{"title": panel.label, "axes": axes}]
 

@@ -1,4 +1,4 @@
-"""Two graders in the report: a verifier that is cheated shows as a warning, a table, curves and samples; one that is not shows none."""
+"""Two graders in the report: a verifier that is cheated shows as a warning, a table and samples; one that is not shows none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
+from analysis import UnknownMetric, load, seed_frame, tables_of, to_frame
 from analysis.answer import answer_sentences
 from analysis.caveats import grader_gaps
 from analysis.html.page import parting_samples, render_page
@@ -60,8 +60,6 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     assert frame.loc["cheating", "both"] + frame.loc["cheating", "only_first"] == pytest.approx(
         seeds["avg"].mean() / 100
     )
-    curve = figure_of(results, "graders").axes[0]
-    assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
 
     rows = parting_samples(results, tmp_path)
     assert {(row[0], row[1]) for row in rows} == {("the verifier only", "cheating")}
