@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,19 @@ from matplotlib.lines import Line2D
 from analysis.figures.drawing import (
     AXES,
     COUNTS,
-    WHISKER_ALPHA,
     Panel,
+    Series,
     accuracy_series,
     appearances,
     arm_appearances,
     cap_label,
-    draw_band,
     draw_series,
+    draw_whiskers,
     few_arms,
     k_axis,
     k_curves,
-    legend_below,
     logged,
+    name_below,
     name_lines,
     new_figure,
     new_panels,
@@ -187,39 +187,22 @@ def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]
 def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
-    Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
+    Bands are t intervals over problems. Where all problems score 0 or all score 1, the interval is Clopper and Pearson's, far wider
+    than Student's t beside it: it is a whisker.
     """
     figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
     models = appearances([cell["model"] for cell in cells])
     for panel, kind in zip(axes, ("pass_at", "maj_at"), strict=True):
         for cell in cells:
-            appearance = models[cell["model"]]
-            values = {int(k): 100 * value for k, value in cell[kind].items()}
-            panel.plot(list(values), list(values.values()), **appearance.pen())
-            low, high, alike = _bounds(cell["intervals"][kind], values)
-            draw_band(panel, list(values), low, high, appearance.colour)
-            for k, pair in alike.items():
-                panel.vlines(k, *pair, color=appearance.colour, linewidth=1, alpha=WHISKER_ALPHA)
-    handles = [Line2D([], [], **appearance.pen()) for appearance in models.values()]
-    legend_below(figure, handles, list(models))
+            ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
+            low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
+            k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
+            alike = (mean == 0) | (mean == 100)
+            series = Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
+            draw_series(panel, series, models[cell["model"]])
+            draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
+    name_below(figure, models)
     return figure
-
-
-def _bounds(
-    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
-) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
-    """Compute the ends in % of Student's t interval at every k, NaN where there is none; and by k those where all problems score alike.
-
-    Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
-    """
-    pairs, alike = [], {}
-    for k, value in values.items():
-        low, high = intervals.get(str(k)) or (math.nan, math.nan)
-        pair = 100 * low, 100 * high
-        if value in (0.0, 100.0):
-            alike[k] = pair
-        pairs.append((math.nan, math.nan) if k in alike else pair)
-    return [low for low, _ in pairs], [high for _, high in pairs], alike
 
 
 def draw_evaluation(path: Path) -> None:
