@@ -130,19 +130,18 @@ def name_lines(
     experiment: Frames,
     *,
     ends: Any = None,
-    spread: bool = False,
     first: Sequence[Line2D] = (),
 ) -> None:
-    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below.
+    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below, after the labelled lines ``first``.
 
-    ``spread``: with what bands and thin lines are; ``first``: labelled lines before the arms.
+    Bands and thin lines are named too where they are drawn.
     """
     drawn, arms = arm_appearances(experiment), experiment.plan.arms
     if ends is not None and FEW < len(arms) <= NAMED:
         label_ends(ends)
         return
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **drawn[arm.name].pen()) for arm in arms)]
-    if spread:
+    if few_arms(experiment):
         handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
@@ -300,11 +299,9 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     if not curves:
         return EMPTY
     if exact:
-        lines = [pd.Series(y, index=x) for x, y in curves]
         # Steps without an update share their number of updates: the last of them counts.
-        lines = [line[~line.index.duplicated(keep="last")] for line in lines]
-        frame = pd.concat(lines, axis="columns", sort=True)
-        return Series.of(frame.index.to_numpy(dtype=np.float64), frame.to_numpy().T)
+        frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
+        return Series.of(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
     known = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
     nothing = np.full(len(grid), np.nan)
@@ -402,13 +399,10 @@ def tidy(figure: Figure) -> Figure:
     for axes in figure.axes:
         if axes.get_xlabel() in _COUNTED:
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        for label, limits, limit in (
-            (axes.get_xlabel(), axes.get_xlim, axes.set_xlim),
-            (axes.get_ylabel() or axes.get_title(loc="left"), axes.get_ylim, axes.set_ylim),
-        ):
-            low, high = limits()
-            if _PERCENT.search(label) and low < high:
-                limit(max(low, 0.0), min(high, 100.0))
+        if _PERCENT.search(axes.get_xlabel()):
+            axes.set_xlim(*np.clip(axes.get_xlim(), 0, 100).tolist())
+        if _PERCENT.search(axes.get_ylabel() or axes.get_title(loc="left")):
+            axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
     _lay_out(figure)
     width = figure.bbox.width
     alone = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
