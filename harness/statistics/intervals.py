@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -53,11 +53,7 @@ def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Est
 def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95) -> Estimate:
     """Difference for new seeds *and* new problems: V = V_seed + (V_problem - V_cell), a t quantile for each.
 
-    Args:
-        a_SP: scores per seed and problem; both arms share the problems (same order).
-        b_SP: the other arm.
-        paired: whether row s of both arms is the same seed; else the seeds are independent.
-        level: confidence level.
+    Both arms share the problems, in one order; `paired`: row s of both is the same seed, else seeds are independent.
     """
     a, b = np.asarray(a_SP, dtype=np.float64), np.asarray(b_SP, dtype=np.float64)
     groups, problems, method = [a - b] if paired else [a, b], a.shape[1], "two-way t, seeds and problems"
@@ -69,12 +65,12 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     errors = plain.standard_error, math.sqrt(max(0.0, problem_part))
 
     def half_width(alpha: float) -> float:
-        # Each part with its own quantile. One blended number of degrees (Satterthwaite) lets three seeds that
-        # happen to agree borrow the problems' degrees: 8-10 % false positives instead of 5.
+        # One blended number of degrees (Satterthwaite) lets three seeds that happen to agree borrow the problems' degrees:
+        # 8-10 % false positives instead of 5.
         return math.hypot(*np.multiply(stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
 
-    value, degrees = float(a.mean() - b.mean()), float(plain.degrees)
-    whole = _student(replace(plain, value=value, standard_error=math.hypot(*errors), degrees=degrees, method=method))
+    value, error = float(a.mean() - b.mean()), math.hypot(*errors)
+    whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
     half, size, least = half_width(1 - level), abs(whole.value), 1e-12
     if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
         return replace(whole, low=math.nan, high=math.nan)
@@ -87,9 +83,8 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
 def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
     """The interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
 
-    It answers how much the mean would move with other problems like these: Student's t over scores that already contain the sampling
-    noise (arXiv:2411.00640), cut to [0, 1]. Where every problem scores the same 0 or 1: Clopper-Pearson. Another training run is not
-    covered: that takes training seeds.
+    How much the mean would move with other problems like these: Student's t over scores that contain the sampling noise
+    (arXiv:2411.00640), cut to [0, 1]; Clopper-Pearson where every problem scores 0, or 1. It says nothing of another training run.
     """
     scores = np.asarray(score_P, dtype=np.float64)
     if len(scores) < 2:
@@ -166,10 +161,9 @@ class Verdict(StrEnum):
 class Estimate:
     """A value with its interval at ``level``; NaN bounds where the data cannot give one.
 
-    ``p_value`` tests the value against zero (NaN for plain means). In a column of ``family`` comparisons ``level``
-    is that of the single interval, wide enough for all of them to hold together, and ``adjusted_p`` is the p-value
-    of the column. ``margin`` is in the unit of the value. ``standard_error`` and ``degrees`` are kept for power
-    statements. ``absent`` says why there is no value, where more is to be said than that data is missing.
+    ``p_value`` tests the value against zero (NaN for plain means). In a column of ``family`` comparisons ``level`` is that of the
+    single interval, wide enough for all to hold together, and ``adjusted_p`` is the p-value of the column. ``margin`` is in the unit of
+    the value. ``absent`` says why there is no value, where more is to be said than that data is missing.
     """
 
     value: float
@@ -198,11 +192,9 @@ class Estimate:
 
     @property
     def verdict(self) -> Verdict:
-        """The word of the interval: where it lies relative to zero and to the margin.
+        """Where the interval lies; one may exclude zero inside the margin: the difference is there, and too small to matter.
 
-        Above zero: higher; below: lower; with zero in it but inside the margin: equivalent; else not resolved.
-        A difference may be both resolved and inside the margin: it is there, and too small to matter. Where
-        every interval of a column covers its truth, every word of the column is true.
+        Where every interval of a column covers its truth, every word of the column is true.
         """
         inside = self.inside_margin
         if self.low > 0.0:
@@ -217,12 +209,7 @@ class Estimate:
         return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
     def words(self, scale: float = 1.0, unit: str = "") -> str:
-        """The verdict with its margin as shown: ``equivalent within 3 points``.
-
-        Args:
-            scale: what values are multiplied by to be shown.
-            unit: of shown values; left out in cells, whose header has it.
-        """
+        """The verdict with its margin as shown, ``scale`` times the stored one: ``equivalent within 3 points``."""
         if self.margin is None:
             return self.verdict.value
         return self.verdict.value.replace("the margin", f"{scale * self.margin:g} {unit}".rstrip())
@@ -260,16 +247,12 @@ def replicate_count(seeds: Iterable[int], bases: int | None) -> int:
 
 
 def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float, int]:
-    """Root of the pooled variance within groups, and how many groups it comes from: those of two or more finite values.
-
-    NaN and 0 where there is none.
-    """
-    arrays = [np.asarray(group, dtype=np.float64) for group in groups]
+    """Root of the pooled variance within groups and how many groups it is of: those of two or more finite values; NaN and 0 if none."""
+    arrays = (np.asarray(group, dtype=np.float64) for group in groups)
     filled = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
     if not filled:
         return math.nan, 0
-    variances = [values.var(ddof=1) for values in filled]
-    return math.sqrt(np.average(variances, weights=[len(values) - 1 for values in filled])), len(filled)
+    return math.sqrt(np.average([v.var(ddof=1) for v in filled], weights=[len(v) - 1 for v in filled])), len(filled)
 
 
 FAMILY_LEVEL = 0.95
@@ -277,10 +260,7 @@ FAMILY_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Paired:
-    """One difference a replicate, in any order: two arms that share prompts and sampling seeds, or a contrast of several.
-
-    A replicate is a seed, or the mean over the seeds of one base policy; ``seeds`` is their number where it is another.
-    """
+    """One difference a replicate (a seed, or the mean over those of one base policy); ``seeds``: their number where it is another."""
 
     differences: Sequence[float]
     seeds: int | None = None
@@ -306,23 +286,13 @@ def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> fl
 def judge(
     differences: Mapping[str, Difference], *, margin: float | None = None, level: float = FAMILY_LEVEL, columns: int = 1
 ) -> dict[str, Estimate]:
-    """Estimates of all comparisons of a column, with intervals that hold together at ``level``.
+    """Estimates of all comparisons of a column, by name, with intervals that hold together at ``level``.
 
-    The family is the comparisons that at least two seeds test; the others have a value at most and no interval.
-    A family of one has the ordinary t interval.
-
-    Args:
-        differences: name of a comparison to its per-seed numbers, in the unit of ``margin``.
-        margin: differences below it do not matter; None for no margin.
-        level: that of the family. For one look of a sequential design: 1 minus the look's nominal alpha.
-        columns: that hold together with this one, one for each metric of the experiment. Each gets the same part of the
-            error, so all hold together whatever number of comparisons the others have.
+    The family is the comparisons that at least two seeds test; the others have a value at most and no interval. ``columns`` hold together,
+    one for each metric of the experiment: each gets the same part of the error, whatever number of comparisons the others have.
     """
-    family = columns * max(1, sum(judge_one(difference).degrees > 0 for difference in differences.values()))
-    return {
-        name: judge_one(difference, family=family, margin=margin, level=level)
-        for name, difference in differences.items()
-    }
+    family = columns * max(1, sum(judge_one(one).degrees > 0 for one in differences.values()))
+    return {name: judge_one(one, family=family, margin=margin, level=level) for name, one in differences.items()}
 
 
 def judge_one(
@@ -334,10 +304,10 @@ def judge_one(
         estimate = paired_difference(difference.differences, 0.0, single)
     else:
         estimate = welch_difference(difference.a, difference.b, single)
-    if difference.seeds is not None:
-        estimate = replace(estimate, seeds=difference.seeds)
-    adjusted = -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
-    return replace(estimate, adjusted_p=adjusted, family=family, margin=margin)
+    seeds, p = difference.seeds, estimate.p_value
+    adjusted = -math.expm1(family * math.log1p(-p)) if p < 1 else p
+    seeds = estimate.seeds if seeds is None else seeds
+    return replace(estimate, seeds=seeds, adjusted_p=adjusted, family=family, margin=margin)
 
 
 class Finding(StrEnum):
@@ -364,10 +334,8 @@ class Second(StrEnum):
 
 def second_look(first: Finding, second: Finding) -> Second:
     """The word for two looks: the same word again, the opposite one, or neither."""
-    if first is second:
-        return Second.REPLICATED
     opposite = {first, second} == {Finding.HOLDS, Finding.REVERSED}
-    return Second.CONTRADICTED if opposite else Second.FIRST_ONLY
+    return Second.REPLICATED if first is second else Second.CONTRADICTED if opposite else Second.FIRST_ONLY
 
 
 def settled(effect: Estimate, expects: str | None) -> bool:
@@ -381,7 +349,7 @@ def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:
 
     ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), and is reversed where all of it lies below;
     ``not_higher`` the other way round; ``equivalent`` where it lies within the margin, or all beyond it.
-    An effect whose sign is known came from somewhere, however little was measured of it: only what shows nothing is not engaged.
+    An effect whose sign is known came from somewhere: only what shows nothing is not engaged.
     """
     margin = math.inf if effect.margin is None else effect.margin
     if math.isnan(effect.low):
@@ -472,8 +440,12 @@ def seeds_needed(difference: float, sd: float, *, paired: bool, alpha: float = 0
     """Fewest seeds per arm that find ``difference`` with `POWER`; None if 1000 are too few or ``sd`` is not known."""
     if not math.isfinite(sd):
         return None
-    numbers = range(2, 1001)  # power grows with them
-    place = bisect.bisect_left(numbers, POWER, key=lambda n: power(difference, sd, n, paired=paired, alpha=alpha))
+    return fewest(lambda n: power(difference, sd, n, paired=paired, alpha=alpha) >= POWER, range(2, 1001))
+
+
+def fewest(enough: Callable[[int], bool], numbers: range) -> int | None:
+    """The smallest of ascending numbers that is enough, as every larger one is; None where none is."""
+    place = bisect.bisect_left(numbers, True, key=enough)
     return numbers[place] if place < len(numbers) else None
 
 
