@@ -127,30 +127,25 @@ def k_sentence(side: str, one: KBand) -> str:
 def cost_sentence(side: str, cost: PointCost | None) -> str:
     """How many problems, and how many samples a problem, a difference of one point in avg takes."""
     if cost is None:
-        return (
-            f"{side}: both sides have several training runs, so power is a matter of seeds: `harness plan` states it."
-        )
+        runs = "both sides have several training runs"
+        return f"{side}: {runs}, so power is a matter of seeds: `harness plan` states it."
+    point, here = f"a difference of {100 * POINT:g} point in avg takes", f"these {cost.problems_now} problems"
     if cost.problems is None:
-        return f"{side}: problems show no spread, so nothing tells what a difference of {100 * POINT:g} point in avg takes."
-    text = (
-        f"{side}: a difference of {100 * POINT:g} point in avg takes {cost.problems} problems at {cost.samples_now} samples a problem "
-        f"(80 % power, intervals of {100 * cost.level:.3g} %)."
-    )
-    here = f"these {cost.problems_now} problems"
+        return f"{side}: problems show no spread, so nothing tells what {point}."
+    samples = f"With {here} no number of samples would do."
     if cost.samples is not None:
-        return f"{text} With {here} it takes {cost.samples} samples a problem."
-    if cost.samples_known:
-        return f"{text} With {here} no number of samples would do."
-    return f"{text} One sample a problem does not tell what more of them would do with {here}."
+        samples = f"With {here} it takes {cost.samples} samples a problem."
+    elif not cost.samples_known:
+        samples = f"One sample a problem does not tell what more of them would do with {here}."
+    now = f"{cost.problems} problems at {cost.samples_now} samples a problem"
+    return f"{side}: {point} {now} (80 % power, intervals of {100 * cost.level:.3g} %). {samples}"
 
 
 def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
     """One row a band of difficulty, compared side and metric."""
     rows = [
-        _row(
-            row.side, row.metric, row.first, row.other, row.difference, difficulty=row.difficulty, problems=row.problems
-        )
-        for row in apart.rows
+        _row(r.side, r.metric, r.first, r.other, r.difference, difficulty=r.difficulty, problems=r.problems)
+        for r in apart.rows
     ]
     columns = [Column("difficulty", f"{apart.side} is"), Column("problems", "problems", 0)]
     columns += _columns(comparison.reference)

@@ -6,6 +6,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,25 +89,18 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     if not known:
         return None
     references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
-    several = len(references) > 1
-    labels = [
-        plan.arm(effect.arm).label + (f" against {plan.arm(effect.reference).label}" if several else "")
-        for effect in known
-    ]
+    reference = f"the {REFERENCE[plan.design]}"
+    if len(references) == 1:  # one arm of a list is named, and several stand in the rows
+        reference = plan.arm(references.pop()).label
+    against = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known}
+    rows = [replace(effect, comparison=plan.arm(effect.arm).label + against[effect.arm]) for effect in known]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
-    # One arm of a list is named.
-    reference = f"the {REFERENCE[plan.design]}" if several or not references else plan.arm(references.pop()).label
-    label = f"difference{in_metric} to {reference}, {metric.unit}"
-    return forest_figure(known, label, results.shown_margin, labels, wide=wide)
+    return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin, wide=wide)
 
 
-def forest_figure(
-    effects: Sequence[Effect], label: str, margin: float | None, labels: Sequence[str] = (), *, wide: bool = True
-) -> Figure:
-    """Draw one row an effect: its interval, the mark of its word, and both as text; ``labels``: of the rows, else what is compared."""
-    names = labels or [
-        f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison for effect in effects
-    ]
+def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *, wide: bool = True) -> Figure:
+    """Draw one row an effect: its interval, the mark of its word, and both as text."""
+    names = [f"{effect.group}: {effect.comparison}".removeprefix(": ") for effect in effects]
     shown = [textwrap.fill(name, 30 if wide else 22) for name in names]
     breaks = [name.count("\n") for name in shown]
     rows = len(shown) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(shown) * max(breaks))

@@ -42,10 +42,7 @@ class IncompleteDesign(ValueError):
 
 @dataclass(frozen=True)
 class Attribution:
-    """Effect per patch (or per pair) in the order of the plan; the intervals hold together over the whole list.
-
-    ``missing`` says why there is none.
-    """
+    """Effect per patch (or pair) in the order of the plan, whose intervals hold together, or in ``missing`` why there is none."""
 
     names: tuple[str, ...] = ()
     effects: tuple[Estimate, ...] = ()

@@ -71,13 +71,12 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
 
     value, error = float(a.mean() - b.mean()), math.hypot(*errors)
     whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
-    half, size, least = half_width(1 - level), abs(whole.value), 1e-12
+    half, p = half_width(1 - level), 1e-12
     if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
         return replace(whole, low=math.nan, high=math.nan)
-    p = least
-    if half_width(least) > size:  # it falls with alpha to 0 at 1
-        p = optimize.brentq(lambda alpha: half_width(alpha) - size, least, 1.0, xtol=1e-20)
-    return replace(whole, low=whole.value - half, high=whole.value + half, p_value=p)
+    if half_width(p) > abs(value):  # it falls with alpha to 0 at 1
+        p = optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)
+    return replace(whole, low=value - half, high=value + half, p_value=p)
 
 
 def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
@@ -103,10 +102,8 @@ def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[f
 
 def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estimate:
     """The mean of one group of scores, or of the first minus that of the second, over the finite ones; tested against zero."""
-    values = [np.asarray(group, dtype=np.float64).ravel() for group in groups]
-    arms = [scores[np.isfinite(scores)] for scores in values]
-    seeds = min(map(len, arms))
-    if not seeds:
+    arms = [scores[np.isfinite(scores)] for scores in (np.asarray(group, dtype=np.float64).ravel() for group in groups)]
+    if not (seeds := min(map(len, arms))):
         return MISSING
     value = float(arms[0].mean() - sum(arm.mean() for arm in arms[1:]))
     plain = Estimate(value, seeds=seeds, level=level, method="single training seed")
@@ -129,8 +126,7 @@ def _welch(arms: Sequence[Floats], level: float, axis: int = -1) -> tuple[Floats
 def _student(plain: Estimate) -> Estimate:
     """Add Student's t interval and the two-sided p-value against zero to a value with standard error and degrees of freedom.
 
-    Numbers that are the same in every seed carry no spread to judge with (the seed changes nothing, or coarse scores
-    tie): no bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
+    Numbers that are the same in every seed carry no spread to judge with: no bounds, so no word; p is 1 where they are zero, else NaN.
     """
     if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
         return replace(plain, p_value=1.0 if plain.value == 0.0 else math.nan, method="no spread over seeds")
@@ -227,10 +223,7 @@ def replicate_of(seed: int, bases: int | None) -> int:
 
 
 def replicate_means(values: Mapping[int, Value], bases: int | None) -> dict[int, Value]:
-    """Replicate to the mean over its seeds, of a value or an array a seed.
-
-    Two runs from one base policy tell the same about other base policies as one does (docs/statistics.md).
-    """
+    """The mean over the seeds of each replicate: two runs of one base policy tell what one does of others (docs/statistics.md)."""
     groups: dict[int, list[Value]] = {}
     for seed, value in values.items():
         groups.setdefault(replicate_of(seed, bases), []).append(value)
@@ -340,8 +333,7 @@ def second_look(first: Finding, second: Finding) -> Second:
 
 def settled(effect: Estimate, expects: str | None) -> bool:
     """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
-    known = effect.verdict != Verdict.NOT_RESOLVED
-    return known and (expects is None or finding(effect, expects) is not Finding.OPEN)
+    return effect.verdict != Verdict.NOT_RESOLVED and (expects is None or finding(effect, expects) is not Finding.OPEN)
 
 
 def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:

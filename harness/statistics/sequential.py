@@ -44,7 +44,10 @@ def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     levels: list[float] = []
     inside, boundary = np.ones_like(_NORMAL), math.inf
     for earlier, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
-        inside = _carried(earlier, seeds, inside, boundary)
+        for total in range(
+            earlier + 1, seeds + 1
+        ):  # `inside`: probability of every earlier boundary, by the newest statistic
+            inside, boundary = _one_seed_later(total, inside, boundary), math.inf
         boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
         levels.append(2 * float(stats.norm.sf(boundary)))
     return tuple(levels)
@@ -56,13 +59,6 @@ def _first_crossing(inside: Floats) -> Floats:
     tail = inside[-1] * 2 * stats.norm.sf(_FINE[-1])
     # summed from the tail on, where the terms are small
     return np.asarray(tail - integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
-
-
-def _carried(seeds: int, later_seeds: int, inside: Floats, boundary: float) -> Floats:
-    """The probability of having been inside every boundary up to ``seeds``, as a function of the statistic at ``later_seeds``."""
-    for total in range(seeds + 1, later_seeds + 1):
-        inside, boundary = _one_seed_later(total, inside, boundary), math.inf
-    return inside
 
 
 def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
@@ -123,7 +119,8 @@ def run_course(
     word = np.full((count, len(pairs)), OPEN)
     closed_at = np.full(word.shape, looks[-1])
     for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
-        value, half = _interval(scores_NAS[:, :, :seeds], pairs, level, paired)
+        ours, theirs = (scores_NAS[:, list(side), :seeds] for side in zip(*pairs, strict=True))
+        value, half = t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
         low, high = value - half, value + half
         inside = np.zeros_like(word, dtype=bool) if margin is None else (low > -margin) & (high < margin)
         new = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
@@ -149,18 +146,10 @@ def expected_runs(
 
 def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
     """Means of arms such that every comparison has the difference 1: float64[arms]."""
-    reference = dict(pairs)
-
-    def height(arm: int) -> int:
-        return 1 + height(reference[arm]) if arm in reference else 0
-
-    return np.array([height(arm) for arm in range(arms)], dtype=np.float64)
-
-
-def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: bool) -> tuple[Floats, Floats]:
-    """Value and half width of each comparison, paired t or Welch's t at two-sided nominal alpha ``level``."""
-    ours, theirs = (scores_NAS[:, list(arms)] for arms in zip(*pairs, strict=True))
-    return t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
+    height = np.zeros(arms)
+    for arm, reference in sorted(pairs):  # a reference comes first, or has none itself
+        height[arm] = height[reference] + 1
+    return height
 
 
 _ROUNDS = 6  # of a search whose error shrinks about tenfold in each
