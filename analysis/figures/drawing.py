@@ -238,8 +238,7 @@ def logged(experiment: Frames, panel: Panel) -> bool:
 def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
     """Make the line of one arm in a panel against a key of ``AXES``; logged columns are averaged over about 4 % of the run.
 
-    Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated linearly on
-    a common grid over the range that a seed has.
+    Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated on a common grid.
     """
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
@@ -281,12 +280,11 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
         return {}
     rows = frame[frame["cap"] == results.experiment.plan.primary_cap]
     rows = rows if arm_name is None else rows[rows["arm"] == arm_name]
-    known = [str(name) for name in rows.dropna(axis="columns", how="all")]
     curves = {}
     for kind in ("pass", "maj"):
-        ks = sorted(int(name.partition("@")[2]) for name in known if re.fullmatch(rf"{kind}@\d+", name))
-        scores = rows[[f"{kind}@{k}" for k in ks]].to_numpy(dtype=np.float64)
-        curves[kind] = Series.of(np.array(ks, dtype=np.float64), 100 * scores)
+        scores = rows.filter(regex=rf"^{kind}@\d+$").dropna(axis="columns", how="all")
+        scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
+        curves[kind] = Series.of(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
     return curves
 
 

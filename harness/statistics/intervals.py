@@ -343,21 +343,23 @@ def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:
     ``not_higher`` the other way round; ``equivalent`` where it lies within the margin, or all beyond it.
     An effect whose sign is known came from somewhere: only what shows nothing is not engaged.
     """
-    margin = math.inf if effect.margin is None else effect.margin
     if math.isnan(effect.low):
         return Finding.OPEN
     if hardly and not effect.resolved:
         return Finding.NOT_ENGAGED
-    upward = expects in ("higher", "not_lower", "equivalent")
-    low, high = (effect.low, effect.high) if upward else (-effect.high, -effect.low)
-    if expects in ("higher", "lower"):
-        if low > 0 or high < 0:
-            return Finding.HOLDS if low > 0 else Finding.REVERSED
-        return Finding.NOTHING if effect.inside_margin else Finding.OPEN
-    if expects == "equivalent":
-        beyond = low > margin or high < -margin
-        return Finding.HOLDS if effect.inside_margin else Finding.REVERSED if beyond else Finding.OPEN
-    return Finding.HOLDS if low > -margin else Finding.REVERSED if high < -margin else Finding.OPEN
+    ends = [depth(end, expects, effect.margin) for end in (effect.low, effect.high)]
+    if effect.inside_margin if expects == "equivalent" else min(ends) > 0:
+        return Finding.HOLDS
+    if effect.resolved and max(ends) < 0:
+        return Finding.REVERSED
+    return Finding.NOTHING if expects in ("higher", "lower") and effect.inside_margin else Finding.OPEN
+
+
+def depth(value: float, expects: str, margin: float | None) -> float:
+    """How far a value lies inside what a claim expects, in its unit; negative outside."""
+    edge = math.inf if margin is None else margin
+    borders = {"higher": value, "lower": -value, "not_lower": value + edge, "not_higher": edge - value}
+    return borders.get(expects, edge - abs(value))
 
 
 BOUNDED = ("entropy", "length")

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, Estimate, Finding, comparison_level, t_band, welch_band
+from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth, t_band, welch_band
 
 Floats = NDArray[np.float64]
 
@@ -159,15 +159,7 @@ def distance_to_another_word(effect: Estimate, word: Finding, expects: str) -> f
     """How far the value lies inside the borders of a word, in its unit; negative outside, NaN where the word says nothing."""
     if word not in DECIDED or math.isnan(effect.value):
         return math.nan
-    margin = math.inf if effect.margin is None else effect.margin
-    inside = {
-        "higher": effect.value,
-        "lower": -effect.value,
-        "not_lower": effect.value + margin,
-        "not_higher": margin - effect.value,
-        "equivalent": margin - abs(effect.value),
-    }
-    distance = inside["equivalent" if word is Finding.NOTHING else expects]
+    distance = depth(effect.value, "equivalent" if word is Finding.NOTHING else expects, effect.margin)
     return -distance if word is Finding.REVERSED else distance
 
 
@@ -211,7 +203,7 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     error, seeds = math.sqrt(squares / (number - 1) / number), first.seeds + second.seeds
     looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
     looks += [first.seeds + seen for seen in second_looks or [second.seeds]]
-    level = 1 - nominal_levels(tuple(looks), 1 - FAMILY_LEVEL)[looks.index(seeds)]
+    level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
     half = float(stats.t.ppf(0.5 + level / 2, number - 1)) * error
     whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
     return replace(whole, level=level, method="both looks, t", margin=first.margin)
