@@ -41,14 +41,14 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
 def score_label(plan: Plan) -> str:
-    """Name the score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
+    """Name the score on an axis: ``accuracy, %, cap 32``."""
     return f"{score_name(plan)}{cap_label(plan)}"
 
 
 def score_name(plan: Plan) -> str:
-    """Name the score and its unit: ``accuracy, %``."""
+    """Name the score and its unit: ``accuracy, %``, or by the name that a foreign trainer gave it."""
     name = "accuracy" if plan.score.name == "avg" else plan.score.name
-    return f"{name}{',' if plan.score.percent else ''}{plan.score.percent}"
+    return f"{name},{plan.score.percent}".removesuffix(",")
 
 
 def cap_label(plan: Plan) -> str:
@@ -67,7 +67,7 @@ def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
 
 
 def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True) -> None:
-    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone. ``label`` is for `name_lines`.
+    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone.
 
     Where a seed collapsed, each seed is drawn to be seen, and no band: it would be one of two kinds of runs together.
     """
@@ -180,21 +180,14 @@ def spaced(places: Sequence[float], gap: float) -> list[float]:
 
 Floats = NDArray[np.float64]
 
-AXES = {
-    "step": "rollout steps",
-    "updates": "optimiser updates",
-    "tokens": "generated tokens (discarded included)",
-    "seconds": "seconds",
-}
+_COUNTED = {"step": "rollout steps", "updates": "optimiser updates"}
+AXES = _COUNTED | {"tokens": "generated tokens (discarded included)", "seconds": "seconds"}
 _TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One quantity to draw: a column of the step metrics, its label, ``per``: a column to divide by.
-
-    ``zero``: the axis begins at zero where the data come near it.
-    """
+    """A column of the step metrics (over ``per``) and its label; ``zero``: the axis begins at zero where the data come near it."""
 
     column: str
     label: str
@@ -319,14 +312,12 @@ STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
 WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
-# Okabe-Ito without its yellow (too light on white) and with two darker shades, in an order where neighbours
-# differ in lightness as well as hue; markers tell the arms apart without colour.
+# Okabe-Ito without its yellow (too light on white) and with two darker shades; neighbours differ in lightness as well as hue.
 PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
 
-_COUNTED = ("rollout steps", "optimiser updates")
 _PERCENT = re.compile(r"(^|, |@\d+ )%")
 # What matplotlib would write of the time and of itself.
 _UNDATED: dict[str, Any] = {
@@ -395,7 +386,7 @@ def new_panels(count: int, columns: int, height: float, **subplots: Any) -> tupl
 def tidy(figure: Figure) -> Figure:
     """Keep axes of percentages within 0 and 100, tick whole steps, and break labels and titles that are longer than their axes."""
     for axes in figure.axes:
-        if axes.get_xlabel() in _COUNTED:
+        if axes.get_xlabel() in _COUNTED.values():
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if _PERCENT.search(axes.get_xlabel()):
             axes.set_xlim(*np.clip(axes.get_xlim(), 0, 100).tolist())
@@ -465,7 +456,7 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) 
     width, height = figure.get_size_inches()
     font_inches = float(rcParams["legend.fontsize"]) / 72
     wrapped = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
-    longest = max((len(line) for label in wrapped for line in label.split("\n")), default=1)
+    longest = max(map(len, "\n".join(wrapped).split("\n")))
     columns = max(1, min(len(labels), int(width / ((longest * 0.47 + 4.5) * font_inches))))
     lines = sum(label.count("\n") + 1 for label in wrapped) / columns
     figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)
