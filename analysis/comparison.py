@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from analysis.figures.drawing import (
-    appearances,
-    draw_band,
-    draw_interval,
-    k_axis,
-    label_rows,
-    legend_below,
-    new_figure,
-)
-from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
+from analysis.effects import REFERENCE, Effect
+from analysis.figures.drawing import appearances, draw_band, k_axis, name_below, new_figure
+from analysis.figures.effects import forest_figure
+from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.counts import AVG, POINT, ByDifficulty, KBand, PointCost
-from harness.evaluation.metrics.names import default_ks
+from harness.evaluation.metrics.names import POINTS, Metric, default_ks
 from harness.evaluation.side_by_side import TOKENS, Comparison
 from harness.statistics.intervals import Estimate
 
@@ -41,46 +35,39 @@ def scale_of(metric: str) -> float:
 
 def comparison_table(comparison: Comparison) -> Table:
     """One row a metric and compared side."""
-    rows: list[dict[str, Cell]] = []
+    rows = []
     for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
-            scale = scale_of(metric)
-            first, other = (
-                float(comparison.scores[name][metric].mean()) * scale for name in (comparison.reference, side)
-            )
-            row: dict[str, Cell] = {"metric": title_of(metric), "side": side, "first": first, "other": other}
-            rows.append({**row, "difference": difference.scaled(scale)})
-    columns = [
+            first, other = (float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side))
+            rows.append(_row(side, metric, first, other, difference))
+    title = f"Against {comparison.reference}, {len(comparison.problems)} problems"
+    return Table("comparison", title, _columns(comparison.reference), rows, notes_of(comparison))
+
+
+def _row(side: str, metric: str, first: float, other: float, difference: Estimate, **more: Cell) -> dict[str, Cell]:
+    scale = scale_of(metric)
+    shown: dict[str, Cell] = {"first": first * scale, "other": other * scale, "difference": difference.scaled(scale)}
+    return {**more, "metric": title_of(metric), "side": side, **shown}
+
+
+def _columns(reference: str) -> list[Column]:
+    return [
         Column("metric", "metric"),
-        Column("first", comparison.reference),
+        Column("first", reference),
         Column("side", "compared with it"),
         Column("other", "its value"),
         Column("difference", "difference", signed=True, words=True),
     ]
-    return Table(
-        "comparison",
-        f"Against {comparison.reference}, {len(comparison.problems)} problems",
-        columns,
-        rows,
-        notes_of(comparison),
-    )
 
 
 def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
     runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
-    several = min(runs.values()) > 1
-    method = (
-        "Student's t over training runs and problems together"
-        if several
-        else "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
-    )
-    together = (
-        f"; those of the {len(comparison.differences)} compared sides hold together"
-        if len(comparison.differences) > 1
-        else ""
-    )
-    notes = [f"Intervals: 95 %, {method}; of each metric on its own{together}."]
+    several, sides = min(runs.values()) > 1, len(comparison.differences)
+    each = "the differences of problems, each the mean of its samples (arXiv:2411.00640)"
+    over = "training runs and problems together" if several else each
+    together = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
+    notes = [f"Intervals: 95 %, Student's t over {over}; of each metric on its own{together}."]
     notes += [] if several else [_RETRAINING]
     if max(runs.values()) > 1:
         notes.append(f"Training runs: {', '.join(f'{name} {count}' for name, count in runs.items())}.")
@@ -88,29 +75,17 @@ def notes_of(comparison: Comparison) -> list[str]:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Draw the difference of every metric in points with its interval; rows are metrics, markers are sides, the margin is a band."""
-    metrics = [name for name in next(iter(comparison.differences.values())) if name != TOKENS]
-    drawn = appearances([*comparison.differences])
-    figure, axes = new_figure(wide=True, height=0.4 + 0.1 * len(metrics) * len(comparison.differences))
-    axes.axvline(0, color="#000000", linewidth=0.6)
-    margin = next(iter(comparison.differences.values()))[AVG].margin
-    if margin is not None:
-        axes.axvspan(-100 * margin, 100 * margin, color="#000000", alpha=0.06, linewidth=0)
-    numbers = []
-    for row, metric in enumerate(metrics):
-        texts = []
-        for number, (side, differences) in enumerate(comparison.differences.items()):
-            difference, look = differences[metric], drawn[side]
-            offset = 0.18 * (number - (len(comparison.differences) - 1) / 2)
-            draw_interval(axes, row + offset, difference, 100.0, color=look.colour, marker=look.marker)
-            low, high = bounds_text(difference, 1, scale=100.0)
-            texts.append(f"{number_text(100 * difference.value, 1, signed=True)} [{low}, {high}]")
-        numbers.append("\n".join(texts))
-    label_rows(axes, [title_of(name).removesuffix(", %") for name in metrics], numbers)
-    axes.set_xlabel(f"difference to {comparison.reference}, points")
-    if len(comparison.differences) > 1:
-        legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
-    return figure
+    """Draw the difference of every metric in points with its interval and word, one row a compared side; tokens have another unit."""
+    several, reference = len(comparison.differences) > 1, comparison.reference
+    points = Metric("", "", POINTS, 100.0)
+    effects = [
+        Effect(REFERENCE, points, differences[name], side, reference, shown, group=side if several else "")
+        for name in next(iter(comparison.differences.values()))
+        if (shown := title_of(name).removesuffix(", %")) and name != TOKENS
+        for side, differences in comparison.differences.items()
+    ]
+    label = f"{textwrap.fill(f'difference to {reference}, points', 90)}\neach metric on its own"
+    return forest_figure(effects, label, effects[0].shown.margin)
 
 
 _MANY = 100
@@ -152,46 +127,28 @@ def k_sentence(side: str, one: KBand) -> str:
 def cost_sentence(side: str, cost: PointCost | None) -> str:
     """How many problems, and how many samples a problem, a difference of one point in avg takes."""
     if cost is None:
-        return (
-            f"{side}: both sides have several training runs, so power is a matter of seeds: `harness plan` states it."
-        )
+        runs = "both sides have several training runs"
+        return f"{side}: {runs}, so power is a matter of seeds: `harness plan` states it."
+    point, here = f"a difference of {100 * POINT:g} point in avg takes", f"these {cost.problems_now} problems"
     if cost.problems is None:
-        return f"{side}: problems show no spread, so nothing tells what a difference of {100 * POINT:g} point in avg takes."
-    text = (
-        f"{side}: a difference of {100 * POINT:g} point in avg takes {cost.problems} problems at {cost.samples_now} samples a problem "
-        f"(80 % power, intervals of {100 * cost.level:.3g} %)."
-    )
-    here = f"these {cost.problems_now} problems"
+        return f"{side}: problems show no spread, so nothing tells what {point}."
+    samples = f"With {here} no number of samples would do."
     if cost.samples is not None:
-        return f"{text} With {here} it takes {cost.samples} samples a problem."
-    if cost.samples_known:
-        return f"{text} With {here} no number of samples would do."
-    return f"{text} One sample a problem does not tell what more of them would do with {here}."
+        samples = f"With {here} it takes {cost.samples} samples a problem."
+    elif not cost.samples_known:
+        samples = f"One sample a problem does not tell what more of them would do with {here}."
+    now = f"{cost.problems} problems at {cost.samples_now} samples a problem"
+    return f"{side}: {point} {now} (80 % power, intervals of {100 * cost.level:.3g} %). {samples}"
 
 
 def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
     """One row a band of difficulty, compared side and metric."""
-    rows: list[dict[str, Cell]] = [
-        {
-            "difficulty": row.difficulty,
-            "problems": row.problems,
-            "metric": title_of(row.metric),
-            "first": 100 * row.first,
-            "side": row.side,
-            "other": 100 * row.other,
-            "difference": row.difference.scaled(100),
-        }
-        for row in apart.rows
+    rows = [
+        _row(r.side, r.metric, r.first, r.other, r.difference, difficulty=r.difficulty, problems=r.problems)
+        for r in apart.rows
     ]
-    columns = [
-        Column("difficulty", f"{apart.side} is"),
-        Column("problems", "problems", 0),
-        Column("metric", "metric"),
-        Column("first", comparison.reference),
-        Column("side", "compared with it"),
-        Column("other", "its value"),
-        Column("difference", "difference", signed=True, words=True),
-    ]
+    columns = [Column("difficulty", f"{apart.side} is"), Column("problems", "problems", 0)]
+    columns += _columns(comparison.reference)
     notes = [
         f"Difficulty: the share of right samples of {apart.side}, which is not compared, on {apart.problems} of "
         f"{len(comparison.problems)} problems.",
@@ -214,5 +171,5 @@ def k_figure(reference: str, bands: Mapping[str, KBand]) -> Figure:
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
     k_axis(axes, default_ks(most), "")
     axes.set_ylabel(f"Pass@k less that of {reference}, points")
-    legend_below(figure, [Line2D([], [], **look.pen()) for look in drawn.values()], list(drawn))
+    name_below(figure, drawn)
     return figure

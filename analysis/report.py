@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.effects import all_effects, effects_frame
-from analysis.figures.curves import FIGURES, accuracy_figure, graders_figure, k_figure, metric_figure, training_figure
+from analysis.figures.curves import FIGURES, accuracy_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
 from analysis.frames import SCORES, load_experiment, long
@@ -141,6 +141,5 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
     yield "accuracy", partial(accuracy_figure, experiment)
     yield "k-curves", partial(k_figure, results)
     yield "k-bands", partial(k_bands_figure, results)
-    yield "graders", partial(graders_figure, experiment)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name)

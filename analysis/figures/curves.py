@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,20 @@ from matplotlib.lines import Line2D
 from analysis.figures.drawing import (
     AXES,
     COUNTS,
-    WHISKER_ALPHA,
+    EMPTY,
     Panel,
+    Series,
     accuracy_series,
     appearances,
     arm_appearances,
     cap_label,
-    draw_band,
     draw_series,
+    draw_whiskers,
     few_arms,
     k_axis,
     k_curves,
-    legend_below,
     logged,
+    name_below,
     name_lines,
     new_figure,
     new_panels,
@@ -41,39 +43,38 @@ from analysis.results import Results
 from analysis.samples import evaluated
 
 
-def accuracy_figure(experiment: Frames) -> Figure | None:
-    """Draw evaluation accuracy against generated tokens and against rollout steps, side by side.
+def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], Series]) -> list[Series]:
+    """Draw the series of every arm; of many arms the means only. Return what is drawn."""
+    look, few = arm_appearances(experiment), few_arms(experiment)
+    drawn = [series_of(arm.name) for arm in experiment.plan.arms]
+    for arm, series in zip(experiment.plan.arms, drawn, strict=True):
+        draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
+    return drawn
 
-    Of many arms the means only.
-    """
+
+def accuracy_figure(experiment: Frames) -> Figure | None:
+    """Draw evaluation accuracy against generated tokens and against rollout steps, side by side."""
     if not len(experiment.cells):
         return None
-    few = few_arms(experiment)
     figure, axes = new_figure(wide=True, ncols=2, sharey=True)
-    look = arm_appearances(experiment)
-    for arm in experiment.plan.arms:
-        for axes_, axis in zip(axes, ("tokens", "step"), strict=True):
-            series = accuracy_series(experiment, arm.name, axis)
-            draw_series(axes_, series, look[arm.name], label=arm.label, spread=few)
+    for axes_, axis in zip(axes, ("tokens", "step"), strict=True):
+        _draw_arms(axes_, experiment, partial(accuracy_series, experiment, axis=axis))
     axes[0].set(xlabel="generated tokens", ylabel=score_label(experiment.plan))
     axes[0].xaxis.set_major_formatter(COUNTS)
     axes[1].set_xlabel("rollout steps")
-    name_lines(figure, experiment, ends=axes[1], spread=few)
+    name_lines(figure, experiment, ends=axes[1])
     return figure
 
 
 def metric_figure(results: Results) -> Figure | None:
     """Draw the metric against rollout steps; None for the score, which has a figure, and for what no evaluation has."""
-    experiment, metric = results.experiment, results.metric
-    if metric == experiment.plan.score or not evaluated(metric) or results.column not in experiment.cells:
+    experiment, metric, column = results.experiment, results.metric, results.column
+    if metric == experiment.plan.score or not evaluated(metric) or column not in experiment.cells:
         return None
     figure, axes = new_figure()
-    few, look = few_arms(experiment), arm_appearances(experiment)
-    for arm in experiment.plan.arms:
-        series = accuracy_series(experiment, arm.name, "step", results.column, scale=metric.scale)
-        draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
+    _draw_arms(axes, experiment, partial(accuracy_series, experiment, axis="step", metric=column, scale=metric.scale))
     axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{cap_label(experiment.plan)}")
-    name_lines(figure, experiment, ends=axes, spread=few)
+    name_lines(figure, experiment, ends=axes)
     return figure
 
 
@@ -86,22 +87,18 @@ def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
 
 
 def k_figure(results: Results) -> Figure | None:
-    """Draw Pass@k and Maj@k against k, before RL (dashed) and after; of many arms the means only."""
-    experiment, few = results.experiment, few_arms(results.experiment)
+    """Draw Pass@k and Maj@k against k, before RL (dashed) and after."""
     before = k_curves(results, None)
     if not before:
         return None
     figure, axes = _k_panels(before["pass"].x)
     dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
-    look = arm_appearances(experiment)
-    for axes_, kind in zip(axes, ("pass", "maj"), strict=True):
-        start = before[kind]
+    after = {arm.name: k_curves(results, arm.name) for arm in results.experiment.plan.arms}
+    for axes_, (kind, start) in zip(axes, before.items(), strict=True):
         axes_.plot(start.x, start.mean, zorder=4, **dashed)
-        for arm in experiment.plan.arms:
-            after = k_curves(results, arm.name)
-            if after:
-                draw_series(axes_, after[kind], look[arm.name], label=arm.label, spread=few)
-    name_lines(figure, experiment, ends=axes[1], spread=few, first=[Line2D([], [], **dashed)])
+        series = {name: curves.get(kind, EMPTY) for name, curves in after.items()}
+        _draw_arms(axes_, results.experiment, series.__getitem__)
+    name_lines(figure, results.experiment, ends=axes[1], first=[Line2D([], [], **dashed)])
     return figure
 
 
@@ -127,58 +124,32 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
     "gradient-norm": (Panel("gradient_norm", "gradient norm, before clipping", zero=True),),
 }
 
-# What only one of two graders holds right (docs/evaluation.md): on the held-out problems, and on a share of the rollouts.
-GRADERS = (
-    Panel("graders_only_first", "verifier only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
-    Panel("graders_only_second", "second only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
-    Panel("graders_only_first_fraction", "verifier only, % of rollouts", scale=PERCENT, zero=True),
-    Panel("graders_only_second_fraction", "second only, % of rollouts", scale=PERCENT, zero=True),
-)
-
-
-def graders_figure(experiment: Frames) -> Figure | None:
-    """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
-    return panels_figure(experiment, GRADERS)
-
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:
-    """Draw one figure of ``FIGURES`` over steps; None where no run has logged it."""
-    return panels_figure(experiment, FIGURES[name])
-
-
-def panels_figure(experiment: Frames, panels: Sequence[Panel]) -> Figure | None:
-    """Draw over steps the panels that some run has logged, at most two in a row.
-
-    Of more than four arms means only: bands and seeds would hide each other.
-    """
-    panels = [panel for panel in panels if logged(experiment, panel)]
+    """Draw over steps the panels of one of ``FIGURES`` that some run has logged, at most two in a row; None where no run has one."""
+    panels = [panel for panel in FIGURES[name] if logged(experiment, panel)]
     if not panels:
         return None
-    columns, few = min(len(panels), 2), few_arms(experiment)
+    columns = min(len(panels), 2)
     figure, axes = new_panels(len(panels), columns, 1.0 if len(panels) <= columns else 0.75, sharex=True)
     for axes_, panel in zip(axes.flat, panels, strict=False):
-        _draw_panel(axes_, experiment, panel, spread=few)
+        _draw_panel(axes_, experiment, panel)
     for axes_ in axes.flat[len(panels) - columns : len(panels)]:
         axes_.tick_params(labelbottom=True)
         axes_.set_xlabel(AXES["step"])
-    name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None, spread=few)
+    name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None)
     return figure
 
 
-def _draw_panel(axes: Any, experiment: Frames, panel: Panel, spread: bool) -> None:
-    """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
-    appearance = arm_appearances(experiment)
-    drawn: list[Any] = [np.empty(0)]
-    for arm in experiment.plan.arms:
-        series = panel_series(experiment, arm.name, panel, "step")
-        draw_series(axes, series, appearance[arm.name], label=arm.label, spread=spread)
-        drawn.append((series.seed_y if spread or series.collapsed else series.mean).ravel())
+def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
+    """Draw every arm; the seeds set the range, not the bands of few of them."""
+    few = few_arms(experiment)
+    drawn = _draw_arms(axes, experiment, partial(panel_series, experiment, panel=panel, axis="step"))
+    values = np.concatenate([(one.seed_y if few or one.collapsed else one.mean).ravel() for one in drawn])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
-    values = np.concatenate(drawn)
-    values = values[np.isfinite(values)]
-    if len(values):
-        low, high = float(values.min()), float(values.max())
+    if np.isfinite(values).any():
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
         pad = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
         axes.set_ylim(low - pad, high + pad)
     low, high = axes.get_ylim()
@@ -200,39 +171,22 @@ def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]
 def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
-    Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
+    Bands are t intervals over problems. Where all problems score 0 or all score 1, the interval is Clopper and Pearson's, far wider
+    than Student's t beside it: it is a whisker.
     """
     figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
     models = appearances([cell["model"] for cell in cells])
     for panel, kind in zip(axes, ("pass_at", "maj_at"), strict=True):
         for cell in cells:
-            appearance = models[cell["model"]]
-            values = {int(k): 100 * value for k, value in cell[kind].items()}
-            panel.plot(list(values), list(values.values()), **appearance.pen())
-            low, high, alike = _bounds(cell["intervals"][kind], values)
-            draw_band(panel, list(values), low, high, appearance.colour)
-            for k, pair in alike.items():
-                panel.vlines(k, *pair, color=appearance.colour, linewidth=1, alpha=WHISKER_ALPHA)
-    handles = [Line2D([], [], **appearance.pen()) for appearance in models.values()]
-    legend_below(figure, handles, list(models))
+            ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
+            low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
+            k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
+            alike = (mean == 0) | (mean == 100)
+            series = Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
+            draw_series(panel, series, models[cell["model"]])
+            draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
+    name_below(figure, models)
     return figure
-
-
-def _bounds(
-    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
-) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
-    """Compute the ends in % of Student's t interval at every k, NaN where there is none; and by k those where all problems score alike.
-
-    Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
-    """
-    pairs, alike = [], {}
-    for k, value in values.items():
-        low, high = intervals.get(str(k)) or (math.nan, math.nan)
-        pair = 100 * low, 100 * high
-        if value in (0.0, 100.0):
-            alike[k] = pair
-        pairs.append((math.nan, math.nan) if k in alike else pair)
-    return [low for low, _ in pairs], [high for _, high in pairs], alike
 
 
 def draw_evaluation(path: Path) -> None:

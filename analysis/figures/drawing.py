@@ -9,16 +9,15 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -28,6 +27,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
 
 from analysis.frames import Frames
 from analysis.results import Results
@@ -41,14 +41,14 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
 def score_label(plan: Plan) -> str:
-    """Name the score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
+    """Name the score on an axis: ``accuracy, %, cap 32``."""
     return f"{score_name(plan)}{cap_label(plan)}"
 
 
 def score_name(plan: Plan) -> str:
-    """Name the score and its unit: ``accuracy, %``."""
+    """Name the score and its unit: ``accuracy, %``, or by the name that a foreign trainer gave it."""
     name = "accuracy" if plan.score.name == "avg" else plan.score.name
-    return f"{name}{',' if plan.score.percent else ''}{plan.score.percent}"
+    return f"{name},{plan.score.percent}".removesuffix(",")
 
 
 def cap_label(plan: Plan) -> str:
@@ -67,12 +67,12 @@ def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
 
 
 def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True) -> None:
-    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone. ``label`` is for `name_lines`.
+    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone.
 
     Where a seed collapsed, each seed is drawn to be seen, and no band: it would be one of two kinds of runs together.
     """
     colour = appearance.colour
-    if spread or series.collapsed:
+    if len(series.seed_y) and (spread or series.collapsed):
         lines = [np.column_stack([series.x, seed]) for seed in series.seed_y]
         alpha, width = (0.8, 0.7) if series.collapsed else (SEED_ALPHA, 0.5)
         axes.add_collection(LineCollection(lines, colors=colour, alpha=alpha, linewidths=width, zorder=1))
@@ -86,13 +86,16 @@ def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: 
     """Draw a band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
     x, low, high = (np.asarray(values, dtype=np.float64) for values in (x, low, high))
     there = np.isfinite(low)
-    beside = np.zeros(len(there), dtype=bool)
-    beside[1:] |= there[:-1]
-    beside[:-1] |= there[1:]
-    if (there & beside).any():
-        axes.fill_between(x, low, high, where=there & beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    for i in np.flatnonzero(there & ~beside).tolist():
-        axes.vlines(x[i], low[i], high[i], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
+    beside = there & (np.append(there[1:], False) | np.append(False, there[:-1]))
+    if beside.any():
+        axes.fill_between(x, low, high, where=beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
+    draw_whiskers(axes, x[there & ~beside], low[there & ~beside], high[there & ~beside], colour)
+
+
+def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) -> None:
+    """Draw upright lines from low to high, as light as a band."""
+    if len(x):
+        axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
 def draw_interval(axes: Any, y: float, estimate: Estimate, scale: float, **marks: Any) -> None:
@@ -127,83 +130,64 @@ def name_lines(
     experiment: Frames,
     *,
     ends: Any = None,
-    spread: bool = False,
     first: Sequence[Line2D] = (),
 ) -> None:
-    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below.
+    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below, after the labelled lines ``first``.
 
-    ``spread``: with what bands and thin lines are; ``first``: labelled lines before the arms.
+    Bands and thin lines are named too where they are drawn.
     """
     drawn, arms = arm_appearances(experiment), experiment.plan.arms
     if ends is not None and FEW < len(arms) <= NAMED:
         label_ends(ends)
         return
-    handles: list[Any] = [*first, *(Line2D([], [], **drawn[arm.name].pen()) for arm in arms)]
-    labels = [*(str(line.get_label()) for line in first), *(arm.label for arm in arms)]
-    if spread:
-        handles += [Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0)]
-        handles += [Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8)]
-        labels += ["95 % t interval over seeds", "one seed"]
+    handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **drawn[arm.name].pen()) for arm in arms)]
+    if few_arms(experiment):
+        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
+        handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
-        handles += [Line2D([], [], color="#000000", alpha=0.8, linewidth=0.7)]
-        labels += ["one seed of an arm with a collapsed one"]
-    legend_below(figure, handles, labels)
+        label = "one seed of an arm with a collapsed one"
+        handles.append(Line2D([], [], color="#000000", alpha=0.8, linewidth=0.7, label=label))
+    legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
+
+
+def name_below(figure: Figure, drawn: Mapping[str, Appearance], **changes: Any) -> None:
+    """Name what is drawn so in a legend below; ``changes`` are to its lines."""
+    handles = [Line2D([], [], **look.pen() | changes) for look in drawn.values()]
+    legend_below(figure, handles, list(drawn))
 
 
 def label_ends(axes: Any) -> None:
     """Write the label of every line beside its end, to the right of the axes; labels make room for each other."""
     lines = [line for line in axes.lines if line.get_label()[:1] not in ("", "_")]
-    ends = {line: np.asarray(line.get_ydata())[np.isfinite(line.get_ydata())][-1:] for line in lines}
     low, high = axes.get_ylim()
-    places = {line: float((end[0] - low) / (high - low)) for line, end in ends.items() if len(end)}
-    order = sorted(places, key=places.__getitem__)
+    known = ((line, y[np.isfinite(y)]) for line in lines for y in [np.asarray(line.get_ydata())])
+    ends = sorted(((float((y[-1] - low) / (high - low)), line) for line, y in known if len(y)), key=itemgetter(0))
     height = 72 * axes.figure.get_figheight() * 0.7 / axes.get_subplotspec().get_gridspec().nrows
     size = float(rcParams["legend.fontsize"])
-    shown = spaced([places[line] for line in order], 1.2 * size / height)
-    for line, y in zip(order, shown, strict=True):
-        colour = line.get_color()
-        beside = {"color": colour, "clip_on": False, "transform": axes.transAxes}
-        axes.add_artist(Line2D([1.0, 1.04], [places[line], y], linewidth=0.6, **beside))
-        marks = {"marker": line.get_marker(), "markersize": line.get_markersize()}
-        axes.add_artist(Line2D([1.06], [y], **marks, **beside))
+    for (end, line), y in zip(ends, spaced([end for end, _ in ends], 1.2 * size / height), strict=True):
+        beside = {"color": line.get_color(), "clip_on": False, "transform": axes.transAxes}
+        axes.add_artist(Line2D([1.0, 1.04], [end, y], linewidth=0.6, **beside))
+        axes.add_artist(Line2D([1.06], [y], marker=line.get_marker(), markersize=line.get_markersize(), **beside))
         label = textwrap.fill(line.get_label(), 26)
         axes.text(1.09, y, label, transform=axes.transAxes, fontsize=size, va="center", linespacing=0.9)
 
 
 def spaced(places: Sequence[float], gap: float) -> list[float]:
     """Move ascending places apart until neighbours are ``gap`` away from each other, each group about its own middle."""
-    groups: list[list[float]] = []
-    for place in places:
-        groups.append([place])
-        while (
-            len(groups) > 1
-            and _middle(groups[-1]) - _middle(groups[-2]) < gap * (len(groups[-1]) + len(groups[-2])) / 2
-        ):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    return [_middle(group) + gap * (i - (len(group) - 1) / 2) for group in groups for i in range(len(group))]
-
-
-def _middle(group: Sequence[float]) -> float:
-    return sum(group) / len(group)
+    offsets = gap * np.arange(len(places))
+    return (isotonic_regression(np.asarray(places) - offsets).x + offsets).tolist() if places else []
 
 
 Floats = NDArray[np.float64]
 
-AXES = {
-    "step": "rollout steps",
-    "updates": "optimiser updates",
-    "tokens": "generated tokens (discarded included)",
-    "seconds": "seconds",
-}
+_COUNTED = {"step": "rollout steps", "updates": "optimiser updates"}
+AXES = _COUNTED | {"tokens": "generated tokens (discarded included)", "seconds": "seconds"}
 _TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One quantity to draw: a column of the step metrics (``evaluated``: of the evaluations), its label, ``per``: a column to divide by.
-
-    ``zero``: the axis begins at zero where the data come near it.
-    """
+    """A column of the step metrics (over ``per``), or of the evaluations where ``evaluated``; ``zero``: the axis begins near zero."""
 
     column: str
     label: str
@@ -249,8 +233,7 @@ def logged(experiment: Frames, panel: Panel) -> bool:
 def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
     """Make the line of one arm in a panel against a key of ``AXES``; logged columns are averaged over about 4 % of the run.
 
-    Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated linearly on
-    a common grid over the range that a seed has.
+    Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated on a common grid.
     """
     if panel.evaluated:
         return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
@@ -258,10 +241,10 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []
     for run in runs:
+        x = np.cumsum(np.nan_to_num(run["seconds_total"])) if axis == "seconds" else run[_TOTALS.get(axis, axis)]
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
-        curves.append((_training_axis(run, axis), panel.scale * centred_mean(y, window)))
-    series = combine(curves, exact=axis in ("step", "updates"))
-    return replace(series, collapsed=has_collapsed(experiment, arm))
+        curves.append((x, panel.scale * centred_mean(y, window)))
+    return replace(combine(curves, exact=axis in ("step", "updates")), collapsed=has_collapsed(experiment, arm))
 
 
 def accuracy_series(
@@ -272,13 +255,13 @@ def accuracy_series(
     ``metric`` is a column of the cells; ``scale`` is that of scores where not given.
     """
     plan, curves = experiment.plan, []
+    scale = plan.score.scale if scale is None else scale
     runs = {key[0]: run for key, run in experiment.evaluations.items() if key[1:] == (arm, plan.primary_cap)}
-    for run_id in sorted(runs):
-        run = runs[run_id].sort_values("step")
-        wanted, steps = run["step"].tolist(), experiment.steps[experiment.steps["run_id"] == run_id]
-        x = np.array(wanted, dtype=np.float64) if axis == "step" else total_at(steps, _TOTALS[axis], wanted)
-        y = run[metric].to_numpy(dtype=np.float64)
-        curves.append((x, (plan.score.scale if scale is None else scale) * y))
+    for run_id, unsorted in sorted(runs.items(), key=itemgetter(0)):
+        run, steps = unsorted.sort_values("step"), experiment.steps[experiment.steps["run_id"] == run_id]
+        x = run["step"].to_numpy(dtype=np.float64)
+        x = x if axis == "step" else total_at(steps, _TOTALS[axis], run["step"].tolist())
+        curves.append((x, scale * run[metric].to_numpy(dtype=np.float64)))
     return replace(combine(curves, exact=axis != "tokens", points=41), collapsed=has_collapsed(experiment, arm))
 
 
@@ -294,21 +277,12 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
         return {}
     rows = frame[frame["cap"] == results.experiment.plan.primary_cap]
     rows = rows if arm_name is None else rows[rows["arm"] == arm_name]
-    known = [str(name) for name in rows.dropna(axis="columns", how="all")]
     curves = {}
     for kind in ("pass", "maj"):
-        ks = sorted(int(name.partition("@")[2]) for name in known if re.fullmatch(rf"{kind}@\d+", name))
-        scores = rows[[f"{kind}@{k}" for k in ks]].to_numpy(dtype=np.float64)
-        curves[kind] = Series.of(np.array(ks, dtype=np.float64), 100 * scores)
+        scores = rows.filter(regex=rf"^{kind}@\d+$").dropna(axis="columns", how="all")
+        scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
+        curves[kind] = Series.of(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
     return curves
-
-
-def _training_axis(run: dict[str, Floats], axis: str) -> Floats:
-    if axis == "tokens":
-        return run["generated_tokens_total"]
-    if axis == "seconds":
-        return np.cumsum(np.nan_to_num(run["seconds_total"]))
-    return run[axis]
 
 
 def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:
@@ -320,13 +294,13 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     if not curves:
         return EMPTY
     if exact:
-        lines = [pd.Series(y, index=x) for x, y in curves]
         # Steps without an update share their number of updates: the last of them counts.
-        lines = [line[~line.index.duplicated(keep="last")] for line in lines]
-        frame = pd.concat(lines, axis="columns", sort=True)
-        return Series.of(frame.index.to_numpy(dtype=np.float64), frame.to_numpy().T)
+        frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
+        return Series.of(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
-    seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
+    known = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
+    nothing = np.full(len(grid), np.nan)
+    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nothing for x, y in known])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
     whole = np.isfinite(seed_y).all(axis=0)
     mean, half = (np.where(whole, part, np.nan) for part in t_band(seed_y, axis=0))
@@ -338,38 +312,22 @@ def centred_mean(y: Floats, window: int) -> Floats:
     return pd.Series(y).rolling(window, center=True, min_periods=1).mean().to_numpy(dtype=np.float64)
 
 
-def _interpolate(grid: Floats, x: Floats, y: Floats) -> Floats:
-    keep = np.isfinite(y)
-    if not keep.any():
-        return np.full(len(grid), np.nan)
-    y_grid: Floats = np.interp(grid, x[keep], y[keep], left=np.nan, right=np.nan)
-    return y_grid
-
-
 STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
 WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
-# Okabe-Ito without its yellow (too light on white) and with two darker shades, in an order where neighbours
-# differ in lightness as well as hue; markers tell the arms apart without colour.
+# Okabe-Ito without its yellow (too light on white) and with two darker shades; neighbours differ in lightness as well as hue.
 PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
 
-_COUNTED = ("rollout steps", "optimiser updates")
 _PERCENT = re.compile(r"(^|, |@\d+ )%")
-_CANVASES = {"pdf": FigureCanvasPdf, "svg": FigureCanvasSVG, "png": FigureCanvasAgg}
 # What matplotlib would write of the time and of itself.
-_DATED = {
-    "pdf": ("CreationDate", "ModDate", "Producer", "Creator"),
-    "svg": ("Date", "Creator"),
-    "png": ("Software",),
-}
-# Width of a narrow figure and height of a panel in inches, size of type in points, its family and that of mathematics.
-_SIZES = {
-    "paper": (245 / 72.27, 2.1, 8.0, "STIXGeneral", "stix"),
-    "screen": (5.8, 3.6, 10.0, "DejaVu Sans", "dejavusans"),
+_UNDATED: dict[str, Any] = {
+    "pdf": dict.fromkeys(("CreationDate", "ModDate", "Producer", "Creator")),
+    "svg": dict.fromkeys(("Date", "Creator")),
+    "png": {"Software": None},
 }
 WIDE = 505 / 245  # a page of a two-column paper is 505 TeX points wide, a column 245
 
@@ -401,39 +359,8 @@ def styled(style: str, rc: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts) or ``screen``; ``rc`` go over those of the style."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
-    width, height, font, family, mathematics = _SIZES[style]
-    settings: Any = {
-        "figure.figsize": (width, height),
-        "font.size": font,
-        "font.family": family,
-        "mathtext.fontset": mathematics,
-        "axes.titlesize": font,
-        "axes.labelsize": font,
-        "xtick.labelsize": font - 1,
-        "ytick.labelsize": font - 1,
-        "legend.fontsize": font - 1,
-        "legend.title_fontsize": font - 1,
-        "legend.frameon": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.6,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "axes.grid": True,
-        "grid.color": "#dddddd",
-        "grid.linewidth": 0.4,
-        "axes.axisbelow": True,
-        "lines.linewidth": 1.2 if style == "paper" else 1.8,
-        "lines.markersize": 3.5 if style == "paper" else 5,
-        "pdf.fonttype": 42,
-        "ps.fonttype": 42,
-        "svg.hashsalt": "rlvr-harness",
-        "svg.fonttype": "path",
-        "savefig.dpi": 200 if style == "paper" else 120,
-        "figure.dpi": 100,
-    }
-    with mpl.rc_context(mpl.rcParamsDefault):
-        mpl.rcParams.update(settings | dict(rc or {}))
+    files = [Path(__file__).with_name(f"{name}.mplstyle") for name in ("shared", style)]
+    with matplotlib.style.context([*files, dict(rc or {})], after_reset=True):
         yield
 
 
@@ -442,7 +369,7 @@ def new_figure(*, wide: bool = False, height: float = 1.0, **subplots: Any) -> t
 
     ``height`` is in panels of one row.
     """
-    width, panel = mpl.rcParams["figure.figsize"]
+    width, panel = rcParams["figure.figsize"]
     layout = ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.04)
     figure = Figure(figsize=(WIDE * width if wide else width, panel * height), layout=layout)
     FigureCanvasAgg(figure)
@@ -463,23 +390,18 @@ def new_panels(count: int, columns: int, height: float, **subplots: Any) -> tupl
 def tidy(figure: Figure) -> Figure:
     """Keep axes of percentages within 0 and 100, tick whole steps, and break labels and titles that are longer than their axes."""
     for axes in figure.axes:
-        if axes.get_xlabel() in _COUNTED:
+        if axes.get_xlabel() in _COUNTED.values():
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        for label, limits, limit in (
-            (axes.get_xlabel(), axes.get_xlim, axes.set_xlim),
-            (axes.get_ylabel() or axes.get_title(loc="left"), axes.get_ylim, axes.set_ylim),
-        ):
-            low, high = limits()
-            if _PERCENT.search(label) and low < high:
-                limit(max(low, 0.0), min(high, 100.0))
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
+        if _PERCENT.search(axes.get_xlabel()):
+            axes.set_xlim(*np.clip(axes.get_xlim(), 0, 100).tolist())
+        if _PERCENT.search(axes.get_ylabel() or axes.get_title(loc="left")):
+            axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
+    _lay_out(figure)
     width = figure.bbox.width
+    alone = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
     for axes in figure.axes:
         box = axes.get_window_extent()
         middle = (box.x0 + box.x1) / 2
-        alone = len({round(other.get_position().x0, 2) for other in figure.axes}) == 1
         across = 1.9 * min(middle, width - middle) if alone else box.width
         _break(axes.xaxis.label, across, 0)
         _break(axes.yaxis.label, 1.05 * box.height, 1)
@@ -488,14 +410,16 @@ def tidy(figure: Figure) -> Figure:
     return figure
 
 
+def _lay_out(figure: Figure) -> None:
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+
+
 def _break(text: Text, room: float, side: int) -> None:
     """Break the lines of a text that is longer than its room in pixels along one side."""
-    box = text.get_window_extent()
-    length = (box.width, box.height)[side]
-    if text.get_text() and length > room:
-        lines = text.get_text().split("\n")
-        longest = max(map(len, lines))
-        fitting = max(8, int(longest * room / length))
+    length, lines = text.get_window_extent().size[side], text.get_text().split("\n")
+    if any(lines) and length > room:
+        fitting = max(8, int(max(map(len, lines)) * room / length))
         text.set_text("\n".join(textwrap.fill(line, fitting) for line in lines))
 
 
@@ -505,48 +429,38 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
     Raises:
         ValueError: a format that is none of ``FORMATS``, or one string instead of a sequence of them.
     """
-    if isinstance(formats, str) or (unknown := [name for name in formats if name not in FORMATS]):
-        named = formats if isinstance(formats, str) else ", ".join(unknown)
+    named = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
+    if named or isinstance(formats, str):
         raise ValueError(f"formats: {named!r} is no list of figure formats; choose from {list(FORMATS)}")
     directory.mkdir(parents=True, exist_ok=True)
     _settle(figure)
-    paths = [directory / f"{name}.{suffix}" for suffix in formats]
-    for path in paths:
-        _print(figure, path, path.suffix[1:])
-    return paths
+    paths = {suffix: directory / f"{name}.{suffix}" for suffix in formats}
+    for suffix, path in paths.items():
+        figure.savefig(path, metadata=_UNDATED[suffix])
+    return list(paths.values())
 
 
 def svg_bytes(figure: Figure) -> bytes:
     """Return the figure as an SVG document, for embedding."""
     _settle(figure)
     buffer = io.BytesIO()
-    _print(figure, buffer, "svg")
+    figure.savefig(buffer, format="svg", metadata=_UNDATED["svg"])
     return buffer.getvalue()
 
 
 def _settle(figure: Figure) -> None:
     """Lay out once, not per format; the second pass is for the labels that the first one moves or breaks."""
     tidy(figure)
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
+    _lay_out(figure)
     figure.set_layout_engine("none")
-
-
-def _print(figure: Figure, file: Path | io.BytesIO, suffix: str) -> None:
-    if suffix == "png":
-        figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
-    canvas: Any = _CANVASES[suffix](figure)
-    # The canvas' own method: Figure.savefig would draw everything a second time to look for a layout.
-    getattr(canvas, f"print_{suffix}")(file, metadata=dict.fromkeys(_DATED[suffix]))
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Draw one legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
     width, height = figure.get_size_inches()
-    font_inches = float(mpl.rcParams["legend.fontsize"]) / 72
+    font_inches = float(rcParams["legend.fontsize"]) / 72
     wrapped = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
-    longest = max((len(line) for label in wrapped for line in label.split("\n")), default=1)
+    longest = max(map(len, "\n".join(wrapped).split("\n")))
     columns = max(1, min(len(labels), int(width / ((longest * 0.47 + 4.5) * font_inches))))
     lines = sum(label.count("\n") + 1 for label in wrapped) / columns
     figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)

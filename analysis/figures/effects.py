@@ -6,11 +6,11 @@ import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from analysis.designs import grid_of, key_label, near_best, value_label
@@ -21,7 +21,7 @@ from analysis.figures.drawing import (
     arm_appearances,
     draw_interval,
     label_rows,
-    legend_below,
+    name_below,
     new_figure,
     new_panels,
     score_label,
@@ -42,9 +42,7 @@ MARKS: dict[Verdict, dict[str, Any]] = {
     Verdict.EQUIVALENT: {"color": "#009E73", "marker": "s"},
     Verdict.NOT_RESOLVED: {"color": "#777777", "marker": "o", "markerfacecolor": "white"},
 }
-
-
-_HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
+_HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7}
 
 
 def waterfall_figure(results: Results) -> Figure | None:
@@ -62,27 +60,24 @@ def waterfall_figure(results: Results) -> Figure | None:
     for y, arm in enumerate(plan.arms):
         estimate, delta = estimates[arm.name], deltas.get(arm.name)
         if math.isnan(estimate.value):
-            unfinished = not results.scores(arm, "avg")
-            numbers.append(estimate.absent or ("no finished run" if unfinished else "no value"))
+            numbers.append(estimate.absent or ("no value" if results.scores(arm, "avg") else "no finished run"))
             continue
         look = appearance[arm.name]
         colour, number = look.colour, f"{metric.scale * estimate.value:.{metric.digits}f}"
         if delta is not None and not math.isnan(delta.value):
             width = metric.scale * delta.value
-            fill = {"color": colour, "alpha": 0.45} if delta.resolved else _HOLLOW
-            if delta.verdict is Verdict.EQUIVALENT:
-                fill = {**_HOLLOW, "linestyle": "-"}
+            hollow = _HOLLOW | {"linestyle": "-" if delta.verdict is Verdict.EQUIVALENT else ":"}
+            fill = {"color": colour, "alpha": 0.45} if delta.resolved else hollow
             axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
             number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
         draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
         numbers.append(number)
     label_rows(axes, labels, numbers)
     verdicts = {delta.verdict for delta in deltas.values()}
-    bars = "bar: difference, filled: higher or lower"
-    bars += ", framed: equivalent" * (Verdict.EQUIVALENT in verdicts)
-    bars += ", dotted: not resolved" * (Verdict.NOT_RESOLVED in verdicts)
+    bars = {Verdict.EQUIVALENT: ", framed: equivalent", Verdict.NOT_RESOLVED: ", dotted: not resolved"}
+    legend = "".join(text for verdict, text in bars.items() if verdict in verdicts)
     shown = score_name(plan) if metric == plan.score else metric.header
-    axes.set_xlabel(f"{shown}\n{bars}")
+    axes.set_xlabel(f"{shown}\nbar: difference, filled: higher or lower{legend}")
     return figure
 
 
@@ -94,28 +89,22 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     if not known:
         return None
     references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
-    labels = [
-        plan.arm(effect.arm).label + (f" against {plan.arm(effect.reference).label}" if len(references) > 1 else "")
-        for effect in known
-    ]
+    reference = f"the {REFERENCE[plan.design]}"
+    if len(references) == 1:  # one arm of a list is named, and several stand in the rows
+        reference = plan.arm(references.pop()).label
+    against = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known}
+    rows = [replace(effect, comparison=plan.arm(effect.arm).label + against[effect.arm]) for effect in known]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
-    alone = len(references) == 1  # one arm of a list: it is named
-    reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
-    label = f"difference{in_metric} to {reference}, {metric.unit}"
-    return forest_figure(known, label, results.shown_margin, labels, wide=wide)
+    return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin, wide=wide)
 
 
-def forest_figure(
-    effects: Sequence[Effect], label: str, margin: float | None, labels: Sequence[str] = (), *, wide: bool = True
-) -> Figure:
-    """Draw one row an effect: its interval, the mark of its word, and both as text; ``labels``: of the rows, else what is compared."""
-    names = labels or [
-        f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison for effect in effects
-    ]
+def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *, wide: bool = True) -> Figure:
+    """Draw one row an effect: its interval, the mark of its word, and both as text."""
+    names = [f"{effect.group}: {effect.comparison}".removeprefix(": ") for effect in effects]
     shown = [textwrap.fill(name, 30 if wide else 22) for name in names]
     breaks = [name.count("\n") for name in shown]
     rows = len(shown) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(shown) * max(breaks))
-    figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
+    figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
@@ -160,9 +149,7 @@ def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
     drawn = appearances(factors[lines])
     for number, line in enumerate(factors[lines]):
         means = [_mean(results, {across: level, lines: line}) for level in factors[across]]
-        value, low, high = (
-            results.metric.scale * np.array([getattr(mean, end) for mean in means]) for end in ("value", "low", "high")
-        )
+        value, low, high = results.metric.scale * np.array([(mean.value, mean.low, mean.high) for mean in means]).T
         x = np.arange(len(means)) + _DODGE * (number - (len(factors[lines]) - 1) / 2)
         axes.errorbar(x, value, yerr=[value - low, high - value], capsize=2, label=key_label(line), **drawn[line].pen())
     axes.set_xticks(range(len(factors[across])), [key_label(level) for level in factors[across]])
@@ -175,16 +162,11 @@ def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
 def _mean(results: Results, levels: dict[str, str]) -> Estimate:
     """The mean over the cells with these levels, per seed first, with its t interval over seeds."""
     plan, scores = results.experiment.plan, cell_scores(results)
-    names = list(plan.crossing.factors)
-    cells = [
-        scores[subset_of(cell)]
-        for cell in plan.crossing.cells
-        if all(cell[names.index(name)] == level for name, level in levels.items())
-    ]
+    named = [dict(zip(plan.crossing.factors, cell, strict=True)) for cell in plan.crossing.cells]
+    cells = [scores[subset_of([*cell.values()])] for cell in named if levels.items() <= cell.items()]
     seeds = sorted(set.intersection(*map(set, cells)))
-    return mean_interval(
-        plan.replicates({seed: math.fsum(by_seed[seed] for by_seed in cells) / len(cells) for seed in seeds})
-    )
+    means = {seed: math.fsum(by_seed[seed] for by_seed in cells) / len(cells) for seed in seeds}
+    return mean_interval(plan.replicates(means))
 
 
 def grid_figure(results: Results) -> Figure | None:
@@ -225,47 +207,31 @@ def grid_figure(results: Results) -> Figure | None:
 
 def transfer_figure(here: Results, there: Results) -> Figure | None:
     """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
-    others = _effects(there)
-    known = {pair: effect for pair, effect in _effects(here).items() if pair in others}
-    if not known:
-        return None
-    points = {
-        f"{arm.removeprefix('+ ')} against {reference.removeprefix('+ ')}": (x, others[arm, reference])
-        for (arm, reference), x in known.items()
-    }
-    return transfer_plot(points, _axis(here), _axis(there))
+    ours, theirs = ({effect.comparison: effect.shown for effect in _known(results)} for results in (here, there))
+    points = {name: (x, theirs[name]) for name, x in ours.items() if name in theirs}
+    labels = (
+        f"Δ {metric_name(results)}, {results.metric.unit}: {results.experiment.plan.title}" for results in (here, there)
+    )
+    return transfer_plot(points, *labels) if points else None
+
+
+def _known(results: Results) -> list[Effect]:
+    """Differences to what arms are declared against, those with an interval."""
+    return [e for e in declared_effects(results) if e.kind == REFERENCE_KIND and not math.isnan(e.estimate.low)]
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
     """Draw one point a comparison: its effect and interval here across, there up, and the line where both are equal."""
     figure, axes = new_figure(height=1.4)
-    handles = []
-    for pair, appearance in zip(points.values(), appearances(list(points)).values(), strict=True):
-        spread = [
-            [[0.0 if math.isnan(end) else abs(end - effect.value)] for end in (effect.low, effect.high)]
-            for effect in pair
-        ]
-        marks: dict[str, Any] = {**appearance.pen(), "linestyle": "none"}
-        place = pair[0].value, pair[1].value
-        axes.errorbar(*place, xerr=spread[0], yerr=spread[1], elinewidth=0.8, capsize=1.5, **marks)
-        handles.append(Line2D([], [], **marks))
+    drawn = appearances(list(points))
+    for name, pair in points.items():
+        x, y = (effect.value for effect in pair)
+        spread = [np.nan_to_num([[e.value - e.low], [e.high - e.value]]) for e in pair]
+        pen = drawn[name].pen() | {"linestyle": "none"}
+        axes.errorbar(x, y, xerr=spread[0], yerr=spread[1], elinewidth=0.8, capsize=1.5, **pen)
     axes.axhline(0.0, color="#000000", linewidth=0.5, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.5, zorder=0)
     axes.axline((0.0, 0.0), slope=1.0, color="#777777", linewidth=0.8, linestyle="--", zorder=0)
     axes.set(xlabel=here, ylabel=there)
-    legend_below(figure, handles, list(points))
+    name_below(figure, drawn, linestyle="none")
     return figure
-
-
-def _axis(results: Results) -> str:
-    return f"Δ {metric_name(results)}, {results.metric.unit}: {results.experiment.plan.title}"
-
-
-def _effects(results: Results) -> dict[tuple[str, str], Estimate]:
-    """Differences with an interval in the shown unit, by the labels of arm and reference."""
-    plan, effects = results.experiment.plan, {}
-    for name, delta in differences_to_reference(results).items():
-        reference = plan.reference_of(plan.arm(name))
-        if reference is not None and not math.isnan(delta.low):
-            effects[plan.arm(name).label, reference.label] = delta.scaled(results.metric.scale)
-    return effects

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_parts
 from analysis.figures import drawing, effects
-from analysis.figures.curves import FIGURES, GRADERS
+from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel
 from analysis.frames import Frames, records
 from analysis.results import Results
@@ -253,7 +253,7 @@ def chart_data(results: Results) -> dict[str, Any]:
         lines = [drawing.k_curves(results, name).get(kind, drawing.EMPTY) for name in looks]
         if any(map(len, lines)):
             charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": {"k": [*map(_line, lines)]}})
-    charts += _charts(experiment, [*chain(*FIGURES.values()), *GRADERS])
+    charts += _charts(experiment, chain(*FIGURES.values()))
     return {"arms": arms, "charts": charts}
 
 

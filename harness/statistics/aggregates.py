@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 from scipy.stats import permutation_test, trim_mean
 
-from harness.statistics.intervals import Estimate
+from harness.statistics.intervals import Estimate, fewest
 
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
 _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random, and fewer beyond 61 pairs
@@ -49,9 +48,7 @@ def seeds_to_decide(estimate: Estimate) -> float:
         half = stdtrit(arms * (count - 1), 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
         return bool(half < reach)
 
-    counts = range(math.ceil(now), _MOST_SEEDS + 1)
-    place = bisect_left(counts, True, key=decided)
-    return float(counts[place]) if place < len(counts) else math.inf
+    return float(fewest(decided, range(math.ceil(now), _MOST_SEEDS + 1)) or math.inf)
 
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:

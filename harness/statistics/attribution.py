@@ -23,12 +23,9 @@ Weights = Mapping[Subset, float]
 
 @dataclass(frozen=True)
 class Judging:
-    """Settings that turn per-seed effects into intervals.
+    """What turns effects per seed into intervals: ``margin`` in the unit of the scores, ``columns`` that hold together, one a metric.
 
-    Attributes:
-        margin: differences below it do not matter, in the unit of the scores; None for no margin.
-        columns: that hold together, one for each metric of the experiment.
-        replicates: one number for seeds that count as one; without, every seed counts.
+    ``replicates``: one number for seeds that count as one; without, every seed counts.
     """
 
     margin: float | None = None
@@ -45,10 +42,7 @@ class IncompleteDesign(ValueError):
 
 @dataclass(frozen=True)
 class Attribution:
-    """Effect per patch (or per pair) in the order of the plan; the intervals hold together over the whole list.
-
-    ``missing`` says why there is none.
-    """
+    """Effect per patch (or pair) in the order of the plan, whose intervals hold together, or in ``missing`` why there is none."""
 
     names: tuple[str, ...] = ()
     effects: tuple[Estimate, ...] = ()
@@ -63,11 +57,7 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Factors whose levels are crossed.
-
-    Attributes:
-        factors: name of a factor to its levels; a level's name stands in one factor only, but for ``none``.
-    """
+    """Factors whose levels are crossed, by name; a level's name stands in one factor only, but for ``none``."""
 
     factors: Mapping[str, Sequence[str]]
 
@@ -78,10 +68,9 @@ class Crossing:
     @cached_property
     def cells(self) -> list[tuple[str, ...]]:
         """The levels of each cell in the order of the factors; fewest changes of the first cell first."""
-        levels = list(self.factors.values())
-        numbers = itertools.product(*map(range, map(len, levels)))
-        ordered = sorted(numbers, key=lambda cell: (sum(map(bool, cell)), [not number for number in cell], cell))
-        return [tuple(names[number] for names, number in zip(levels, cell, strict=True)) for cell in ordered]
+        numbered = itertools.product(*map(enumerate, self.factors.values()))
+        numbers = {tuple(level for _, level in cell): tuple(number for number, _ in cell) for cell in numbered}
+        return sorted(numbers, key=lambda c: (sum(map(bool, numbers[c])), [not n for n in numbers[c]], numbers[c]))
 
     def main_weights(self) -> dict[str, Weights]:
         return {
@@ -93,11 +82,8 @@ class Crossing:
     def interaction_weights(self) -> dict[str, Weights]:
         """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
         changes = [[(factor, level) for level in others] for factor, (_, *others) in self.factors.items()]
-        return {
-            f"{a[1]} × {b[1]}": self._contrast(dict((a, b)))
-            for ours, theirs in itertools.combinations(changes, 2)
-            for a, b in itertools.product(ours, theirs)
-        }
+        pairs = [pair for both in itertools.combinations(changes, 2) for pair in itertools.product(*both)]
+        return {f"{a[1]} × {b[1]}": self._contrast(dict((a, b))) for a, b in pairs}
 
     def _contrast(self, changes: Mapping[str, str]) -> Weights:
         """Weights of each cell: 1 and -1 for the new and the first level of a changed factor, the mean over those of the others."""
@@ -116,65 +102,61 @@ def subset_of(cell: Sequence[str]) -> Subset:
 
 def main_effects(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """Mean change from a factor's first level to another, over all settings of the others."""
-    return _judged(crossing.main_weights(), scores, judging, arms=map(subset_of, crossing.cells))
+    return _judged(crossing.main_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
 def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
-    """Interactions of two factors: the change of one level's effect when the other factor leaves its first level.
+    """The change of one level's effect when another factor leaves its first level.
 
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
     """
-    return _judged(crossing.interaction_weights(), scores, judging, arms=map(subset_of, crossing.cells))
+    return _judged(crossing.interaction_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
 def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
-    """Compute what a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
+    """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
 
-    Four arms a patch, so its intervals are wider than those of the other effects.
-
-    Raises:
-        IncompleteDesign: an arm of them has not run.
+    Four arms a patch, so its intervals are wider than those of the other effects. Raises `IncompleteDesign` where one has not run.
     """
-    weights = {name: defaultdict[Subset, float](float) for name in patches}
-    for name, signs in weights.items():
-        alone, everything = frozenset({name}), frozenset(patches)
-        for subset, sign in ((everything, 1), (everything - alone, -1), (alone, -1), (frozenset[str](), 1)):
-            signs[subset] += sign
-    return _judged(weights, scores, judging)
+    everything, nothing = frozenset(patches), frozenset[str]()
+    gains = ((name, before, sign) for name in patches for before, sign in ((everything - {name}, 1), (nothing, -1)))
+    return _judged(_sums_of_gains(patches, gains), scores, judging)
 
 
 def shapley(
     patches: Sequence[str], scores: Scores, orders: Iterable[Sequence[str]] | None = None, judging: Judging = EVERY_SEED
 ) -> Attribution:
-    """Shapley value of each patch: mean over orders of its gain when it is added.
+    """Shapley value of each patch: mean over exactly these ``orders`` of its gain when it is added; they add up to full minus base.
 
-    It is averaged over exactly these ``orders``. Without them: over all orders, or those of them whose arms have all run. The interval
-    covers seeds, not the choice of orders. The values of a seed add up to full minus base.
-
-    Raises:
-        IncompleteDesign: no finished run of an arm of ``orders``; or, without them, no order is complete.
+    Without ``orders``: over all, or those of them whose arms have all run. The interval covers seeds, not the choice of orders.
+    Raises `IncompleteDesign` where an arm of ``orders`` has no finished run; without them, where no order is complete.
     """
     finished = {subset for subset, by_seed in scores.items() if by_seed}
     taken = _complete(patches, finished) if orders is None else list(map(tuple, orders))
     if not taken:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
+    places = ((order[place], frozenset(order[:place])) for order in taken for place in range(len(order)))
+    gains = ((name, before, 1 / len(taken)) for name, before in places)
+    return _judged(_sums_of_gains(patches, gains), scores, judging, orders=len(taken))
+
+
+def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, float]]) -> dict[str, Weights]:
+    """Weights of the sum of a patch's gains, each on top of a set of others and counted so often."""
     weights = {name: defaultdict[Subset, float](float) for name in patches}
-    for order in taken:
-        for place, name in enumerate(order):
-            weights[name][frozenset(order[: place + 1])] += 1 / len(taken)
-            weights[name][frozenset(order[:place])] -= 1 / len(taken)
-    return _judged(weights, scores, judging, len(taken))
+    for name, before, count in gains:
+        weights[name][before | {name}] += count
+        weights[name][before] -= count
+    return dict(weights)
 
 
 def _judged(
-    weights: Mapping[str, Weights], scores: Scores, judging: Judging, orders: int = 0, arms: Iterable[Subset] = ()
+    weights: Mapping[str, Weights], scores: Scores, judging: Judging, arms: Iterable[Subset] = (), orders: int = 0
 ) -> Attribution:
     """Weighted sums of the scores per seed, of the seeds that every arm with a weight has finished.
 
-    Raises:
-        IncompleteDesign: an arm, of ``arms`` or with a weight, has no finished run.
+    Raises `IncompleteDesign` where an arm, of ``arms`` or with a weight, has no finished run.
     """
-    needed = list(dict.fromkeys(itertools.chain(arms, *weights.values())))
+    needed = dict.fromkeys(itertools.chain(arms, *weights.values()))
     missing = sorted(("+".join(sorted(arm)) or "base" for arm in needed if not scores.get(arm)), key=len)
     if missing:
         raise IncompleteDesign(f"this needs {len(needed)} arms; no finished run of: {'; '.join(missing[:4])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,31 +55,15 @@ class Band:
 def simultaneous_band(differences_RK: ArrayLike, level: float = 0.95) -> Band:
     """The mean over replicates at every k, with a band that covers the whole true curve at once.
 
-    Student's t at each k, its quantile raised as far as the curve can wander (`critical_value`). A k where a replicate is NaN, or where all
-    replicates agree, has no band; with fewer than two replicates no k has one.
-
-    Args:
-        differences_RK: one curve a replicate: a training seed's difference of two arms, or a problem's; R independent replicates.
-        level: probability that the band holds at all k together.
+    Student's t at each k, its quantile raised as far as the curve can wander (`critical_value`). Replicates are independent: a curve is a
+    training seed's difference of two arms, or a problem's. A k where one is NaN or all agree has no band; of one replicate no k has.
     """
-    curves = np.asarray(differences_RK, dtype=np.float64)
-    count, value = len(curves), curves.mean(axis=0)
-    return _band(value, _scaled_residuals(curves), np.full(len(value), count - 1.0), count, level)
+    return _band([differences_RK], level)
 
 
 def unpaired_band(a_RK: ArrayLike, b_RK: ArrayLike, level: float = 0.95) -> Band:
-    """Mean of a minus mean of b at every k for independent replicates: Welch's t, Satterthwaite degrees of freedom at each k.
-
-    As `simultaneous_band` otherwise; the numbers of replicates may differ.
-    """
-    a, b = np.asarray(a_RK, dtype=np.float64), np.asarray(b_RK, dtype=np.float64)
-    residuals = [_scaled_residuals(curves) for curves in (a, b)]
-    parts = [(rows**2).sum(axis=0) for rows in residuals]
-    total = np.where(sum(parts) > 0, sum(parts), np.nan)
-    count = min(len(a), len(b))
-    with np.errstate(divide="ignore"):
-        degrees = total**2 / sum(part**2 / max(1, len(rows) - 1) for part, rows in zip(parts, residuals, strict=True))
-    return _band(a.mean(axis=0) - b.mean(axis=0), np.concatenate(residuals), degrees, count, level)
+    """Mean of a minus mean of b, whose replicates may differ in number: Welch's t, Satterthwaite degrees at each k; else as above."""
+    return _band([a_RK, b_RK], level)
 
 
 def critical_value(degrees: float, length: float, points: int, level: float = 0.95) -> float:
@@ -89,11 +74,7 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
     Never above Sidak's for that many separate points (1967, JASA 62, 626), so that neither many points nor a rough curve cost more; and
     Sidak's at one degree of freedom, where residuals are one number and its sign and do not show how far the curve wanders.
 
-    Args:
-        degrees: nu, of freedom at each point.
-        length: L, of the standardised curve on the unit sphere: the sum of arccos(correlation) of neighbours, radians.
-        points: of the curve.
-        level: of all points together.
+    `length`: L, of the standardised curve on the unit sphere, the sum of arccos(correlation) of neighbours in radians.
     """
     sidak = float(stats.t.ppf(0.5 + level ** (1 / points) / 2, degrees))
 
@@ -104,22 +85,25 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
     return float(optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
 
 
-def _scaled_residuals(curves_RK: Floats) -> Floats:
-    """Deviations from the mean whose squares add up, over replicates, to the variance of the mean."""
-    count = len(curves_RK)
-    return (curves_RK - curves_RK.mean(axis=0)) / math.sqrt(max(1, count * (count - 1)))
-
-
-def _band(value_K: Floats, residual_RK: Floats, degrees_K: Floats, replicates: int, level: float) -> Band:
-    error = np.sqrt((residual_RK**2).sum(axis=0))
+def _band(groups: Sequence[ArrayLike], level: float) -> Band:
+    """The band of the mean of one group of curves, or of the first minus that of the second."""
+    curves = [np.asarray(group, dtype=np.float64) for group in groups]
+    value_K, replicates = curves[0].mean(axis=0) - sum(rows.mean(axis=0) for rows in curves[1:]), min(map(len, curves))
+    # Deviations whose squares add up, over replicates, to the variance of the mean.
+    scaled = [(rows - rows.mean(axis=0)) / math.sqrt(max(1, len(rows) * (len(rows) - 1))) for rows in curves]
+    residual_RK, parts = np.concatenate(scaled), [(rows**2).sum(axis=0) for rows in scaled]
+    error = np.sqrt(sum(parts))
     # What float rounding leaves of equal numbers is no spread.
     known = (error > 1e-12 * np.maximum(np.abs(value_K), 1e-3)) & (replicates > 1)
     half = np.full(len(value_K), np.nan)
     if known.any():
         unit = residual_RK[:, known] / error[known]
         length = float(np.arccos(np.clip((unit[:, 1:] * unit[:, :-1]).sum(axis=0), -1, 1)).sum())
-        different, inverse = np.unique(degrees_K[known], return_inverse=True)
-        critical = np.array([critical_value(degrees, length, int(known.sum()), level) for degrees in different])
+        shares = [
+            (part[known] / error[known] ** 2) ** 2 / (len(rows) - 1) for part, rows in zip(parts, scaled, strict=True)
+        ]
+        degrees, inverse = np.unique(np.round(1 / sum(shares), 9), return_inverse=True)
+        critical = np.array([critical_value(float(nu), length, int(known.sum()), level) for nu in degrees])
         half[known] = critical[inverse] * error[known]
     return Band(value_K, value_K - half, value_K + half, replicates, level)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -53,11 +53,7 @@ def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Est
 def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95) -> Estimate:
     """Difference for new seeds *and* new problems: V = V_seed + (V_problem - V_cell), a t quantile for each.
 
-    Args:
-        a_SP: scores per seed and problem; both arms share the problems (same order).
-        b_SP: the other arm.
-        paired: whether row s of both arms is the same seed; else the seeds are independent.
-        level: confidence level.
+    Both arms share the problems, in one order; `paired`: row s of both is the same seed, else seeds are independent.
     """
     a, b = np.asarray(a_SP, dtype=np.float64), np.asarray(b_SP, dtype=np.float64)
     groups, problems, method = [a - b] if paired else [a, b], a.shape[1], "two-way t, seeds and problems"
@@ -69,27 +65,25 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     errors = plain.standard_error, math.sqrt(max(0.0, problem_part))
 
     def half_width(alpha: float) -> float:
-        # Each part with its own quantile. One blended number of degrees (Satterthwaite) lets three seeds that
-        # happen to agree borrow the problems' degrees: 8-10 % false positives instead of 5.
+        # One blended number of degrees (Satterthwaite) lets three seeds that happen to agree borrow the problems' degrees:
+        # 8-10 % false positives instead of 5.
         return math.hypot(*np.multiply(stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
 
-    value, degrees = float(a.mean() - b.mean()), float(plain.degrees)
-    whole = _student(replace(plain, value=value, standard_error=math.hypot(*errors), degrees=degrees, method=method))
-    half, size, least = half_width(1 - level), abs(whole.value), 1e-12
+    value, error = float(a.mean() - b.mean()), math.hypot(*errors)
+    whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
+    half, p = half_width(1 - level), 1e-12
     if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
         return replace(whole, low=math.nan, high=math.nan)
-    p = least
-    if half_width(least) > size:  # it falls with alpha to 0 at 1
-        p = optimize.brentq(lambda alpha: half_width(alpha) - size, least, 1.0, xtol=1e-20)
-    return replace(whole, low=whole.value - half, high=whole.value + half, p_value=p)
+    if half_width(p) > abs(value):  # it falls with alpha to 0 at 1
+        p = optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)
+    return replace(whole, low=value - half, high=value + half, p_value=p)
 
 
 def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
     """The interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
 
-    It answers how much the mean would move with other problems like these: Student's t over scores that already contain the sampling
-    noise (arXiv:2411.00640), cut to [0, 1]. Where every problem scores the same 0 or 1: Clopper-Pearson. Another training run is not
-    covered: that takes training seeds.
+    How much the mean would move with other problems like these: Student's t over scores that contain the sampling noise
+    (arXiv:2411.00640), cut to [0, 1]; Clopper-Pearson where every problem scores 0, or 1. It says nothing of another training run.
     """
     scores = np.asarray(score_P, dtype=np.float64)
     if len(scores) < 2:
@@ -108,10 +102,8 @@ def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[f
 
 def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estimate:
     """The mean of one group of scores, or of the first minus that of the second, over the finite ones; tested against zero."""
-    values = [np.asarray(group, dtype=np.float64).ravel() for group in groups]
-    arms = [scores[np.isfinite(scores)] for scores in values]
-    seeds = min(map(len, arms))
-    if not seeds:
+    arms = [scores[np.isfinite(scores)] for scores in (np.asarray(group, dtype=np.float64).ravel() for group in groups)]
+    if not (seeds := min(map(len, arms))):
         return MISSING
     value = float(arms[0].mean() - sum(arm.mean() for arm in arms[1:]))
     plain = Estimate(value, seeds=seeds, level=level, method="single training seed")
@@ -134,8 +126,7 @@ def _welch(arms: Sequence[Floats], level: float, axis: int = -1) -> tuple[Floats
 def _student(plain: Estimate) -> Estimate:
     """Add Student's t interval and the two-sided p-value against zero to a value with standard error and degrees of freedom.
 
-    Numbers that are the same in every seed carry no spread to judge with (the seed changes nothing, or coarse scores
-    tie): no bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
+    Numbers that are the same in every seed carry no spread to judge with: no bounds, so no word; p is 1 where they are zero, else NaN.
     """
     if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
         return replace(plain, p_value=1.0 if plain.value == 0.0 else math.nan, method="no spread over seeds")
@@ -166,10 +157,9 @@ class Verdict(StrEnum):
 class Estimate:
     """A value with its interval at ``level``; NaN bounds where the data cannot give one.
 
-    ``p_value`` tests the value against zero (NaN for plain means). In a column of ``family`` comparisons ``level``
-    is that of the single interval, wide enough for all of them to hold together, and ``adjusted_p`` is the p-value
-    of the column. ``margin`` is in the unit of the value. ``standard_error`` and ``degrees`` are kept for power
-    statements. ``absent`` says why there is no value, where more is to be said than that data is missing.
+    ``p_value`` tests the value against zero (NaN for plain means). In a column of ``family`` comparisons ``level`` is that of the
+    single interval, wide enough for all to hold together, and ``adjusted_p`` is the p-value of the column. ``margin`` is in the unit of
+    the value. ``absent`` says why there is no value, where more is to be said than that data is missing.
     """
 
     value: float
@@ -198,11 +188,9 @@ class Estimate:
 
     @property
     def verdict(self) -> Verdict:
-        """The word of the interval: where it lies relative to zero and to the margin.
+        """Where the interval lies; one may exclude zero inside the margin: the difference is there, and too small to matter.
 
-        Above zero: higher; below: lower; with zero in it but inside the margin: equivalent; else not resolved.
-        A difference may be both resolved and inside the margin: it is there, and too small to matter. Where
-        every interval of a column covers its truth, every word of the column is true.
+        Where every interval of a column covers its truth, every word of the column is true.
         """
         inside = self.inside_margin
         if self.low > 0.0:
@@ -217,12 +205,7 @@ class Estimate:
         return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
     def words(self, scale: float = 1.0, unit: str = "") -> str:
-        """The verdict with its margin as shown: ``equivalent within 3 points``.
-
-        Args:
-            scale: what values are multiplied by to be shown.
-            unit: of shown values; left out in cells, whose header has it.
-        """
+        """The verdict with its margin as shown, ``scale`` times the stored one: ``equivalent within 3 points``."""
         if self.margin is None:
             return self.verdict.value
         return self.verdict.value.replace("the margin", f"{scale * self.margin:g} {unit}".rstrip())
@@ -240,10 +223,7 @@ def replicate_of(seed: int, bases: int | None) -> int:
 
 
 def replicate_means(values: Mapping[int, Value], bases: int | None) -> dict[int, Value]:
-    """Replicate to the mean over its seeds, of a value or an array a seed.
-
-    Two runs from one base policy tell the same about other base policies as one does (docs/statistics.md).
-    """
+    """The mean over the seeds of each replicate: two runs of one base policy tell what one does of others (docs/statistics.md)."""
     groups: dict[int, list[Value]] = {}
     for seed, value in values.items():
         groups.setdefault(replicate_of(seed, bases), []).append(value)
@@ -260,16 +240,12 @@ def replicate_count(seeds: Iterable[int], bases: int | None) -> int:
 
 
 def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float, int]:
-    """Root of the pooled variance within groups, and how many groups it comes from: those of two or more finite values.
-
-    NaN and 0 where there is none.
-    """
-    arrays = [np.asarray(group, dtype=np.float64) for group in groups]
+    """Root of the pooled variance within groups and how many groups it is of: those of two or more finite values; NaN and 0 if none."""
+    arrays = (np.asarray(group, dtype=np.float64) for group in groups)
     filled = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
     if not filled:
         return math.nan, 0
-    variances = [values.var(ddof=1) for values in filled]
-    return math.sqrt(np.average(variances, weights=[len(values) - 1 for values in filled])), len(filled)
+    return math.sqrt(np.average([v.var(ddof=1) for v in filled], weights=[len(v) - 1 for v in filled])), len(filled)
 
 
 FAMILY_LEVEL = 0.95
@@ -277,10 +253,7 @@ FAMILY_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Paired:
-    """One difference a replicate, in any order: two arms that share prompts and sampling seeds, or a contrast of several.
-
-    A replicate is a seed, or the mean over the seeds of one base policy; ``seeds`` is their number where it is another.
-    """
+    """One difference a replicate (a seed, or the mean over those of one base policy); ``seeds``: their number where it is another."""
 
     differences: Sequence[float]
     seeds: int | None = None
@@ -306,23 +279,13 @@ def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> fl
 def judge(
     differences: Mapping[str, Difference], *, margin: float | None = None, level: float = FAMILY_LEVEL, columns: int = 1
 ) -> dict[str, Estimate]:
-    """Estimates of all comparisons of a column, with intervals that hold together at ``level``.
+    """Estimates of all comparisons of a column, by name, with intervals that hold together at ``level``.
 
-    The family is the comparisons that at least two seeds test; the others have a value at most and no interval.
-    A family of one has the ordinary t interval.
-
-    Args:
-        differences: name of a comparison to its per-seed numbers, in the unit of ``margin``.
-        margin: differences below it do not matter; None for no margin.
-        level: that of the family. For one look of a sequential design: 1 minus the look's nominal alpha.
-        columns: that hold together with this one, one for each metric of the experiment. Each gets the same part of the
-            error, so all hold together whatever number of comparisons the others have.
+    The family is the comparisons that at least two seeds test; the others have a value at most and no interval. ``columns`` hold together,
+    one for each metric of the experiment: each gets the same part of the error, whatever number of comparisons the others have.
     """
-    family = columns * max(1, sum(judge_one(difference).degrees > 0 for difference in differences.values()))
-    return {
-        name: judge_one(difference, family=family, margin=margin, level=level)
-        for name, difference in differences.items()
-    }
+    family = columns * max(1, sum(judge_one(one).degrees > 0 for one in differences.values()))
+    return {name: judge_one(one, family=family, margin=margin, level=level) for name, one in differences.items()}
 
 
 def judge_one(
@@ -334,10 +297,10 @@ def judge_one(
         estimate = paired_difference(difference.differences, 0.0, single)
     else:
         estimate = welch_difference(difference.a, difference.b, single)
-    if difference.seeds is not None:
-        estimate = replace(estimate, seeds=difference.seeds)
-    adjusted = -math.expm1(family * math.log1p(-estimate.p_value)) if estimate.p_value < 1 else estimate.p_value
-    return replace(estimate, adjusted_p=adjusted, family=family, margin=margin)
+    seeds, p = difference.seeds, estimate.p_value
+    adjusted = -math.expm1(family * math.log1p(-p)) if p < 1 else p
+    seeds = estimate.seeds if seeds is None else seeds
+    return replace(estimate, seeds=seeds, adjusted_p=adjusted, family=family, margin=margin)
 
 
 class Finding(StrEnum):
@@ -364,16 +327,13 @@ class Second(StrEnum):
 
 def second_look(first: Finding, second: Finding) -> Second:
     """The word for two looks: the same word again, the opposite one, or neither."""
-    if first is second:
-        return Second.REPLICATED
     opposite = {first, second} == {Finding.HOLDS, Finding.REVERSED}
-    return Second.CONTRADICTED if opposite else Second.FIRST_ONLY
+    return Second.REPLICATED if first is second else Second.CONTRADICTED if opposite else Second.FIRST_ONLY
 
 
 def settled(effect: Estimate, expects: str | None) -> bool:
     """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
-    known = effect.verdict != Verdict.NOT_RESOLVED
-    return known and (expects is None or finding(effect, expects) is not Finding.OPEN)
+    return effect.verdict != Verdict.NOT_RESOLVED and (expects is None or finding(effect, expects) is not Finding.OPEN)
 
 
 def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:
@@ -381,23 +341,25 @@ def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:
 
     ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), and is reversed where all of it lies below;
     ``not_higher`` the other way round; ``equivalent`` where it lies within the margin, or all beyond it.
-    An effect whose sign is known came from somewhere, however little was measured of it: only what shows nothing is not engaged.
+    An effect whose sign is known came from somewhere: only what shows nothing is not engaged.
     """
-    margin = math.inf if effect.margin is None else effect.margin
     if math.isnan(effect.low):
         return Finding.OPEN
     if hardly and not effect.resolved:
         return Finding.NOT_ENGAGED
-    upward = expects in ("higher", "not_lower", "equivalent")
-    low, high = (effect.low, effect.high) if upward else (-effect.high, -effect.low)
-    if expects in ("higher", "lower"):
-        if low > 0 or high < 0:
-            return Finding.HOLDS if low > 0 else Finding.REVERSED
-        return Finding.NOTHING if effect.inside_margin else Finding.OPEN
-    if expects == "equivalent":
-        beyond = low > margin or high < -margin
-        return Finding.HOLDS if effect.inside_margin else Finding.REVERSED if beyond else Finding.OPEN
-    return Finding.HOLDS if low > -margin else Finding.REVERSED if high < -margin else Finding.OPEN
+    ends = [depth(end, expects, effect.margin) for end in (effect.low, effect.high)]
+    if effect.inside_margin if expects == "equivalent" else min(ends) > 0:
+        return Finding.HOLDS
+    if effect.resolved and max(ends) < 0:
+        return Finding.REVERSED
+    return Finding.NOTHING if expects in ("higher", "lower") and effect.inside_margin else Finding.OPEN
+
+
+def depth(value: float, expects: str, margin: float | None) -> float:
+    """How far a value lies inside what a claim expects, in its unit; negative outside."""
+    edge = math.inf if margin is None else margin
+    borders = {"higher": value, "lower": -value, "not_lower": value + edge, "not_higher": edge - value}
+    return borders.get(expects, edge - abs(value))
 
 
 BOUNDED = ("entropy", "length")
@@ -472,8 +434,12 @@ def seeds_needed(difference: float, sd: float, *, paired: bool, alpha: float = 0
     """Fewest seeds per arm that find ``difference`` with `POWER`; None if 1000 are too few or ``sd`` is not known."""
     if not math.isfinite(sd):
         return None
-    numbers = range(2, 1001)  # power grows with them
-    place = bisect.bisect_left(numbers, POWER, key=lambda n: power(difference, sd, n, paired=paired, alpha=alpha))
+    return fewest(lambda n: power(difference, sd, n, paired=paired, alpha=alpha) >= POWER, range(2, 1001))
+
+
+def fewest(enough: Callable[[int], bool], numbers: range) -> int | None:
+    """The smallest of ascending numbers that is enough, as every larger one is; None where none is."""
+    place = bisect.bisect_left(numbers, True, key=enough)
     return numbers[place] if place < len(numbers) else None
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.statistics.intervals import power
+from harness.statistics.intervals import POWER, fewest, power
 
 Floats = NDArray[np.float64]
-TARGET_POWER = 0.8
 _MOST = 10**7
 
 
@@ -49,22 +46,17 @@ class DifferenceVariance:
         """Fewest problems that show a true `difference` with 80 % power, at the present samples; None where no number is known."""
         if self.total == 0:
             return None
-        return _fewest(lambda problems: _power(difference, self.total, problems, level), 2)
+        return fewest(lambda problems: _shows(difference, self.total, problems, level), range(2, _MOST))
 
     def samples_needed(self, difference: float, problems: int, level: float) -> int | None:
         """Fewest samples a problem that do so at these `problems`; None where no number does, or samples' part is not known."""
         if math.isnan(self.sampling) or self.total == 0:
             return None
         one = self.sampling * self.samples  # the variance that one sample a problem would make
-        return _fewest(lambda samples: _power(difference, self.between + one / samples, problems, level), 1)
+        return fewest(
+            lambda samples: _shows(difference, self.between + one / samples, problems, level), range(1, _MOST)
+        )
 
 
-def _power(difference: float, variance: float, problems: int, level: float) -> float:
-    return power(difference, math.sqrt(variance), problems, paired=True, alpha=1 - level)
-
-
-def _fewest(power_at: Callable[[int], float], first: int) -> int | None:
-    """The fewest from `first` on that have the power, which rises with the number; None beyond ten million."""
-    numbers = range(first, _MOST)
-    place = bisect_left(numbers, TARGET_POWER, key=power_at)
-    return numbers[place] if place < len(numbers) else None
+def _shows(difference: float, variance: float, problems: int, level: float) -> bool:
+    return power(difference, math.sqrt(variance), problems, paired=True, alpha=1 - level) >= POWER

@@ -1,25 +1,20 @@
 """Looking at a comparison while its seeds come in: how wide the interval of each look has to be.
 
-The looks are declared in advance, as numbers of seeds. At each of them a comparison gets Student's t interval at a nominal level below
-that of a single look, so that *all* its intervals cover the true difference together with the declared probability (repeated confidence
-intervals: Jennison & Turnbull 1989, JRSS B 51, 305). The error is spent in proportion to the seeds, ``alpha n / n_most`` up to look n (Lan
-& DeMets 1983, Biometrika 70, 659; power family of Kim & DeMets 1987, Biometrika 74, 149, with exponent 1), and turned into levels exactly
-for t statistics (Jennison & Turnbull 1991, Biometrika 78, 133), not by the normal approximation, which is liberal at the numbers of seeds
-that an experiment has (Shao & Feng 2007, Clinical Trials 4, 605).
+The looks are declared in advance, as numbers of seeds. At each a comparison gets Student's t interval at a nominal level, so that *all*
+its intervals cover the true difference together (repeated confidence intervals: Jennison & Turnbull 1989, JRSS B 51, 305). The error is
+spent in proportion to the seeds (Lan & DeMets 1983, Biometrika 70, 659; Kim & DeMets 1987, Biometrika 74, 149, exponent 1), and turned
+into levels exactly for t statistics (Jennison & Turnbull 1991, Biometrika 78, 133): the normal approximation is liberal at the numbers of
+seeds that an experiment has (Shao & Feng 2007, Clinical Trials 4, 605).
 
 How it is exact. With no true difference, the t statistic of the first n of n' seeds, given that of all n', does not depend on the unknown
 spread: the centred seeds are a uniform point on a sphere. So the probability of having been inside every earlier boundary is a function of
-the newest t alone, and passes from look to look by an integral over that sphere (`_one_seed_later`), done by fixed rules: no random
-numbers, the same levels everywhere.
-
-A claim may get a second look at fresh seeds. The p-value of a word is the error at which its interval would just stop giving it. It is
-two-sided, against the nearest border (zero or the margin), and holds over all looks of the design.
+the newest t alone, and passes from look to look by an integral over that sphere (`_one_seed_later`), by fixed rules without random numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -27,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, Estimate, Finding, comparison_level, t_band, welch_band
+from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth, t_band, welch_band
 
 Floats = NDArray[np.float64]
 
@@ -38,27 +33,21 @@ _NODES, _MIDPOINTS = 64, 1000
 
 
 def design_levels(looks: Sequence[int], comparisons: int) -> tuple[float, ...]:
-    """Nominal alpha of each look for each of ``comparisons``: all words at all looks are true together with 95 %.
-
-    The family is all declared comparisons, open or closed; among them the error is divided by Sidak's rule, as in a
-    fixed design.
-    """
+    """Nominal alpha of each look for each of ``comparisons``, open or closed: all words at all looks are true together with 95 %."""
     return nominal_levels(tuple(looks), 1 - comparison_level(comparisons))
 
 
 @lru_cache(maxsize=64)
 def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
-    """Two-sided nominal alpha of each look, so that one comparison is wrong at any of them with probability ``alpha``.
-
-    Args:
-        looks: seeds at each look, increasing, at least 2.
-        alpha: probability that some interval of the comparison misses its true difference.
-    """
+    """Two-sided nominal alpha of each look (increasing numbers of seeds), so that some interval of one comparison misses with ``alpha``."""
     shares = alpha * np.diff(looks, prepend=0) / looks[-1]
     levels: list[float] = []
     inside, boundary = np.ones_like(_NORMAL), math.inf
     for earlier, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
-        inside = _carried(earlier, seeds, inside, boundary)
+        for total in range(
+            earlier + 1, seeds + 1
+        ):  # `inside`: probability of every earlier boundary, by the newest statistic
+            inside, boundary = _one_seed_later(total, inside, boundary), math.inf
         boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
         levels.append(2 * float(stats.norm.sf(boundary)))
     return tuple(levels)
@@ -72,20 +61,11 @@ def _first_crossing(inside: Floats) -> Floats:
     return np.asarray(tail - integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
 
 
-def _carried(seeds: int, later_seeds: int, inside: Floats, boundary: float) -> Floats:
-    """The probability of having been inside every boundary up to ``seeds``, as a function of the statistic at ``later_seeds``."""
-    for total in range(seeds + 1, later_seeds + 1):
-        inside, boundary = _one_seed_later(total, inside, boundary), math.inf
-    return inside
-
-
 def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
-    """Mean of ``value`` of the statistic of the first ``total - 1`` seeds, given that of all ``total``.
+    """Mean of ``value`` of the statistic of the first ``total - 1`` seeds, given that of all ``total``; it is zero beyond ``cut``.
 
-    ``value`` is given on the grid, and is zero beyond ``cut``. Given their sum S and sum of squares 1, the centred
-    seeds lie uniformly on a sphere of radius R in ``total - 1`` dimensions, and R r, with r the first coordinate of a
-    point on the unit sphere, is the contrast of the newest seed against the others. (1 + r) / 2 has a symmetric Beta
-    distribution.
+    Given their sum S and sum of squares 1, the centred seeds lie uniformly on a sphere of radius R in ``total - 1`` dimensions. R r, with r
+    the first coordinate of a point on the unit sphere, is the contrast of the newest seed; (1 + r) / 2 has a symmetric Beta distribution.
     """
     first = total - 1
     t_Z = _t_of_normal(total)
@@ -139,7 +119,8 @@ def run_course(
     word = np.full((count, len(pairs)), OPEN)
     closed_at = np.full(word.shape, looks[-1])
     for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
-        value, half = _interval(scores_NAS[:, :, :seeds], pairs, level, paired)
+        ours, theirs = (scores_NAS[:, list(side), :seeds] for side in zip(*pairs, strict=True))
+        value, half = t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
         low, high = value - half, value + half
         inside = np.zeros_like(word, dtype=bool) if margin is None else (low > -margin) & (high < margin)
         new = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
@@ -156,8 +137,7 @@ def expected_runs(
 ) -> float:
     """Mean number of runs where every comparison has the true difference ``effect``, in sd of one seed's difference.
 
-    From a fixed-seed simulation of normal scores; a pair's second arm comes before what is compared with it, or
-    stands alone.
+    From a fixed-seed simulation of normal scores; a pair's second arm comes before what is compared with it, or stands alone.
     """
     rng = np.random.default_rng([len(looks), looks[-1], arms])
     scores = rng.normal(0, np.sqrt(0.5), (_SIMULATIONS, arms, looks[-1]))
@@ -166,18 +146,10 @@ def expected_runs(
 
 def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
     """Means of arms such that every comparison has the difference 1: float64[arms]."""
-    reference = dict(pairs)
-
-    def height(arm: int) -> int:
-        return 1 + height(reference[arm]) if arm in reference else 0
-
-    return np.array([height(arm) for arm in range(arms)], dtype=np.float64)
-
-
-def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: bool) -> tuple[Floats, Floats]:
-    """Value and half width of each comparison, paired t or Welch's t at two-sided nominal alpha ``level``."""
-    ours, theirs = (scores_NAS[:, list(arms)] for arms in zip(*pairs, strict=True))
-    return t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
+    height = np.zeros(arms)
+    for arm, reference in sorted(pairs):  # a reference comes first, or has none itself
+        height[arm] = height[reference] + 1
+    return height
 
 
 _ROUNDS = 6  # of a search whose error shrinks about tenfold in each
@@ -187,26 +159,15 @@ def distance_to_another_word(effect: Estimate, word: Finding, expects: str) -> f
     """How far the value lies inside the borders of a word, in its unit; negative outside, NaN where the word says nothing."""
     if word not in DECIDED or math.isnan(effect.value):
         return math.nan
-    margin = math.inf if effect.margin is None else effect.margin
-    inside = {
-        "higher": effect.value,
-        "lower": -effect.value,
-        "not_lower": effect.value + margin,
-        "not_higher": margin - effect.value,
-        "equivalent": margin - abs(effect.value),
-    }
-    distance = inside["equivalent" if word is Finding.NOTHING else expects]
+    distance = depth(effect.value, "equivalent" if word is Finding.NOTHING else expects, effect.margin)
     return -distance if word is Finding.REVERSED else distance
 
 
 def word_p_value(effect: Estimate, looks: Sequence[int], word: Finding, expects: str) -> float:
-    """Family error at which the design would just still say the word; 1 where it does not say it, or where the word says nothing.
+    """Family error at which the design would just still say the word, over all looks; 1 where it does not, or the word says nothing.
 
-    Args:
-        effect: at the look where the design stopped, with standard error and degrees of freedom.
-        looks: seeds at each declared look; a look that is not among them counts as if it were alone.
-        word: what is said of the claim, by this look or by another.
-        expects: what the claim predicts.
+    Two-sided, against the nearest border (zero or the margin), of the effect at the look where the design stopped. A look that is not
+    among the declared ones counts as if it were alone; the word may be that of another look.
     """
     distance = distance_to_another_word(effect, word, expects)
     if not distance > 0 or not effect.standard_error > 0:
@@ -228,11 +189,8 @@ def repeated_p_value(p: float, looks: Sequence[int], seeds: int) -> float:
 def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]) -> Estimate:
     """Both looks as one sequential design: Student's t over the replicates of both, at the level of a further look.
 
-    The second look's seeds follow those of the first and the error is spent over all, so the interval covers whatever made the first
-    look stop. The value leans to the first look where only decided claims get a second one.
-
-    Raises:
-        ValueError: a look has no spread, or is not paired.
+    The error is spent over all seeds, so the interval covers whatever made the first look stop. The value leans to the first look where
+    only decided claims get a second one. Raises `ValueError` where a look has no spread, or is not paired.
     """
     if not (first.degrees >= 1 and second.degrees >= 1):
         raise ValueError("both looks need an interval over two replicates or more")
@@ -245,7 +203,7 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     error, seeds = math.sqrt(squares / (number - 1) / number), first.seeds + second.seeds
     looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
     looks += [first.seeds + seen for seen in second_looks or [second.seeds]]
-    level = 1 - nominal_levels(tuple(looks), 1 - FAMILY_LEVEL)[looks.index(seeds)]
+    level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
     half = float(stats.t.ppf(0.5 + level / 2, number - 1)) * error
     whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
     return replace(whole, level=level, method="both looks, t", margin=first.margin)
@@ -253,10 +211,10 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
 
 def shared(first: Mapping[int, str], second: Mapping[int, str]) -> str:
     """What two looks (seed to base policy) have in common: ``the seeds 8, 9``, ``the base policies set/8``; empty if nothing."""
-    seeds = _listed("seed", "seeds", sorted(first.keys() & second.keys()))
-    policies = _listed("base policy", "base policies", sorted({*first.values()} & {*second.values()}))
-    return " and ".join(filter(None, [seeds, policies]))
-
-
-def _listed(singular: str, plural: str, items: Collection[object]) -> str:
-    return f"the {plural if len(items) > 1 else singular} {', '.join(map(str, items))}" if items else ""
+    both: dict[tuple[str, str], list[object]] = {
+        ("seed", "seeds"): [*sorted(first.keys() & second.keys())],
+        ("base policy", "base policies"): [*sorted({*first.values()} & {*second.values()})],
+    }
+    return " and ".join(
+        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in both.items() if items
+    )

@@ -1,4 +1,4 @@
-"""Two graders in the report: a verifier that is cheated shows as a warning, curves and samples; one that is not shows none."""
+"""Two graders in the report: a verifier that is cheated shows as a warning; one that is not shows none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis import UnknownMetric, figure_of, load, seed_frame
+from analysis import UnknownMetric, load, seed_frame
 from analysis.answer import answer_sentences
 from analysis.caveats import grader_gaps
 from analysis.report import write_tables
@@ -52,9 +52,6 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     assert "cheating" in warning
     assert (gap.refused_before, round(gap.refused, 1)) == (0, 0.5)
     assert f"It refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL." in warning
-
-    curve = figure_of(results, "graders").axes[0]
-    assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
 
 
 def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:
