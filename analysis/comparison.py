@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.effects import REFERENCE, Effect
-from analysis.figures.drawing import appearances, draw_band, k_axis, name_below, new_figure
 from analysis.figures.effects import forest_figure
 from analysis.tables.table import Cell, Column, Table
-from harness.evaluation.counts import AVG, POINT, ByDifficulty, KBand, PointCost
-from harness.evaluation.metrics.names import POINTS, Metric, default_ks
-from harness.evaluation.side_by_side import TOKENS, Comparison
+from harness.evaluation.counts import AVG, POINT, TOKENS, ByDifficulty, PointCost
+from harness.evaluation.metrics.names import POINTS, Metric
+from harness.evaluation.side_by_side import Comparison
 from harness.statistics.intervals import Estimate
 
 _RETRAINING = (
@@ -88,42 +85,6 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return forest_figure(effects, label, effects[0].shown.margin)
 
 
-_MANY = 100
-_FEW_PROBLEMS = (
-    f"Fewer than {_MANY} problems: where only a handful of them tell the sides apart, these bands cover less often, and so do intervals of "
-    "a single k (docs/evaluation.md)."
-)
-
-
-def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
-    """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
-    rows: list[dict[str, Cell]] = []
-    for side, one in bands.items():
-        band = one.band
-        ends = {k for span in (*band.above, *band.below) for k in span}
-        for k in sorted(ends | {*default_ks(len(band.value_K))}):
-            value, low, high = (float(curve[k - 1]) for curve in (band.value_K, band.low_K, band.high_K))
-            difference = Estimate(value, low, high, band.replicates, level=band.level, method="t field over k")
-            rows.append({"k": k, "side": side, "difference": difference})
-    columns = [
-        Column("k", "k", 0),
-        Column("side", "compared with it"),
-        Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
-    ]
-    few = any(one.over == "problems" and one.band.replicates < _MANY for one in bands.values())
-    title = f"Pass@k against {reference}, all k judged at once"
-    return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
-
-
-def k_sentence(side: str, one: KBand) -> str:
-    """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    these = ", on these problems" if one.over == "training runs" else ""
-    over = f"bands hold together over all k, replicates are {one.over}{these}"
-    if not one.band.parts:
-        return f"{side}: Pass@k: {one.band.text}; {over}."
-    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
-
-
 def cost_sentence(side: str, cost: PointCost | None) -> str:
     """How many problems, and how many samples a problem, a difference of one point in avg takes."""
     if cost is None:
@@ -156,20 +117,3 @@ def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
         *([f"Bands without a problem: {', '.join(apart.empty)}."] if apart.empty else []),
     ]
     return Table("difficulty", f"Against {comparison.reference} by difficulty", columns, rows, notes)
-
-
-def k_figure(reference: str, bands: Mapping[str, KBand]) -> Figure:
-    """Draw the difference in Pass@k against k with its band, one colour a side."""
-    drawn = appearances([*bands])
-    figure, axes = new_figure()
-    axes.axhline(0, color="#000000", linewidth=0.6)
-    most = max(len(one.band.value_K) for one in bands.values())
-    for side, one in bands.items():
-        band, look = one.band, drawn[side]
-        ks = np.arange(1, len(band.value_K) + 1)
-        draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
-        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
-    k_axis(axes, default_ks(most), "")
-    axes.set_ylabel(f"Pass@k less that of {reference}, points")
-    name_below(figure, drawn)
-    return figure

@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.effects import all_effects, effects_frame
-from analysis.figures.curves import FIGURES, accuracy_figure, k_figure, metric_figure, training_figure
+from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
 from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
 from analysis.methods import Methods
-from analysis.pass_at_k import k_bands_figure
 from analysis.results import Results, results_of
 from analysis.samples import column_of, computed
 from analysis.tables.experiment import all_tables, answer_tables

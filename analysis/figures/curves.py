@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from analysis.figures.drawing import (
     appearances,
     arm_appearances,
     cap_label,
+    draw_band,
     draw_series,
     draw_whiskers,
     few_arms,
@@ -41,6 +42,9 @@ from analysis.figures.drawing import (
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import evaluated
+from analysis.tables.pass_at_k import k_bands
+from harness.evaluation.counts import KBand
+from harness.evaluation.metrics.names import default_ks
 
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], Series]) -> list[Series]:
@@ -195,3 +199,26 @@ def draw_evaluation(path: Path) -> None:
     with styled("paper"):
         for benchmark, cells in grouped.items():
             save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
+
+
+def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
+    """Draw the difference in Pass@k against k with its band, one colour a side."""
+    drawn = appearances([*bands])
+    figure, axes = new_figure()
+    axes.axhline(0, color="#000000", linewidth=0.6)
+    most = max(len(one.band.value_K) for one in bands.values())
+    for side, one in bands.items():
+        band, look = one.band, drawn[side]
+        ks = np.arange(1, len(band.value_K) + 1)
+        draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
+        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
+    k_axis(axes, default_ks(most), "")
+    axes.set_ylabel(f"Pass@k less that of {reference}, points")
+    name_below(figure, drawn)
+    return figure
+
+
+def k_bands_figure(results: Results) -> Figure | None:
+    """Draw the difference in Pass@k of every declared comparison against k, with its band."""
+    bands = k_bands(results)
+    return k_bands_plot("the reference", bands) if bands else None

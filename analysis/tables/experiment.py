@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from analysis import effects
 from analysis.caveats import engagements
 from analysis.designs import grid_of, key_label, near_best
-from analysis.pass_at_k import difficulty_table, k_bands_table
 from analysis.results import Results, mean_over, unreached_text
 from analysis.tables import words
+from analysis.tables.pass_at_k import difficulty_table, k_bands_table
 from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate

@@ -257,8 +257,10 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     """Write tables, problems, disagreements and figures, and return what they say."""
     import pandas as pd
 
-    from analysis.comparison import comparison_figure, comparison_table, difficulty_table, k_figure, k_table, notes_of
+    from analysis.comparison import comparison_figure, comparison_table, difficulty_table, notes_of
+    from analysis.figures.curves import k_bands_plot
     from analysis.figures.drawing import save, styled
+    from analysis.tables.pass_at_k import k_table
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
 
@@ -274,7 +276,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:
-            save(k_figure(comparison.reference, comparison.k_bands), out, "k-bands")
+            save(k_bands_plot(comparison.reference, comparison.k_bands), out, "k-bands")
     apart = [
         ProblemCompared(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
         for row in problems.head(_SHOWN).to_dict("records")
@@ -317,7 +319,7 @@ def _metrics(comparison: Comparison) -> list[MetricCompared]:
 
 
 def _pass_at_k(comparison: Comparison) -> list[PassAtKCompared]:
-    from analysis.comparison import k_sentence
+    from analysis.tables.pass_at_k import k_sentence
 
     return [
         PassAtKCompared(

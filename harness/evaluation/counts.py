@@ -26,7 +26,7 @@ from harness.statistics.intervals import (
 from harness.statistics.problems import DifferenceVariance, sampling_noise
 
 Floats = NDArray[np.float64]
-AVG = "avg"
+AVG, TOKENS = "avg", "tokens"
 POINT = 0.01
 
 

@@ -27,6 +27,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.counts import (
     AVG,
+    TOKENS,
     ByDifficulty,
     Counts,
     KBand,
@@ -409,7 +410,6 @@ def before_training(
 
 
 Floats = NDArray[np.float64]
-TOKENS = "tokens"
 _SHOWN = 5
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from synthetic_store import build_store, loaded, replanned
 
+from analysis.figures.curves import k_bands_figure
 from analysis.figures.drawing import styled
-from analysis.pass_at_k import difficulty_table, k_bands, k_bands_figure, k_bands_table
+from analysis.tables.pass_at_k import difficulty_table, k_bands, k_bands_table
 from harness.statistics.bands import difficulty_of, simultaneous_band
 from harness.statistics.intervals import comparison_level
 

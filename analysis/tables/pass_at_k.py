@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from analysis.comparison import k_figure, k_sentence, k_table
 from analysis.effects import pairs_of
 from analysis.frames import Floats
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column, experiment_table
 from harness.evaluation.counts import KBand
-from harness.evaluation.metrics.names import pass_at_every_k
+from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
 from harness.statistics.bands import DIFFICULTIES, difficulty_of, simultaneous_band, unpaired_band
-from harness.statistics.intervals import Independent, Paired, comparison_level, judge, replicate_means
+from harness.statistics.intervals import Estimate, Independent, Paired, comparison_level, judge, replicate_means
 
 Pairs = Mapping[str, tuple[PlannedArm, PlannedArm]]
 
@@ -59,6 +57,42 @@ def _curves(results: Results, arm: PlannedArm) -> dict[int, Floats]:
     return {seed: curve[:least] for seed, curve in curves.items()}
 
 
+_MANY = 100
+_FEW_PROBLEMS = (
+    f"Fewer than {_MANY} problems: where only a handful of them tell the sides apart, these bands cover less often, and so do intervals of "
+    "a single k (docs/evaluation.md)."
+)
+
+
+def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
+    """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
+    rows: list[dict[str, Cell]] = []
+    for side, one in bands.items():
+        band = one.band
+        ends = {k for span in (*band.above, *band.below) for k in span}
+        for k in sorted(ends | {*default_ks(len(band.value_K))}):
+            value, low, high = (float(curve[k - 1]) for curve in (band.value_K, band.low_K, band.high_K))
+            difference = Estimate(value, low, high, band.replicates, level=band.level, method="t field over k")
+            rows.append({"k": k, "side": side, "difference": difference})
+    columns = [
+        Column("k", "k", 0),
+        Column("side", "compared with it"),
+        Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
+    ]
+    few = any(one.over == "problems" and one.band.replicates < _MANY for one in bands.values())
+    title = f"Pass@k against {reference}, all k judged at once"
+    return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
+
+
+def k_sentence(side: str, one: KBand) -> str:
+    """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
+    these = ", on these problems" if one.over == "training runs" else ""
+    over = f"bands hold together over all k, replicates are {one.over}{these}"
+    if not one.band.parts:
+        return f"{side}: Pass@k: {one.band.text}; {over}."
+    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
+
+
 def k_bands_table(results: Results) -> Table | None:
     """The bands at powers of two and where two arms part; None where there are none."""
     bands = k_bands(results)
@@ -67,12 +101,6 @@ def k_bands_table(results: Results) -> Table | None:
     table = k_table("the reference", bands)
     notes = [*(k_sentence(name, band) for name, band in bands.items()), *table.notes]
     return experiment_table(results, "k-bands", "Pass@k over all k", table.columns, table.rows, notes)
-
-
-def k_bands_figure(results: Results) -> Figure | None:
-    """The difference in Pass@k of every declared comparison against k, with its band."""
-    bands = k_bands(results)
-    return k_figure("the reference", bands) if bands else None
 
 
 def difficulty_table(results: Results) -> Table | None:
