@@ -25,7 +25,7 @@ from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.checks import refusals
 from harness.experiment.claim import base_policies, protocol, second_look
-from harness.experiment.planning import make_plan
+from harness.experiment.planning import declared_experiment, make_plan
 from harness.model.checkpoint import read_state
 from harness.model.system import content_fingerprint
 from harness.problems.benchmarks import plain_words
@@ -196,21 +196,21 @@ def test_eight_base_policies_differ_and_seeds_take_them_in_turn(source: Path, tm
     assert prepared(alone, tmp_path) == folders[3]
 
 
-SEVERAL = ["model.path=nowhere", "preset=cold_start", "model.bases.count=8"]
+SEVERAL = ["preset=cold_start", "model.bases.count=8"]
+ARMS = ["algorithm=grpo,dapo"]
 
 
 def test_plans_and_claims_know_which_base_policy_a_seed_starts_from() -> None:
-    plan = make_plan(["-m", "algorithm=grpo,dapo", "seed=range(16)", *SEVERAL][1:], multirun=True)
+    plan = make_plan([*ARMS, "seed=range(16)", *SEVERAL], multirun=True)
     assert plan.base_policies == 8
     assert plan.shares_bases
-    config = plan.arms[0].config
-    starts = base_policies([config], range(16))
+    starts = base_policies([plan.arms[0].config], range(16))
     assert len({*starts.values()}) == 8
     assert all(starts[seed] == starts[seed + 8] for seed in range(8))
-    other = compose_run([*SEVERAL, "model.bases.first=8"])
-    assert not {*base_policies([other], range(16)).values()} & {*starts.values()}
-    one = make_plan(["-m", "algorithm=grpo,dapo", "seed=range(4)", "preset=cold_start"][1:], multirun=True)
-    assert one.base_policies is None
+    assert base_policies([compose_run(["preset=cold_start"])], [5])[5] == starts[0]
+    others = base_policies([compose_run([*SEVERAL, "model.bases.first=8"])], range(16))
+    assert not {*others.values()} & {*starts.values()}
+    assert make_plan([*ARMS, "seed=range(4)", "preset=cold_start"], multirun=True).base_policies is None
 
 
 def test_a_second_look_takes_fresh_cold_starts() -> None:
@@ -220,13 +220,9 @@ def test_a_second_look_takes_fresh_cold_starts() -> None:
     assert "experiment.seeds={first: 8, start: 8, step: 4, most: 16}" in overrides
     with pytest.raises(ConfigError, match="a second look needs another"):
         second_look("x", compose_run(["preset=language"]), {0: ""}, [])
-    declared = make_plan(["claim=gspo"])
-    experiment = type("Declared", (), {"claim": None, "match": "steps"} | {k: None for k in PROTOCOL})
-    assert declared.arms
-    assert protocol(experiment, [config]) == protocol(experiment, [compose_run([*SEVERAL, "model.bases.first=8"])])
-
-
-PROTOCOL = ("metric", "margin", "benchmark", "match_reference", "match_budget", "paired")
+    declared, fresh = declared_experiment(["claim=gspo"]), compose_run([*SEVERAL, "model.bases.first=8"])
+    assert protocol(declared, [config]) == protocol(declared, [fresh])
+    assert protocol(declared, [config]) != protocol(declared, [compose_run([*SEVERAL, "model.cold_start.steps=9"])])
 
 
 # ---- identity --------------------------------------------------------------------------------------------------------------
