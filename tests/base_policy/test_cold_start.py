@@ -19,10 +19,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from verbs import Said
 
 from harness.base_policy import _cold_start, pretrained
+from harness.commands._arguments import Counter
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump, load
+from harness.evaluation import side_by_side
 from harness.experiment.checks import refusals
 from harness.experiment.claim import base_policies, protocol, second_look
 from harness.experiment.planning import declared_experiment, make_plan
@@ -31,6 +33,7 @@ from harness.model.system import content_fingerprint
 from harness.problems.benchmarks import plain_words
 from harness.problems.demonstrations import check_demonstrations, demonstrations
 from harness.problems.problem import Demonstration, load_benchmark
+from harness.store import ResultStore
 from harness.store.lease import acquire
 from harness.verify import MathVerifier, VerifierConfig
 
@@ -390,3 +393,15 @@ def test_plan_compares_the_policy_before_and_after_on_request(source: Path, tmp_
     told = said("plan", "--sample", *small, f"runtime.results={tmp_path}")
     assert "before training, all arms: 0 % of 64 answers are right" in told
     assert "before the cold start 0 % were right" in told
+
+
+def test_a_cold_start_that_makes_the_policy_worse_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    about = {"pass_at": {"4": 0.5}, "n_samples": 64, "n_problems": 16, "cap": 32}
+    cells = [{**about, "avg": 0.1, "truncated_fraction": 0.0}, {**about, "avg": 0.2, "truncated_fraction": 0.9}]
+    started: list[int] = []
+    monkeypatch.setattr(side_by_side, "base_model", lambda _, run, *others: started.append(run.model.cold_start.steps))
+    monkeypatch.setattr(side_by_side, "evaluate_models", lambda *_: {"cells": cells})
+    store, config = ResultStore(tmp_path), compose_run(["preset=cold_start"])
+    *_, last = side_by_side.before_training(config, store, "torch", Counter)
+    assert started == [20, 0]
+    assert last == "warning: the cold start made it worse: before the cold start 20 % were right, 90 % cut off"
