@@ -4,7 +4,7 @@
 safetensors, tokenizer) of the policy before RL of a training seed, made once and cached by the hash of everything that went into it.
 It may define `check(config, task)`, which raises `ConfigError` for what `prepare` would refuse, and reads no weights.
 
-May import: configuration, model, store, testbed.
+May import: configuration, model, problems, rollout, store, testbed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,18 @@
-"""Any causal language model of `transformers`: a Hugging Face id at a pinned revision, a checkpoint's folder, or a GGUF file."""
+"""Any causal language model of `transformers`: a Hugging Face id at a pinned revision, a checkpoint's folder, or a GGUF file.
+
+With a cold start it is first trained on demonstrations, so that RL begins with responses that end and have an answer.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.base_policy._recipe import Bases, ColdStart
 from harness.configuration.error import Checked, ConfigError, choice, ranged
+from harness.configuration.registry import BENCHMARK, implementation
 
 
 @dataclass
@@ -35,6 +41,8 @@ class Config(Checked, key="model"):
         precision: of the products: bfloat16 or float32; or mixed, for one CPU rank: bfloat16 inputs where the processor multiplies so,
             except in the product with the vocabulary. Weights, gradients and optimiser state are float32.
         lora: adapters.
+        cold_start: supervised training before RL.
+        bases: several cold starts, with which training seeds are crossed.
     """
 
     kind: str = "pretrained"
@@ -42,16 +50,45 @@ class Config(Checked, key="model"):
     revision: str | None = None
     precision: str = choice("bfloat16", of=("bfloat16", "float32", "mixed"))
     lora: Lora = field(default_factory=Lora)
+    cold_start: ColdStart = field(default_factory=ColdStart, metadata={"neutral": True})
+    bases: Bases = field(default_factory=Bases, metadata={"neutral": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bases != Bases() and not self.cold_start.steps:
+            raise ConfigError(
+                "model.bases are cold starts, and there is none: set model.cold_start.steps, or leave them out"
+            )
+
+    def without_cold_start(self) -> Config:
+        """The policy that the cold start begins from."""
+        return dataclasses.replace(self, cold_start=ColdStart(), bases=Bases())
+
+
+def check(config: Config, task: Any) -> None:
+    """Refuse a cold start that nobody writes demonstrations for. Raises `ConfigError`."""
+    recipe = config.cold_start
+    if recipe.steps and not recipe.path and not hasattr(implementation(BENCHMARK, task), "demonstrate"):
+        raise ConfigError(
+            f"task={task.kind} writes no demonstrations for model.cold_start; give model.cold_start.path=FILE.jsonl of lines "
+            '{"problem", "answer", "response"}'
+        )
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
-    """The checkpoint's folder, fetched from the Hub if it is not there; see the family's contract.
+    """The checkpoint's folder, fetched from the Hub if it is not there, or its cold start; see the family's contract.
 
     Raises:
-        ConfigError: no such folder, no pinned revision, or the Hub cannot be reached.
+        ConfigError: no such folder, no pinned revision, the Hub cannot be reached, or the cold start cannot be made.
     """
     from harness.model.hub import checkpoint_folder, unnamed
 
     if not config.path:
         raise ConfigError(unnamed(config.path, config.revision))
-    return checkpoint_folder(config.path, config.revision, cache)
+    folder = checkpoint_folder(config.path, config.revision, cache)
+    if not config.cold_start.steps:
+        return folder
+    from harness.base_policy._cold_start import prepare_cold_start
+
+    base, bfloat16 = config.bases.index(seed), config.precision != "float32"
+    return prepare_cold_start(config.cold_start, task, base, folder, cache, bfloat16)

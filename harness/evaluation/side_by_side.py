@@ -396,10 +396,16 @@ def asks(config: RunConfig) -> str:
 def before_training(
     config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
 ) -> Iterator[str]:
-    """Ask the policy `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1."""
+    """Ask the policy `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1.
+
+    A policy after a cold start is compared with the one before it.
+    """
     trained = as_trained(config)
-    model = base_model("before training", config, store, linear_kernel)
-    cell = evaluate_models([model], trained, store, linear_kernel, [SAMPLES], progress, PROBLEMS)["cells"][0]
+    models = [base_model("before training", config, store, linear_kernel)]
+    if config.model.kind == "pretrained" and config.model.cold_start.steps:
+        origin = replace(config, model=config.model.without_cold_start())
+        models.append(base_model("before the cold start", origin, store, linear_kernel))
+    cell, *before = evaluate_models(models, trained, store, linear_kernel, [SAMPLES], progress, PROBLEMS)["cells"]
     once, cut = cell["pass_at"][str(SAMPLES)], cell["truncated_fraction"]
     yield (
         f"{100 * cell['avg']:.0f} % of {cell['n_samples']} answers are right, {100 * once:.0f} % of {cell['n_problems']} training problems "
@@ -407,6 +413,9 @@ def before_training(
     )
     if warning := nothing_to_learn(cell["avg"], f"to {cell['n_problems']} training problems"):
         yield f"warning: {warning}"
+    for other in before:
+        worse = "warning: the cold start made it worse: " if cell["avg"] < other["avg"] else ""
+        yield f"{worse}before the cold start {100 * other['avg']:.0f} % were right, {100 * other['truncated_fraction']:.0f} % cut off"
 
 
 Floats = NDArray[np.float64]

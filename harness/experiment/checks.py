@@ -433,7 +433,27 @@ _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] =
 
 def refusals(config: RunConfig) -> list[str]:
     """List each reason with the key to change; empty where the run can be launched."""
-    return [*implementation("harness.backends", config.backend).check(config), *misfits(config)]
+    return [
+        *implementation("harness.backends", config.backend).check(config),
+        *misfits(config),
+        *_bad_demonstrations(config),
+    ]
+
+
+def _bad_demonstrations(config: RunConfig) -> Iterator[str]:
+    """Draw the demonstrations of every cold start and ask the run's verifier about them."""
+    model = config.model
+    if model.kind != "pretrained" or not model.cold_start.steps:
+        return
+    from harness.problems.demonstrations import check_demonstrations, demonstrations
+
+    try:
+        drawn = [
+            demonstrations(model.cold_start, config.task, model.bases.index(turn)) for turn in range(model.bases.count)
+        ]
+        check_demonstrations(list(itertools.chain(*drawn)), config.verifier, config.evaluation.benchmarks)
+    except ConfigError as error:
+        yield str(error)
 
 
 def absent(config: RunConfig) -> list[str]:

@@ -87,13 +87,22 @@ def base_policies(configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[in
 
 
 def _base_policy(config: RunConfig, seed: int) -> str:
-    """Name the policy: the shipped set and its index there, else the content of the model's section."""
-    bases = getattr(config.model, "bases", None)
-    if bases is not None and bases.set is not None:
-        return f"{bases.set}/{bases.index(seed)}"
-    warmup = getattr(config.model, "warmup", None)
+    """Name the policy: the shipped set and its index there, else the content of the model's section, with the number of a cold start."""
+    model: Any = config.model
+    values = identity(config)["model"]
+    if _cold_started(config):
+        values.pop("bases", None)
+        return content_hash(values, model.bases.index(seed))
+    if model.kind == "testbed" and model.bases.set is not None:
+        return f"{model.bases.set}/{model.bases.index(seed)}"
+    warmup = getattr(model, "warmup", None)
     varies = [seed] if warmup is not None and warmup.seed is None else []
-    return content_hash(identity(config)["model"], *varies)
+    return content_hash(values, *varies)
+
+
+def _cold_started(config: RunConfig) -> bool:
+    recipe = getattr(config.model, "cold_start", None)
+    return recipe is not None and recipe.steps > 0
 
 
 def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
@@ -105,8 +114,10 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
     for config in configs:
         values = identity(config)
         del values["seed"]
-        if hasattr(config.model, "bases"):
-            model = values["model"] = dict(values["model"])
+        model = values["model"] = dict(values["model"])
+        if config.model.kind == "pretrained":
+            model.pop("bases", None)
+        elif hasattr(config.model, "bases"):
             model["bases"] = config.model.bases.set
             model["warmup"] = {key: value for key, value in model["warmup"].items() if key != "seed"}
         if experiment.match != "steps":
@@ -121,13 +132,16 @@ def second_look(name: str, config: RunConfig, used: Mapping[int, str], overrides
     """Overrides that turn a first look's declaration into a second one: its name, what it repeats, and fresh seeds.
 
     `used`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin in the
-    second half of the shipped base policies, so they share runs. Raises `ConfigError` where no base policy is left.
+    second half of the shipped base policies, so they share runs; cold starts are made anew. Raises `ConfigError` where none is left.
     """
     identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
     if any(is_seeds(item) for item in overrides):
         return identity_of_look
     bases: Any = getattr(config.model, "bases", None)
-    if bases is None:
+    if _cold_started(config):
+        looks = f"{{first: {max(used) + 1}, start: {START}, step: {STEP}, most: {MOST}}}"
+        return [*identity_of_look, f"experiment.seeds={looks}", f"model.bases.first={bases.first + bases.count}"]
+    if bases is None or config.model.kind == "pretrained":
         raise ConfigError(
             f"{name} starts every seed from one policy, and a second look needs another: choose it, and seeds that were not used, yourself "
             "(model=... 'experiment.seeds={first: 16, start: 8, step: 4, most: 16}')"

@@ -109,13 +109,13 @@ def _seeds(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[int, ...
 
 
 def _base_policies(arms: Sequence[PlannedArm]) -> int | None:
-    """Count the shipped base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
+    """Count the base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
 
     None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
     that one policy then, and seeds are the replicates.
     """
     bases = [getattr(arm.config.model, "bases", None) for arm in arms]
-    counts = {None if policies is None or policies.set is None else policies.count for policies in bases}
+    counts = {None if policies is None else policies.turns for policies in bases}
     (count, *others) = counts
     return None if others or count == 1 else count
 

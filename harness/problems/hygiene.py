@@ -61,7 +61,7 @@ def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
     with MathVerifier() as verifier:
         for name, config in sets.items():
             try:
-                loaded[name], repeats = _load(config)
+                loaded[name], repeats = statements(config)
             except ConfigError as error:
                 key = name if config is task else f"evaluation.benchmarks.{name}"
                 raise ConfigError(f"{key}: {error}") from error
@@ -74,7 +74,7 @@ def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
     return faults
 
 
-def _load(config: Any) -> tuple[Benchmark, DuplicateReport]:
+def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
     """The statements of a set, without prompt template, and what is repeated in its source."""
     if config.kind == "dataset":
         from harness.problems.benchmarks.dataset import load_records

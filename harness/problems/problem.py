@@ -142,6 +142,16 @@ class Record:
     answer: str
 
 
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One solved problem: where it is from, the statement without a template, the gold answer, and the response to imitate."""
+
+    id: str
+    problem: str
+    answer: str
+    response: str
+
+
 def read_jsonl(path: Path) -> list[Record]:
     """Lines `{"id", "problem", "answer"}`; further keys are ignored. Raises ConfigError as `rows_of`."""
     rows = rows_of(path, ("id", "problem", "answer"))

@@ -214,6 +214,11 @@ class Bases:
                 f"model.bases.first={self.first} and count={self.count} reach beyond the {count} policies of model.bases.set={self.set}"
             )
 
+    @property
+    def turns(self) -> int | None:
+        """How many base policies the training seeds take in turn; None for a warm-up of the run's own."""
+        return None if self.set is None else self.count
+
     def index(self, seed: int) -> int:
         return self.first + seed % self.count
 

@@ -127,6 +127,15 @@ def test_adapters_train_and_are_merged_into_the_policy(root: Path, folder: Path)
     assert all(name.endswith("_proj.weight") for name in moved)
 
 
+def test_rl_goes_on_from_a_cold_start(root: Path, folder: Path) -> None:
+    recipe = ["steps=3", "demonstrations=4", "batch=4", "learning_rate=1e-4"]
+    run = trained(root, *(f"model.cold_start.{each}" for each in recipe))
+    (manifest,) = root.glob("cache/cold_start/*/policy/cold_start.manifest")
+    losses = json.loads(manifest.read_text())["losses"]
+    assert losses[-1] < losses[0]
+    assert len(cleared(run)) > 0
+
+
 # ---- killed, and what the final policy is ----------------------------------------------------------------------------------
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field, replace
 
 from harness.configuration.error import Checked, ConfigError, choice, ranged, require
-from harness.problems.problem import Benchmark, Problem, template
+from harness.problems.problem import Benchmark, Demonstration, Problem, template
 
 VERSION = 1
 _HELD_OUT_SHARE = 5  # one problem in five is held out
@@ -39,11 +39,24 @@ _WORDS = [
 
 @dataclass(frozen=True)
 class _Question:
-    """One question in words, the same as an expression (empty for kinds that have none), and its answer."""
+    """One question in words, the same as an expression (empty for kinds that have none), its answer, and forms of a short working."""
 
     words: str
     expression: str
     value: int
+    workings: tuple[str, ...]
+
+
+def _calculated(words: str, expression: str, name: str, value: int) -> _Question:
+    """A question about two operands; `name` is the word for the operator."""
+    first, _, second = expression.split()
+    workings = (
+        f"{expression} = {value}",
+        f"I get {expression} = {value}.",
+        f"{first} {name} {second} is {value}.",
+        f"Working it out, {expression} = {value}.",
+    )
+    return _Question(words, expression, value, workings)
 
 
 def _sum(draw: random.Random, most: int) -> _Question:
@@ -54,7 +67,7 @@ def _sum(draw: random.Random, most: int) -> _Question:
         f"{name} has {a} {things} and finds {b} more. How many {things} is that?",
         f"A bus carries {a} people and {b} more get on. How many people does it carry now?",
     )
-    return _Question(draw.choice(wordings), f"{a} + {b}", a + b)
+    return _calculated(draw.choice(wordings), f"{a} + {b}", "plus", a + b)
 
 
 def _difference(draw: random.Random, most: int) -> _Question:
@@ -65,7 +78,7 @@ def _difference(draw: random.Random, most: int) -> _Question:
         f"There are {a} birds and {b} fly away. How many birds stay?",
         f"{name} has {a} {things} and gives {b} away. How many {things} are left?",
     )
-    return _Question(draw.choice(wordings), f"{a} - {b}", a - b)
+    return _calculated(draw.choice(wordings), f"{a} - {b}", "minus", a - b)
 
 
 def _product(draw: random.Random, most: int) -> _Question:
@@ -76,21 +89,30 @@ def _product(draw: random.Random, most: int) -> _Question:
         f"There are {a} boxes with {b} pens each. How many pens are there?",
         f"{draw.choice(_NAMES)} buys {a} tickets at {b} euros each. How many euros is that?",
     )
-    return _Question(draw.choice(wordings), f"{a} x {b}", a * b)
+    return _calculated(draw.choice(wordings), f"{a} x {b}", "times", a * b)
 
 
 def _largest(draw: random.Random, most: int) -> _Question:
     numbers = draw.sample(range(10, 100), 4)
     text = f"{', '.join(map(str, numbers[:3]))} and {numbers[3]}"
     which, choose = draw.choice((("largest", max), ("smallest", min)))
-    return _Question(f"Which is the {which} of the numbers {text}?", "", choose(numbers))
+    value = choose(numbers)
+    workings = (f"The {which} is {value}.", f"{value} is the {which}.", f"Of the four, {value} is the {which}.")
+    return _Question(f"Which is the {which} of the numbers {text}?", "", value, workings)
 
 
 def _letters(draw: random.Random, most: int) -> _Question:
     word = draw.choice(_WORDS)
     letter = draw.choice(sorted(set(word)))
     text = f"How many times does the letter {letter} occur in the word {word}?"
-    return _Question(text, "", word.count(letter))
+    value = word.count(letter)
+    times = f"{value} time{'s' * (value > 1)}"
+    workings = (
+        f"The letter {letter} occurs {times}.",
+        f"In {word} there is {letter} {times}.",
+        f"I count {letter} {times}.",
+    )
+    return _Question(text, "", value, workings)
 
 
 KINDS: dict[str, Callable[[random.Random, int], _Question]] = {
@@ -142,20 +164,36 @@ def load(config: Config) -> Benchmark:
     problems: dict[str, Problem] = {}
     for number in range(config.problems):
         kind = config.kinds[number % len(config.kinds)]
-        text, value = _fresh(draw, kind, config, problems)
-        problems[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(value))
+        text, question = _fresh(draw, kind, config, problems)
+        problems[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(question.value))
     return Benchmark(f"plain_words_{config.split}", VERSION, list(problems.values()), chat=make.chat)
 
 
-def _fresh(draw: random.Random, kind: str, config: Config, problems: Mapping[str, Problem]) -> tuple[str, int]:
-    """Return a question of the split that is not among those found, and its answer."""
+def demonstrate(config: Config, count: int, draw: random.Random) -> list[Demonstration]:
+    """See the family's contract: a short working in one of several forms, then the answer line.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    config = replace(config, split="train", problems=count)
+    written: dict[str, Demonstration] = {}
+    for number in range(count):
+        kind = config.kinds[number % len(config.kinds)]
+        text, question = _fresh(draw, kind, config, written)
+        response = f"{draw.choice(question.workings)}\nAnswer: {question.value}"
+        written[text] = Demonstration(f"demonstration/{kind}/{number}", text, str(question.value), response)
+    return list(written.values())
+
+
+def _fresh(draw: random.Random, kind: str, config: Config, problems: Container[str]) -> tuple[str, _Question]:
+    """Return a question of the split that is not among those found, its text in front."""
     for _ in range(10_000):
         question = KINDS[kind](draw, config.most)
-        text, value = question.words, question.value
+        text = question.words
         if config.wording == "expressions" and question.expression:
             text = f"What is {question.expression}?"
         if _held_out(text) == (config.split == "heldout") and text not in problems:
-            return text, value
+            return text, question
     raise ConfigError(
         f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most} (split {config.split}); "
         "lower `problems`, raise `most`, or leave the kind out"

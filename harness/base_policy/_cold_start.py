@@ -1,0 +1,167 @@
+"""Supervised training of a pretrained policy on demonstrations, made once and kept under the hash of everything that went into it."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+
+from harness.base_policy._recipe import ColdStart
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.model.checkpoint import copy_side_files, load_model, load_tokenizer
+from harness.model.system import content_fingerprint
+from harness.problems.demonstrations import as_asked, demonstrations
+from harness.problems.problem import Benchmark
+from harness.rollout.types import prompt_tokens, stop_tokens
+from harness.store.atomic import publish_directory, remove_leftovers
+from harness.store.lease import acquire
+
+VERSION = 1  # of the recipe; a change makes new folders
+POLICY, MANIFEST = "policy", "cold_start.manifest"
+_WARMUP_STEPS = 5
+_ROWS = 8  # sequences in one forward and backward
+
+Example = tuple[list[int], int]
+"""Tokens of a prompt and its response, and how many of them are the prompt's."""
+
+
+def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, cache: Path, bfloat16: bool) -> Path:
+    """The checkpoint folder of cold start number `base` of the checkpoint `source`, trained first where it does not exist yet.
+
+    Several processes may ask at once: one trains, the others wait. The folder appears complete or not at all.
+    `bfloat16` is the precision of products.
+
+    Raises:
+        ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, training diverged, or the folder in
+            the cache has been changed.
+    """
+    written = demonstrations(recipe, task, base)
+    asked, responses = as_asked(written, task), [each.response for each in written]
+    made_of = {
+        "version": VERSION,
+        "weights": content_fingerprint(source),
+        "bfloat16": bfloat16,
+        "steps": recipe.steps,
+        "batch": recipe.batch,
+        "learning_rate": recipe.learning_rate,
+        "order": [recipe.seed, base],
+        "template": [asked.chat, asked.system],
+        "demonstrations": [[p.prompt, response] for p, response in zip(asked.problems, responses, strict=True)],
+    }
+    root = cache / "cold_start" / content_hash(made_of)
+    folder = root / POLICY
+    if not folder.exists():
+        with acquire(root / "lock", wait_seconds=math.inf):
+            if not folder.exists():
+                remove_leftovers(root)
+                sequences = encoded(source, asked, responses)
+                order = random.Random(f"order/{recipe.seed}/{base}")
+                publish_directory(folder, lambda path: _make(source, sequences, recipe, order, bfloat16, made_of, path))
+    _require_content(folder)
+    return folder
+
+
+def _require_content(folder: Path) -> None:
+    try:
+        content = json.loads((folder / MANIFEST).read_text())["content"]
+    except (OSError, ValueError, KeyError):
+        content = None
+    if content != content_fingerprint(folder):
+        raise ConfigError(
+            f"{folder} is not what its {MANIFEST} says; delete the folder, and the cold start is made again"
+        )
+
+
+def _make(
+    source: Path,
+    sequences: Sequence[Example],
+    recipe: ColdStart,
+    draw: random.Random,
+    bfloat16: bool,
+    made_of: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Train and write the checkpoint, in the number type of `source`, with the files beside its weights and a manifest."""
+    # A progress bar would be the last words of a run that fails later.
+    with redirect_stderr(io.StringIO()):
+        model = load_model(source, "auto")
+    dtype = model.dtype
+    losses = train(model.float(), sequences, recipe, draw, bfloat16)
+    if not math.isfinite(sum(losses)):
+        raise ConfigError(f"model.cold_start diverged; lower model.cold_start.learning_rate={recipe.learning_rate:g}")
+    with redirect_stderr(io.StringIO()):
+        model.to("cpu", dtype).save_pretrained(folder)
+    copy_side_files(source, folder)
+    manifest = {"content": content_fingerprint(folder), "losses": losses, "made_of": made_of}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def encoded(source: Path, asked: Benchmark, responses: Sequence[str]) -> list[Example]:
+    """Prompts as training asks them, each with its response and the token that ends it. Raises ConfigError as `prompt_tokens`."""
+    tokenizer = load_tokenizer(source)
+    prompts = prompt_tokens(tokenizer, asked)
+    ends = stop_tokens(tokenizer, source)
+    end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else ends[0]
+    if asked.chat:
+        # Turns may end with another token than texts; the last one of a whole conversation is the answer's.
+        turns = [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}]
+        text = tokenizer.apply_chat_template(turns, tokenize=False)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        end = next((token for token in reversed(ids) if token in ends), end)
+    written = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
+    return [([*prompt, *response, end], len(prompt)) for prompt, response in zip(prompts, written, strict=True)]
+
+
+def train(
+    model: Any, sequences: Sequence[Example], recipe: ColdStart, draw: random.Random, bfloat16: bool
+) -> list[float]:
+    """Train on the response tokens, epoch after epoch in an order of its own; the loss of every step (nats a token).
+
+    The model is in float32; `bfloat16` is the precision of its products.
+    """
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()  # no dropout, as in RL
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.0)
+    order, losses = _order(len(sequences), draw), []
+    for step in range(recipe.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * min(1.0, (step + 1) / _WARMUP_STEPS)
+        batch = sorted((sequences[next(order)] for _ in range(recipe.batch)), key=lambda item: len(item[0]))
+        total = sum(len(ids) - prompt for ids, prompt in batch)
+        optimizer.zero_grad(set_to_none=True)
+        parts = (batch[start : start + _ROWS] for start in range(0, len(batch), _ROWS))
+        losses.append(sum(_backward(model, part, total, bfloat16) for part in parts))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return losses
+
+
+def _order(count: int, draw: random.Random) -> Iterator[int]:
+    while True:
+        yield from draw.sample(range(count), count)
+
+
+def _backward(model: Any, rows: Sequence[Example], total: int, bfloat16: bool) -> float:
+    """Add the gradient of some rows' loss, a sum over response tokens divided by `total`; returns that loss."""
+    longest = max(len(ids) for ids, _ in rows)
+    ids_BT = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _ in rows], device=model.device)
+    position_T = torch.arange(longest, device=model.device)
+    lengths_B1, prompts_B1 = torch.tensor([[len(ids), prompt] for ids, prompt in rows], device=model.device).T[
+        ..., None
+    ]
+    inside_BT = position_T < lengths_B1
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+        logits_BTV = model(input_ids=ids_BT, attention_mask=inside_BT.long()).logits
+    trained_BT = (inside_BT & (position_T >= prompts_B1))[:, 1:]
+    logits_NV = logits_BTV[:, :-1][trained_BT].float()
+    loss = functional.cross_entropy(logits_NV, ids_BT[:, 1:][trained_BT], reduction="sum") / total
+    loss.backward()
+    return float(loss.detach())
