@@ -44,6 +44,7 @@ _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
 Key = tuple[str, str, str, str]  # group, arm, reference, benchmark
 Differences = Mapping[Key, Difference]
+Cells = Mapping[tuple[str, str], Mapping[str, Cell]]  # by group and arm
 
 
 def judge(
@@ -89,9 +90,9 @@ class Judgement:
     @cached_property
     def scores(self) -> dict[tuple[str, str], pd.DataFrame]:
         """Group and arm → its scores, a row a seed and a column a benchmark."""
-        parts = self.table.rows.groupby(["group", "arm"], sort=False)
+        rows = self.table.rows.groupby(["group", "arm"], sort=False)
         return {
-            (str(g), str(a)): part.pivot(index="seed", columns="benchmark", values="value") for (g, a), part in parts
+            (str(g), str(a)): part.pivot(index="seed", columns="benchmark", values="value") for (g, a), part in rows
         }
 
     @cached_property
@@ -219,12 +220,10 @@ class Judgement:
     @cached_property
     def families(self) -> dict[str, list[Effect]]:
         """The primary comparisons judged alone, in the family of their group, and all together."""
-        families = {"alone": self._judged(self._primary, 1), "all together": self.primary}
-        if len(self.arms) < 2:
-            return families
         parts = [{key: value for key, value in self._primary.items() if key[0] == group} for group in self.arms]
         own = [effect for part in parts for effect in self._judged(part)]
-        return {"alone": families["alone"], "in the family of their group": own, "all together": self.primary}
+        of_groups = {"in the family of their group": own} if len(self.arms) > 1 else {}
+        return {"alone": self._judged(self._primary, 1), **of_groups, "all together": self.primary}
 
     # ---- words ----
 
@@ -262,12 +261,9 @@ class Judgement:
 
     def _open(self, known: Sequence[Effect]) -> list[str]:
         """Where one seed cannot decide anything, and how many would decide the open comparisons."""
-        single = sum(effect.estimate.seeds < 2 for effect in known)
-        lines = (
-            [f"{single} of {len(known)} have a single seed on a side: with one seed nothing is resolved."]
-            if single
-            else []
-        )
+        lines, single = [], sum(effect.estimate.seeds < 2 for effect in known)
+        if single:
+            lines.append(f"{single} of {len(known)} have a single seed on a side: with one seed nothing is resolved.")
         needed = sorted(count for effect in known if not math.isnan(count := seeds_to_decide(effect.shown)))
         if len(needed) == 1:
             lines.append(f"One is open. If its value and spread stay, {_seeds(needed[0])} would decide it.")
@@ -281,23 +277,17 @@ class Judgement:
         """At which k the Pass@k of two arms part; bands hold together over all k of the table."""
         lines = []
         for group, arm, reference in self.comparisons if self.ks else ():
-            names = [
-                name
-                for name in self.ks.values()
-                if name in self.scores[group, arm] and name in self.scores[group, reference]
-            ]
-            a, b, paired = self._both(*(self.scores[group, side][names] for side in (arm, reference)))
-            first, other = a.to_numpy(), b.to_numpy()
-            band = simultaneous_band(first - other) if paired else unpaired_band(first, other)
-            ks = np.array([k for k, name in self.ks.items() if name in names])
-            parts = [
-                f"{word} at k {', '.join(map(str, ks[there]))}"
-                for word, there in _sides(band.low_K, band.high_K)
-                if there.any()
-            ]
-            where = "; ".join(parts) or "no k at which they part"
+            ours, theirs = self.scores[group, arm], self.scores[group, reference]
+            ks = {k: name for k, name in self.ks.items() if name in ours and name in theirs}
+            a, b, paired = self._both(ours[[*ks.values()]], theirs[[*ks.values()]])
+            band = (
+                simultaneous_band(a.to_numpy() - b.to_numpy()) if paired else unpaired_band(a.to_numpy(), b.to_numpy())
+            )
+            sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
+            at = {word: ", ".join(map(str, np.array([*ks])[there])) for word, there in sides.items() if there.any()}
+            where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or "no k at which they part"
             lines.append(
-                f"Pass@k, {f'{group}: ' if group else ''}{arm} against {reference}: {where} (one band over all k)."
+                f"Pass@k, {f'{group}: ' * bool(group)}{arm} against {reference}: {where} (one band over all k)."
             )
         return lines
 
@@ -317,17 +307,11 @@ class Judgement:
         """Arms whose seeds or benchmarks are not those of the others."""
         seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
         every, where = set().union(*seeds.values()), f"in {group}, " if group else ""
-        missing = {
-            arm: ", ".join(map(str, sorted(every - own)))
-            for arm, own in seeds.items()
-            if self.table.seeded and every - own
-        }
-        lines = [f"{where}arm {arm} lacks seed {numbers}" for arm, numbers in missing.items()]
-        have = [
-            name for name in self.table.benchmarks if any(name in self.scores[group, arm] for arm in self.arms[group])
-        ]
-        absent = [] if self.ks else [name for name in have if name not in self.shared[group]]
-        return [*lines, *([f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] if absent else [])]
+        missing = {arm: sorted(every - own) for arm, own in seeds.items() if self.table.seeded and every - own}
+        lines = [f"{where}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
+        have = {name for arm in self.arms[group] for name in self.scores[group, arm]} - {*self.shared[group]}
+        absent = [] if self.ks else [name for name in self.table.benchmarks if name in have]
+        return [*lines, *[f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
 
     # ---- tables, figure, page ----
 
@@ -336,22 +320,11 @@ class Judgement:
         """Scores with differences; with several benchmarks also scores and differences on each; other readings."""
         return [self._main(), *(self._on_benchmarks() if self.by_benchmark else ()), self._robust()]
 
-    def _table(
-        self,
-        key: str,
-        title: str,
-        columns: Sequence[Column],
-        cells: Mapping[tuple[str, str], Mapping[str, Cell]],
-        notes: Sequence[str],
-    ) -> Table:
+    def _table(self, key: str, title: str, columns: Sequence[Column], cells: Cells, *notes: str) -> Table:
         """A table with a row for each arm that has cells, its group first where there are several."""
-        several = len(self.arms) > 1
-        labels = [*([Column("group", "group")] if several else []), Column("arm", "arm")]
-        rows = [
-            {"group": group, "arm": arm, **cells[group, arm]} for group, arm in self.scores if (group, arm) in cells
-        ]
-        name = f"{self.name}-{key}" if key else self.name
-        return Table(name, f"{self.name}: {title}", [*labels, *columns], rows, notes, notes[:1])
+        labels = [Column("group", "group"), Column("arm", "arm")][len(self.arms) < 2 :]
+        rows = [{"group": place[0], "arm": place[1], **cells[place]} for place in self.scores if place in cells]
+        return Table(f"{self.name}{key}", f"{self.name}: {title}", [*labels, *columns], rows, notes, notes[:1])
 
     def _column(self, key: str, header: str, *, words: bool = False) -> Column:
         return Column(key, header, digits=self.metric.digits, scale=self.metric.scale, signed=words, words=words)
@@ -376,39 +349,31 @@ class Judgement:
             Column("seeds", "seeds", digits=0),
             Column("needed", "seeds that would decide"),
         ]
-        inside = (
-            "" if self.margin is None else f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}."
-        )
+        inside = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
         words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{inside}"
-        return self._table("", self.title, columns, cells, [*self.notes, words])
+        return self._table("", self.title, columns, cells, *self.notes, words)
 
     def _on_benchmarks(self) -> Iterable[Table]:
         names, percent = self.table.benchmarks, self.metric.percent
-        means: dict[tuple[str, str], dict[str, Cell]] = {
-            key: {str(name): mean_interval(wide[name]) for name in wide} for key, wide in self.scores.items()
-        }
+        means = {key: {str(name): mean_interval(wide[name]) for name in wide} for key, wide in self.scores.items()}
         columns = [self._column(name, f"{name}{percent}") for name in names]
-        yield self._table(
-            "benchmarks", "scores by benchmark", columns, means, ["Means over seeds, 95 % intervals, each by itself."]
-        )
+        note = "Means over seeds, 95 % intervals, each by itself."
+        yield self._table("-benchmarks", "scores by benchmark", columns, means, note)
         deltas: dict[tuple[str, str], dict[str, Cell]] = {}
         for effect in self.by_benchmark:
             deltas.setdefault((effect.group, effect.arm), {})[effect.benchmark] = effect.estimate
         size = self.by_benchmark[0].estimate.family
         note = f"All {size} differences of this table hold together at 95 % (Šidák); those in {self._about} are a family of their own."
         columns = [self._column(name, f"Δ {name}", words=True) for name in names]
-        yield self._table("benchmark-differences", "differences by benchmark", columns, deltas, [note])
+        yield self._table("-benchmark-differences", "differences by benchmark", columns, deltas, note)
 
     def _robust(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
         for alone, robust in zip(self.families["alone"], self.robust, strict=True):
-            row: dict[str, Cell] = {
-                "against": alone.reference,
-                "alone": alone.estimate,
-                "iqm": robust.estimate,
-                "p": alone.sign_flip_p,
-            }
-            cells[alone.group, alone.arm] = {**row, "improvement": self.improvement(alone)}
+            values = alone.reference, alone.estimate, robust.estimate, self.improvement(alone), alone.sign_flip_p
+            cells[alone.group, alone.arm] = dict(
+                zip(("against", "alone", "iqm", "improvement", "p"), values, strict=True)
+            )
         columns = [
             Column("against", "against"),
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
@@ -421,7 +386,7 @@ class Judgement:
             "P(improvement): a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need "
             "six pairs."
         )
-        return self._table("robust", "other readings", columns, cells, [note])
+        return self._table("-robust", "other readings", columns, cells, note)
 
     def figure(self, *, wide: bool = True) -> Figure | None:
         """Every primary comparison with its interval, its word and the margin; None where nothing can be compared."""
@@ -436,11 +401,8 @@ class Judgement:
         lines = [line for line in rest if line not in each]
         with styled("screen"):
             figure = self.figure(wide=False)
-            drawn = (
-                ""
-                if figure is None
-                else picture(figure, "Differences, intervals and words.", "All intervals hold together at 95 %.")
-            )
+            about = "Differences, intervals and words.", "All intervals hold together at 95 %."
+            drawn = "" if figure is None else picture(figure, *about)
         parts = [f'<p class="headline">{escape(head)}</p>', listed(lines, len(lines), ""), drawn]
         parts += [table_html(self.tables[0], fold_notes=True), listed(each, 0, "Every comparison in words")]
         sections = [
@@ -485,10 +447,6 @@ def _width(estimate: Estimate) -> float:
 
 def _seeds(count: float) -> str:
     return "more than 10,000 seeds" if math.isinf(count) else f"{count:.0f} seeds"
-
-
-def _sides(low_K: NDArray[np.float64], high_K: NDArray[np.float64]) -> list[tuple[str, NDArray[np.bool_]]]:
-    return [("higher", low_K > 0), ("lower", high_K < 0)]
 
 
 def _testable(difference: Difference) -> bool:

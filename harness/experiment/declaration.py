@@ -19,9 +19,8 @@ from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms, short_names
-from harness.experiment.plan import Arm
+from harness.experiment.plan import BOUNDED, Arm, Collapse
 from harness.statistics.attribution import Crossing
-from harness.statistics.intervals import BOUNDED, Collapse
 from harness.store import METRICS, layout
 
 MATCHES = ("steps", "tokens", "seconds")

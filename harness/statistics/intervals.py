@@ -362,43 +362,6 @@ def depth(value: float, expects: str, margin: float | None) -> float:
     return borders.get(expects, edge - abs(value))
 
 
-BOUNDED = ("entropy", "length")
-
-
-@dataclass
-class Collapse:
-    """What a collapsed run is, declared with the experiment; any one of these is enough.
-
-    Attributes:
-        accuracy: its last evaluated accuracy lies below this share of its own best one, before RL included.
-        entropy: lowest and highest entropy of its last evaluation, nats a token; null: any.
-        length: lowest and highest mean response length of its last evaluation, tokens; null: any.
-    """
-
-    accuracy: float = 0.5
-    entropy: list[float] | None = None
-    length: list[float] | None = None
-
-    @property
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        return {name: (ends[0], ends[1]) for name in BOUNDED if (ends := getattr(self, name)) is not None}
-
-    def met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
-        """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
-        if len(accuracies) > 1 and accuracies[-1] < self.accuracy * max(accuracies):
-            return True
-        return any(last[name] < low or last[name] > high for name, (low, high) in self.bounds.items())
-
-    @property
-    def text(self) -> str:
-        """The definition in words: what a run's last evaluation does."""
-        share = "half" if self.accuracy == 0.5 else f"{100 * self.accuracy:g} %"
-        parts = [f"accuracy below {share} of the run's own best one"]
-        units = {"entropy": "nats a token", "length": "tokens"}
-        parts += [f"{name} outside {low:g} to {high:g} {units[name]}" for name, (low, high) in self.bounds.items()]
-        return ", or ".join(parts)
-
-
 POWER = 0.8
 
 

@@ -11,8 +11,8 @@ from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load
 from analysis.answer import answer_sentences
+from harness.experiment.plan import Collapse
 from harness.statistics.aggregates import sign_flip_p
-from harness.statistics.intervals import Collapse
 from harness.store import ResultStore
 
 RUNGS = [("ladder_0_grpo", "GRPO", 0.50, 30.0), ("ladder_1_other", "other", 0.56, 36.0)]
