@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from harness.evaluation.metrics.names import (
     BY_SECOND,
@@ -324,18 +324,19 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
         if AVG_BY_SECOND not in cells or cells[AVG_BY_SECOND].isna().any():
             return float("nan")
         cells = cells.assign(avg=cells[AVG_BY_SECOND])
-    if metric.kind == "area":
-        return area(cells)
+    step, score = _curve(cells)
+    if metric.kind == "area":  # mean height of the accuracy curve, linear between evaluations
+        return float(np.trapezoid(score, step) / np.ptp(step)) if len(step) > 1 else float("nan")
     if metric.kind == "steps_to":
-        return first_reach(cells, lambda wanted: np.array(wanted, dtype=np.float64), parameter)
+        return _first_reach(score, step, parameter)
     if not len(steps) or any(column not in steps for column in needed_columns(metric)):
         return float("nan")
     if metric.kind == "tokens_to":
         return tokens_to(cells, steps, parameter)
     if metric.kind == "seconds_to":
-        return first_reach(cells, lambda wanted: seconds_at(steps, wanted), parameter)
+        return _first_reach(score, total_at(_with_seconds(steps), "seconds", step), parameter)
     if metric.kind == "seconds":
-        return float(seconds_at(steps, [checkpoint])[0])
+        return float(total_at(_with_seconds(steps), "seconds", [checkpoint])[0])
     counted = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
         dead = counted["all_right_groups"] + counted["all_wrong_groups"]
@@ -351,42 +352,30 @@ def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens, discarded ones included, at which avg first reaches ``target`` (see `first_reach`)."""
-    return first_reach(cells, lambda wanted: total_at(steps, "generated_tokens_total", wanted), target)
-
-
-def area(cells: pd.DataFrame) -> float:
-    """Mean height of the accuracy curve over rollout steps, linear between evaluations; NaN with fewer than two."""
+    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never."""
     step, score = _curve(cells)
-    if len(step) < 2:
-        return float("nan")
-    return float(np.trapezoid(score, step) / (step[-1] - step[0]))
+    return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
 
 
-def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], target: float) -> float:
-    """Return what was spent when avg first reached ``target``, linear between evaluations; infinity if it never does.
-
-    ``spent`` maps evaluated steps to what was spent up to each; NaN there is NaN here.
-    """
-    steps, scores = _curve(cells)
+def _first_reach(scores: Floats, spent: Floats, target: float) -> float:
+    """What was spent when a score first reached the target; ``spent`` has a number for each score, NaN there is NaN here."""
     reached = np.flatnonzero(scores >= target)
     if not len(reached):
         return NEVER
-    index = int(reached[0])
-    at = spent([int(step) for step in steps])
-    if index == 0:
-        return float(at[0])
+    if (index := int(reached[0])) == 0:
+        return float(spent[0])
     share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
-    return float(at[index - 1] + share * (at[index] - at[index - 1]))
+    return float(spent[index - 1] + share * (spent[index] - spent[index - 1]))
 
 
-def total_at(steps: pd.DataFrame, column: str, wanted: Sequence[int]) -> Floats:
+def total_at(steps: pd.DataFrame, column: str, wanted: ArrayLike) -> Floats:
     """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
-    logged = dict(zip(steps["step"], steps[column], strict=True)) if len(steps) else {}
-    return np.array([0.0 if step == 0 else float(logged.get(step, np.nan)) for step in wanted])
+    logged = steps.set_index("step")[column] if len(steps) else pd.Series(dtype=np.float64)
+    at = np.asarray(wanted, dtype=np.int64)
+    return np.where(at == 0, 0.0, logged.reindex(at).to_numpy(dtype=np.float64))
 
 
-def seconds_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
-    """Cumulative wall seconds at each wanted step; zero at step 0, NaN where the step or a time before it is not logged."""
+def _with_seconds(steps: pd.DataFrame) -> pd.DataFrame:
+    """The steps in order with the wall seconds up to each; NaN from the first step on whose time is not logged."""
     ordered = steps.sort_values("step")
-    return total_at(ordered.assign(total=ordered["seconds_total"].cumsum(skipna=False)), "total", wanted)
+    return ordered.assign(seconds=ordered["seconds_total"].cumsum(skipna=False))

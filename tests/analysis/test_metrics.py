@@ -17,7 +17,7 @@ from analysis.figures.drawing import styled, tidy
 from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
 from analysis.html.page import chart_data
 from analysis.report import write_answer
-from analysis.samples import area, first_reach, value_of
+from analysis.samples import value_of
 from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.table import to_markdown
 from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric
@@ -136,13 +136,15 @@ def curve(*points):
 
 def test_area_and_first_reach_by_hand():
     cells = curve((0, 0.2), (10, 0.6), (40, 0.6))
-    assert area(cells) == pytest.approx((10 * 0.4 + 30 * 0.6) / 40)
-    assert area(cells.iloc[::-1]) == area(cells)
-    assert math.isnan(area(curve((0, 0.2))))
-    steps = lambda wanted: np.array(wanted, dtype=float)  # noqa: E731
-    assert first_reach(cells, steps, 0.3) == pytest.approx(2.5)
-    assert first_reach(cells, steps, 0.1) == 0
-    assert first_reach(cells, steps, 0.61) == math.inf
+    none = pd.DataFrame({"step": []})
+    area, steps_to = metric("area"), lambda target: metric(f"steps_to@{target}")
+    by_hand = (10 * 0.4 + 30 * 0.6) / 40
+    assert value_of(area, cells, none, 40) == pytest.approx(by_hand)
+    assert value_of(area, cells.iloc[::-1], none, 40) == value_of(area, cells, none, 40)
+    assert math.isnan(value_of(area, curve((0, 0.2)), none, 0))
+    assert value_of(steps_to(0.3), cells, none, 40) == pytest.approx(2.5)
+    assert value_of(steps_to(0.1), cells, none, 40) == 0
+    assert value_of(steps_to(0.61), cells, none, 40) == math.inf
 
 
 def test_what_a_run_has_not_logged_has_no_value():
