@@ -12,13 +12,11 @@ if TYPE_CHECKING:
     from analysis.api import NoValueError as NoValueError
     from analysis.api import contrast as contrast
     from analysis.api import difference as difference
-    from analysis.api import evaluation_frame as evaluation_frame
     from analysis.api import figure_of as figure_of
     from analysis.api import known_metrics as known_metrics
     from analysis.api import load as load
     from analysis.api import save_figure as save_figure
     from analysis.api import seed_frame as seed_frame
-    from analysis.api import step_frame as step_frame
     from analysis.api import tables_of as tables_of
     from analysis.judgement import judge as judge
     from analysis.report import write_answer as write_answer
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
 
 # The front is imported when it is first used: a table needs no figures.
 _NAMES = {
-    "analysis.api": "NoValueError contrast difference evaluation_frame figure_of known_metrics load save_figure seed_frame "
-    "step_frame tables_of",
+    "analysis.api": "NoValueError contrast difference figure_of known_metrics load save_figure seed_frame tables_of",
     "analysis.results": "Results on_benchmark",
     "analysis.judgement": "judge",
     "analysis.report": "write_answer",

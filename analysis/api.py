@@ -52,16 +52,6 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def evaluation_frame(results: Results) -> pd.DataFrame:
-    """One row per run, evaluated step and response cap, as stored: avg, pass@k, maj@k, tokens_wrong_mean, truncated_fraction, ..."""
-    return results.experiment.cells.copy()
-
-
-def step_frame(results: Results) -> pd.DataFrame:
-    """One row per run and rollout step: the step metrics as logged (docs/objective, `harness.store.METRICS`)."""
-    return results.experiment.steps.copy()
-
-
 def difference(
     results: Results, arm: str, reference: str, metric: str = "avg", *, margin: float | None = None
 ) -> Estimate:

@@ -9,7 +9,7 @@ import sys
 
 import matplotlib.pyplot as plt
 
-from analysis import difference, evaluation_frame, load, save_figure, seed_frame
+from analysis import difference, load, save_figure, seed_frame
 
 METRICS = ("length_right", "length_wrong")
 
@@ -27,7 +27,7 @@ def main(root: str, experiment: str, folder: str = "figures") -> None:
                 f"{arm} - {first}, {metric}: {found.absent or f'{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]'}"
                 f" tokens, {found.seeds} seeds, {found.verdict}"
             )
-    plan, curves = results.experiment.plan, evaluation_frame(results)
+    plan, curves = results.experiment.plan, results.experiment.cells
     at_cap = curves[(curves["cap"] == plan.primary_cap) & (curves["benchmark"] == plan.benchmark)]
     figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
     for panel, outcome in zip(axes, ("right", "wrong"), strict=True):

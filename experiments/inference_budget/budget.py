@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis import evaluation_frame, load, seed_frame
+from analysis import load, seed_frame
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, print_table, script_parser
 from harness.statistics.intervals import Paired, judge
@@ -104,7 +104,7 @@ def read_sides(root: Path, first: Results) -> Sides:
 
 def _last(results: Results) -> pd.DataFrame:
     """The evaluation of every arm and seed after its last step, at the experiment's cap."""
-    cells = evaluation_frame(results)
+    cells = results.experiment.cells
     cells = cells[cells["cap"] == results.experiment.plan.primary_cap]
     return cells.sort_values("step").groupby(["arm", "seed"]).last()
 
