@@ -13,14 +13,23 @@ from matplotlib.figure import Figure
 
 from analysis.figures.drawing import FORMATS, save, styled, tidy
 from analysis.frames import load_experiment
-from analysis.report import figure_makers
-from analysis.results import Results, results_of
+from analysis.judgement import judge
+from analysis.report import figure_makers, write_answer
+from analysis.results import Results, on_benchmark, results_of
 from analysis.tables.experiment import all_tables
-from analysis.tables.table import Table
+from analysis.tables.table import Table, to_frame, to_latex, to_markdown
 from analysis.tables.words import metric_header, why_absent
 from harness.evaluation.metrics import names
-from harness.evaluation.metrics.names import PLAIN, Metric
-from harness.statistics.intervals import Estimate, Paired, judge_one
+from harness.evaluation.metrics.names import PLAIN, Metric, UnknownMetric
+from harness.experiment.plan import PlanError
+from harness.statistics.intervals import Estimate, Paired, Verdict, judge_one
+from harness.store import StoreError
+
+__all__ = [
+    "Estimate", "NoValueError", "PlanError", "Results", "StoreError", "UnknownMetric", "Verdict", "contrast", "difference", "figure_of",
+    "judge", "known_metrics", "load", "on_benchmark", "save_figure", "seed_frame", "tables_of", "to_frame", "to_latex", "to_markdown",
+    "write_answer",
+]  # fmt: skip
 
 
 class NoValueError(LookupError):

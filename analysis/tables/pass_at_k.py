@@ -11,10 +11,10 @@ from analysis.frames import Floats
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column, experiment_table
-from harness.evaluation.counts import KBand
+from harness.evaluation.counts import DIFFICULTIES, KBand, difficulty_of
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
-from harness.statistics.bands import DIFFICULTIES, difficulty_of, simultaneous_band, unpaired_band
+from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import Estimate, Independent, Paired, comparison_level, judge, replicate_means
 
 Pairs = Mapping[str, tuple[PlannedArm, PlannedArm]]

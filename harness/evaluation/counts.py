@@ -7,27 +7,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from harness.evaluation.metrics.names import pass_at_every_k
-from harness.statistics.bands import (
-    DIFFICULTIES,
-    Band,
-    difficulty_of,
-    simultaneous_band,
-    unpaired_band,
-)
+from harness.evaluation.point_cost import DifferenceVariance, sampling_noise
+from harness.statistics.bands import Band, simultaneous_band, unpaired_band
 from harness.statistics.intervals import (
     Estimate,
     comparison_level,
     paired_difference,
     two_way_difference,
 )
-from harness.statistics.problems import DifferenceVariance, sampling_noise
 
 Floats = NDArray[np.float64]
 AVG, TOKENS = "avg", "tokens"
 POINT = 0.01
+
+
+DIFFICULTIES = ("never right", "up to half", "more than half", "always right")
+
+
+def difficulty_of(share_P: ArrayLike) -> NDArray[np.int64]:
+    """The place in `DIFFICULTIES` of each problem, by a policy's share of right samples on it, fractions of 1.
+
+    The samples must not be those of a compared side: a problem with bad luck there would be called hard, and come back by itself.
+    """
+    # Means of shares end in last bits; a share of exactly one half must not depend on them.
+    share = np.round(np.asarray(share_P, dtype=np.float64), 12)
+    return np.select([share == 0, share <= 0.5, share < 1], [0, 1, 2], 3).astype(np.int64)
 
 
 @dataclass(frozen=True)

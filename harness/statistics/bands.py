@@ -1,4 +1,4 @@
-"""Bands of a whole curve, such as the difference in Pass@k over all k, that hold together; and problems put into bands of difficulty."""
+"""Bands of a whole curve, such as the difference in Pass@k over all k, that hold together."""
 
 from __future__ import annotations
 
@@ -112,16 +112,3 @@ def _ranges(inside_K: NDArray[np.bool_]) -> list[Range]:
     """First and last k, from 1, of every run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], inside_K, [False]])))
     return [(int(start) + 1, int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
-
-
-DIFFICULTIES = ("never right", "up to half", "more than half", "always right")
-
-
-def difficulty_of(share_P: ArrayLike) -> NDArray[np.int64]:
-    """The place in `DIFFICULTIES` of each problem, by a policy's share of right samples on it, fractions of 1.
-
-    The samples must not be those of a compared side: a problem with bad luck there would be called hard, and come back by itself.
-    """
-    # Means of shares end in last bits; a share of exactly one half must not depend on them.
-    share = np.round(np.asarray(share_P, dtype=np.float64), 12)
-    return np.select([share == 0, share <= 0.5, share < 1], [0, 1, 2], 3).astype(np.int64)

@@ -9,7 +9,8 @@ from synthetic_store import build_store, loaded, replanned
 from analysis.figures.curves import k_bands_figure
 from analysis.figures.drawing import styled
 from analysis.tables.pass_at_k import difficulty_table, k_bands, k_bands_table
-from harness.statistics.bands import difficulty_of, simultaneous_band
+from harness.evaluation.counts import difficulty_of
+from harness.statistics.bands import simultaneous_band
 from harness.statistics.intervals import comparison_level
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.bands import DIFFICULTIES, Band, critical_value, difficulty_of, simultaneous_band, unpaired_band
+from harness.evaluation.counts import DIFFICULTIES, difficulty_of
+from harness.statistics.bands import Band, critical_value, simultaneous_band, unpaired_band
 from harness.statistics.intervals import comparison_level, paired_difference, welch_difference
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.evaluation.point_cost import DifferenceVariance, sampling_noise
 from harness.statistics.intervals import power, seeds_needed
-from harness.statistics.problems import DifferenceVariance, sampling_noise
 
 
 def test_the_noise_of_a_share_by_hand_and_without_bias() -> None:
