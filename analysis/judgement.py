@@ -35,7 +35,7 @@ from harness.statistics.aggregates import (
     sign_flip_p,
 )
 from harness.statistics.bands import simultaneous_band, unpaired_band
-from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge_one, mean_interval
+from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
 from harness.store.atomic import write_file
 
 MEAN, IQM = "mean over benchmarks", "interquartile mean"
@@ -248,8 +248,8 @@ class Judgement:
             return []
         resolved = {name: [e for e in part if e.estimate.resolved] for name, part in self.families.items()}
         counts = ", ".join(f"{name} {len(part)}" for name, part in resolved.items())
-        alone = {_named(effect): _width(effect.estimate) for effect in self.families["alone"]}
-        wider = np.median([_width(effect.estimate) / alone[_named(effect)] for effect in tested])
+        alone = {_named(e): e.estimate.high - e.estimate.low for e in self.families["alone"]}
+        wider = np.median([(e.estimate.high - e.estimate.low) / alone[_named(e)] for e in tested])
         together = set(map(_named, resolved["all together"]))
         lost = [effect for effect in resolved["alone"] if _named(effect) not in together][:3]
         values = (f"{_named(e)} {number_text(e.shown.value, self.metric.digits, signed=True)}" for e in lost)
@@ -439,10 +439,6 @@ class Judgement:
 
 def _named(effect: Effect) -> str:
     return f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison
-
-
-def _width(estimate: Estimate) -> float:
-    return estimate.high - estimate.low
 
 
 def _seeds(count: float) -> str:

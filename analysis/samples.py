@@ -14,25 +14,14 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from harness.evaluation.metrics.names import (
-    BY_SECOND,
-    NO_VERDICT,
-    Codes,
-    Equivalence,
-    Reduction,
-    Samples,
-    UnevenSamples,
-    default_ks,
-    grader_shares,
-    reduce_samples,
-)
+from harness.evaluation.metrics import names
+from harness.evaluation.metrics.names import Metric
 from harness.evaluation.result import code_samples
 from harness.experiment.plan import Plan
 from harness.store import ResultStore
 
 if TYPE_CHECKING:
     from harness.verify import MathVerifier
-from harness.evaluation.metrics.names import REACHED, TRAINING, Metric
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +48,7 @@ class RunCells:
 class RunSamples:
     """The samples of all evaluations of a run: as arrays, and one row a sample of what else a cell is made of."""
 
-    samples: Samples
+    samples: names.Samples
     rows: pd.DataFrame  # step, cap, entropy, log_prob, second
 
     @property
@@ -69,7 +58,7 @@ class RunSamples:
         return int(counts.max()) if len(counts) else 0
 
 
-def run_samples(table: pa.Table | pd.DataFrame, equivalent: Equivalence | None = None) -> RunSamples:
+def run_samples(table: pa.Table | pd.DataFrame, equivalent: names.Equivalence | None = None) -> RunSamples:
     """Code the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
 
     ``equivalent``: the verifier's equality of pairs of answers, for votes; None: equal texts only.
@@ -81,7 +70,7 @@ def run_samples(table: pa.Table | pd.DataFrame, equivalent: Equivalence | None =
         "cap": frame["max_response_tokens"].to_numpy(dtype=np.int64),
         "entropy": frame["entropy_sum_nats"].to_numpy(dtype=np.float64),
         "log_prob": frame["log_prob_sum"].to_numpy(dtype=np.float64),
-        "second": table.column("second_correct").cast(pa.int8()).fill_null(NO_VERDICT).to_numpy(),
+        "second": table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy(),
     }
     return RunSamples(code_samples(frame, "response_tokens", equivalent), pd.DataFrame(rows))
 
@@ -103,23 +92,23 @@ def run_cells(
         samples, part = run.samples.take(np.asarray(places)), run.rows.iloc[places]
         ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= samples.n] or [samples.n]
         try:
-            reduced = reduce_samples(samples, ks)
-        except UnevenSamples as error:
+            reduced = names.reduce_samples(samples, ks)
+        except names.UnevenSamples as error:
             refused.append(f"step {step}, cap {cap}: {error}")
             continue
         averages[step, cap] = reduced.avg_P
         row = {"step": step, "cap": cap, **_row(samples, reduced, part)}
         second_R = part["second"].to_numpy()
-        if (second_R != NO_VERDICT).any():
+        if (second_R != names.NO_VERDICT).any():
             row |= _graders(samples, second_R, ks if by_second else ())
         rows.append(row)
     return RunCells(tuple(rows), averages, problem_ids, tuple(refused))
 
 
-def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
+def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:
     """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
-    row = {f"graders_{name}": share for name, share in grader_shares(samples.right_R, second_R).items()}
-    judged = second_R != NO_VERDICT
+    row = {f"graders_{name}": share for name, share in names.grader_shares(samples.right_R, second_R).items()}
+    judged = second_R != names.NO_VERDICT
     only_first = judged & samples.right_R & (second_R == 0)
     judged_P, only_first_P = (
         np.bincount(samples.problem_R[mask], minlength=samples.problems) for mask in (judged, only_first)
@@ -133,15 +122,15 @@ def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, 
         # What it holds right is one class of answers; the other votes are the first grader's readings.
         class_R = np.where(right_R, samples.class_R.max(initial=0) + 1, samples.class_R)
         theirs = replace(samples, right_R=right_R, class_R=class_R)
-        reduced = reduce_samples(theirs, ks)
-        row |= {f"{name}{BY_SECOND}": value for name, value in reduced.means.items()}
+        reduced = names.reduce_samples(theirs, ks)
+        row |= {f"{name}{names.BY_SECOND}": value for name, value in reduced.means.items()}
         for outcome in ("right", "wrong"):
             value = reduced.lengths[outcome]["mean"]
-            row[f"tokens_{outcome}_mean{BY_SECOND}"] = np.nan if value is None else value
+            row[f"tokens_{outcome}_mean{names.BY_SECOND}"] = np.nan if value is None else value
     return row
 
 
-def _row(samples: Samples, reduced: Reduction, part: pd.DataFrame) -> dict[str, Any]:
+def _row(samples: names.Samples, reduced: names.Reduction, part: pd.DataFrame) -> dict[str, Any]:
     tokens, means = int(samples.tokens_R.sum()), reduced.means
     row: dict[str, Any] = {
         "problems": samples.problems,
@@ -165,7 +154,7 @@ _BARE = re.compile(r"([*?]?)[0-9]+")
 
 
 @contextmanager
-def answer_equality() -> Iterator[Equivalence]:
+def answer_equality() -> Iterator[names.Equivalence]:
     """Give the verifier's equality of pairs of answers, for votes. The verifier is loaded at the first pair that needs it."""
     with ExitStack() as stack:
 
@@ -200,7 +189,7 @@ class Question:
     plan: Plan
     curves: bool
     ks: frozenset[Any]
-    equality: Equivalence
+    equality: names.Equivalence
     by_second: bool = False
 
     @property
@@ -228,7 +217,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     largest = samples.largest
     asked, curves = question.ks, question.curves
     wanted = {evaluated[0], evaluated[-1]}  # before RL and the checkpoint
-    ks = sorted({*(default_ks(largest) if curves else [largest]), *asked})
+    ks = sorted({*(names.default_ks(largest) if curves else [largest]), *asked})
     steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
     ks_by_step: dict[int, Sequence[int]] = {step: ks if step in wanted else sorted({*asked, largest}) for step in steps}
     return run_cells(samples, ks_by_step, by_second=question.by_second)
@@ -259,7 +248,7 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
 
 def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
     """The logged column that holds the plan's score: the one of its metric, else the only avg@n or accuracy."""
-    if plan.benchmark == TRAINING:
+    if plan.benchmark == names.TRAINING:
         return plan.score.name if plan.score.name in steps else None
     exact = f"{PREFIX}/{plan.benchmark}/{plan.score.name}"
     if exact in steps:
@@ -288,15 +277,14 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "seconds_to": ("seconds_total",),
     "tokens_to": ("generated_tokens_total",),
 }
-AVG_BY_SECOND = f"avg{BY_SECOND}"
-NEVER = float("inf")  # the value of a target that a run never reaches
+AVG_BY_SECOND = f"avg{names.BY_SECOND}"
 
 
 def column_of(metric: Metric) -> str:
     """The column of ``Results.per_seed`` that holds a metric."""
     if metric.kind not in COLUMNS:
         return metric.name
-    return COLUMNS[metric.kind] + (BY_SECOND if metric.by_second else "")
+    return COLUMNS[metric.kind] + (names.BY_SECOND if metric.by_second else "")
 
 
 def evaluated(metric: Metric) -> bool:
@@ -306,12 +294,12 @@ def evaluated(metric: Metric) -> bool:
 
 def computed(metric: Metric) -> bool:
     """Say whether it is computed here, and not read off the row of the checkpoint."""
-    return metric.kind in ("area", "seconds", "dead_groups", TRAINING, *REACHED)
+    return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING, *names.REACHED)
 
 
 def needed_columns(metric: Metric) -> tuple[str, ...]:
     """The columns of the step metrics that a computed metric is made of."""
-    return (str(metric.parameter),) if metric.kind == TRAINING else _NEEDS.get(metric.kind, ())
+    return (str(metric.parameter),) if metric.kind == names.TRAINING else _NEEDS.get(metric.kind, ())
 
 
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
@@ -361,7 +349,7 @@ def _first_reach(scores: Floats, spent: Floats, target: float) -> float:
     """What was spent when a score first reached the target; ``spent`` has a number for each score, NaN there is NaN here."""
     reached = np.flatnonzero(scores >= target)
     if not len(reached):
-        return NEVER
+        return float("inf")
     if (index := int(reached[0])) == 0:
         return float(spent[0])
     share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])

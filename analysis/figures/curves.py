@@ -13,32 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.drawing import (
-    AXES,
-    COUNTS,
-    EMPTY,
-    Panel,
-    Series,
-    accuracy_series,
-    appearances,
-    arm_appearances,
-    cap_label,
-    draw_band,
-    draw_series,
-    draw_whiskers,
-    few_arms,
-    k_axis,
-    k_curves,
-    logged,
-    name_below,
-    name_lines,
-    new_figure,
-    new_panels,
-    panel_series,
-    save,
-    score_label,
-    styled,
-)
+from analysis.figures import drawing
+from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import evaluated
@@ -47,12 +23,12 @@ from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import default_ks
 
 
-def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], Series]) -> list[Series]:
+def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
     """Draw the series of every arm; of many arms the means only. Return what is drawn."""
-    look, few = arm_appearances(experiment), few_arms(experiment)
+    look, few = drawing.arm_appearances(experiment), drawing.few_arms(experiment)
     drawn = [series_of(arm.name) for arm in experiment.plan.arms]
     for arm, series in zip(experiment.plan.arms, drawn, strict=True):
-        draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
+        drawing.draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
     return drawn
 
 
@@ -60,13 +36,13 @@ def accuracy_figure(experiment: Frames) -> Figure | None:
     """Draw evaluation accuracy against generated tokens and against rollout steps, side by side."""
     if not len(experiment.cells):
         return None
-    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
     for axes_, axis in zip(axes, ("tokens", "step"), strict=True):
-        _draw_arms(axes_, experiment, partial(accuracy_series, experiment, axis=axis))
-    axes[0].set(xlabel="generated tokens", ylabel=score_label(experiment.plan))
-    axes[0].xaxis.set_major_formatter(COUNTS)
+        _draw_arms(axes_, experiment, partial(drawing.accuracy_series, experiment, axis=axis))
+    axes[0].set(xlabel="generated tokens", ylabel=drawing.score_label(experiment.plan))
+    axes[0].xaxis.set_major_formatter(drawing.COUNTS)
     axes[1].set_xlabel("rollout steps")
-    name_lines(figure, experiment, ends=axes[1])
+    drawing.name_lines(figure, experiment, ends=axes[1])
     return figure
 
 
@@ -75,34 +51,36 @@ def metric_figure(results: Results) -> Figure | None:
     experiment, metric, column = results.experiment, results.metric, results.column
     if metric == experiment.plan.score or not evaluated(metric) or column not in experiment.cells:
         return None
-    figure, axes = new_figure()
-    _draw_arms(axes, experiment, partial(accuracy_series, experiment, axis="step", metric=column, scale=metric.scale))
-    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{cap_label(experiment.plan)}")
-    name_lines(figure, experiment, ends=axes)
+    figure, axes = drawing.new_figure()
+    _draw_arms(
+        axes, experiment, partial(drawing.accuracy_series, experiment, axis="step", metric=column, scale=metric.scale)
+    )
+    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{drawing.cap_label(experiment.plan)}")
+    drawing.name_lines(figure, experiment, ends=axes)
     return figure
 
 
 def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
     """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale."""
-    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
     for panel, title in zip(axes, ("Pass@k, %", "Maj@k, %"), strict=True):
-        k_axis(panel, ks, title)
+        drawing.k_axis(panel, ks, title)
     return figure, axes
 
 
 def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after."""
-    before = k_curves(results, None)
+    before = drawing.k_curves(results, None)
     if not before:
         return None
     figure, axes = _k_panels(before["pass"].x)
     dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
-    after = {arm.name: k_curves(results, arm.name) for arm in results.experiment.plan.arms}
+    after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
     for axes_, (kind, start) in zip(axes, before.items(), strict=True):
         axes_.plot(start.x, start.mean, zorder=4, **dashed)
-        series = {name: curves.get(kind, EMPTY) for name, curves in after.items()}
+        series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
-    name_lines(figure, results.experiment, ends=axes[1], first=[Line2D([], [], **dashed)])
+    drawing.name_lines(figure, results.experiment, ends=axes[1], first=[Line2D([], [], **dashed)])
     return figure
 
 
@@ -131,24 +109,24 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:
     """Draw over steps the panels of one of ``FIGURES`` that some run has logged, at most two in a row; None where no run has one."""
-    panels = [panel for panel in FIGURES[name] if logged(experiment, panel)]
+    panels = [panel for panel in FIGURES[name] if drawing.logged(experiment, panel)]
     if not panels:
         return None
     columns = min(len(panels), 2)
-    figure, axes = new_panels(len(panels), columns, 1.0 if len(panels) <= columns else 0.75, sharex=True)
+    figure, axes = drawing.new_panels(len(panels), columns, 1.0 if len(panels) <= columns else 0.75, sharex=True)
     for axes_, panel in zip(axes.flat, panels, strict=False):
         _draw_panel(axes_, experiment, panel)
     for axes_ in axes.flat[len(panels) - columns : len(panels)]:
         axes_.tick_params(labelbottom=True)
-        axes_.set_xlabel(AXES["step"])
-    name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None)
+        axes_.set_xlabel(drawing.AXES["step"])
+    drawing.name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None)
     return figure
 
 
 def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     """Draw every arm; the seeds set the range, not the bands of few of them."""
-    few = few_arms(experiment)
-    drawn = _draw_arms(axes, experiment, partial(panel_series, experiment, panel=panel, axis="step"))
+    few = drawing.few_arms(experiment)
+    drawn = _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
     values = np.concatenate([(one.seed_y if few or one.collapsed else one.mean).ravel() for one in drawn])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
@@ -159,7 +137,7 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     low, high = axes.get_ylim()
     if panel.zero and low < 0.35 * high:
         axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(COUNTS)
+    axes.xaxis.set_major_formatter(drawing.COUNTS)
 
 
 def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]]]:
@@ -179,42 +157,42 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     than Student's t beside it: it is a whisker.
     """
     figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
-    models = appearances([cell["model"] for cell in cells])
+    models = drawing.appearances([cell["model"] for cell in cells])
     for panel, kind in zip(axes, ("pass_at", "maj_at"), strict=True):
         for cell in cells:
             ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
             low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
             k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
             alike = (mean == 0) | (mean == 100)
-            series = Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
-            draw_series(panel, series, models[cell["model"]])
-            draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
-    name_below(figure, models)
+            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
+            drawing.draw_series(panel, series, models[cell["model"]])
+            drawing.draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
+    drawing.name_below(figure, models)
     return figure
 
 
 def draw_evaluation(path: Path) -> None:
     """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
     grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
-    with styled("paper"):
+    with drawing.styled("paper"):
         for benchmark, cells in grouped.items():
-            save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
+            drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
 
 
 def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
     """Draw the difference in Pass@k against k with its band, one colour a side."""
-    drawn = appearances([*bands])
-    figure, axes = new_figure()
+    drawn = drawing.appearances([*bands])
+    figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
     most = max(len(one.band.value_K) for one in bands.values())
     for side, one in bands.items():
         band, look = one.band, drawn[side]
         ks = np.arange(1, len(band.value_K) + 1)
-        draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
+        drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
-    k_axis(axes, default_ks(most), "")
+    drawing.k_axis(axes, default_ks(most), "")
     axes.set_ylabel(f"Pass@k less that of {reference}, points")
-    name_below(figure, drawn)
+    drawing.name_below(figure, drawn)
     return figure
 
 

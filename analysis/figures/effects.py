@@ -16,17 +16,7 @@ from matplotlib.patches import Rectangle
 from analysis.designs import grid_of, key_label, near_best, value_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, cell_scores, declared_effects, differences_to_reference
-from analysis.figures.drawing import (
-    appearances,
-    arm_appearances,
-    draw_interval,
-    label_rows,
-    name_below,
-    new_figure,
-    new_panels,
-    score_label,
-    score_name,
-)
+from analysis.figures import drawing
 from analysis.results import Results
 from analysis.tables.table import cell_text
 from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_header, metric_name
@@ -52,10 +42,10 @@ def waterfall_figure(results: Results) -> Figure | None:
     if all(math.isnan(e.value) for e in estimates.values()):
         return None
     deltas = differences_to_reference(results)
-    appearance = arm_appearances(results.experiment)
+    appearance = drawing.arm_appearances(results.experiment)
     labels = [textwrap.fill(arm.label, 28) for arm in plan.arms]
     crowded = max(label.count("\n") for label in labels) * 0.3 + 1
-    figure, axes = new_figure(height=0.4 + 0.11 * len(labels) * crowded)
+    figure, axes = drawing.new_figure(height=0.4 + 0.11 * len(labels) * crowded)
     numbers = []
     for y, arm in enumerate(plan.arms):
         estimate, delta = estimates[arm.name], deltas.get(arm.name)
@@ -70,13 +60,13 @@ def waterfall_figure(results: Results) -> Figure | None:
             fill = {"color": colour, "alpha": 0.45} if delta.resolved else hollow
             axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
             number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
-        draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
+        drawing.draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
         numbers.append(number)
-    label_rows(axes, labels, numbers)
+    drawing.label_rows(axes, labels, numbers)
     verdicts = {delta.verdict for delta in deltas.values()}
     bars = {Verdict.EQUIVALENT: ", framed: equivalent", Verdict.NOT_RESOLVED: ", dotted: not resolved"}
     legend = "".join(text for verdict, text in bars.items() if verdict in verdicts)
-    shown = score_name(plan) if metric == plan.score else metric.header
+    shown = drawing.score_name(plan) if metric == plan.score else metric.header
     axes.set_xlabel(f"{shown}\nbar: difference, filled: higher or lower{legend}")
     return figure
 
@@ -104,17 +94,17 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
     shown = [textwrap.fill(name, 30 if wide else 22) for name in names]
     breaks = [name.count("\n") for name in shown]
     rows = len(shown) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(shown) * max(breaks))
-    figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
+    figure, axes = drawing.new_figure(wide=wide, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     for y, effect in enumerate(effects):
-        draw_interval(axes, y, effect.estimate, effect.metric.scale, zorder=3, **MARKS[effect.estimate.verdict])
+        drawing.draw_interval(axes, y, effect.estimate, effect.metric.scale, zorder=3, **MARKS[effect.estimate.verdict])
     estimates = [effect.estimate for effect in effects]
     column = difference_column(effects[0].metric, "", "", estimates)
-    label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
+    drawing.label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
     axes.set_xlabel(f"{label} ({interval_name(estimates)}{band})")
     return figure
@@ -136,7 +126,7 @@ def interactions_figure(results: Results) -> Figure | None:
     if not pairs or any(not scores.get(subset_of(cell)) for cell in plan.crossing.cells):
         return None
     columns = min(len(pairs), 3 if len(pairs) <= 9 else 5)
-    figure, axes = new_panels(len(pairs), columns, 0.85, sharey=True)
+    figure, axes = drawing.new_panels(len(pairs), columns, 0.85, sharey=True)
     for panel, pair in zip(axes.flat, pairs, strict=False):
         _draw(panel, results, *sorted(pair, key=lambda name: -len(plan.crossing.factors[name])))
     for row in axes:
@@ -146,7 +136,7 @@ def interactions_figure(results: Results) -> Figure | None:
 
 def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
     factors = results.experiment.plan.crossing.factors
-    drawn = appearances(factors[lines])
+    drawn = drawing.appearances(factors[lines])
     for number, line in enumerate(factors[lines]):
         means = [_mean(results, {across: level, lines: line}) for level in factors[across]]
         value, low, high = results.metric.scale * np.array([(mean.value, mean.low, mean.high) for mean in means]).T
@@ -181,7 +171,7 @@ def grid_figure(results: Results) -> Figure | None:
         values[places[arm.name]] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
-    figure, axes = new_figure(height=max(0.7, 0.2 * len(grid.rows) + 0.35))
+    figure, axes = drawing.new_figure(height=max(0.7, 0.2 * len(grid.rows) + 0.35))
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):
@@ -201,7 +191,7 @@ def grid_figure(results: Results) -> Figure | None:
             frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
             axes.add_patch(frame)
         axes.set_title("frame: best; dotted: not told apart", loc="left")
-    figure.colorbar(image, ax=axes, label=score_label(plan) if metric == plan.score else metric.header)
+    figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
     return figure
 
 
@@ -222,8 +212,8 @@ def _known(results: Results) -> list[Effect]:
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
     """Draw one point a comparison: its effect and interval here across, there up, and the line where both are equal."""
-    figure, axes = new_figure(height=1.4)
-    drawn = appearances(list(points))
+    figure, axes = drawing.new_figure(height=1.4)
+    drawn = drawing.appearances(list(points))
     for name, pair in points.items():
         x, y = (effect.value for effect in pair)
         spread = [np.nan_to_num([[e.value - e.low], [e.high - e.value]]) for e in pair]
@@ -233,5 +223,5 @@ def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, th
     axes.axvline(0.0, color="#000000", linewidth=0.5, zorder=0)
     axes.axline((0.0, 0.0), slope=1.0, color="#777777", linewidth=0.8, linestyle="--", zorder=0)
     axes.set(xlabel=here, ylabel=there)
-    name_below(figure, drawn, linestyle="none")
+    drawing.name_below(figure, drawn, linestyle="none")
     return figure
