@@ -6,6 +6,7 @@ May import: configuration, engagement, evaluation, exchange, experiment, statist
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """A name of the front, which is imported when it is first used; ``__all__`` is its list."""
-    front = importlib.import_module("analysis.api")
-    if name not in ("__all__", *front.__all__):
-        raise AttributeError(f"module 'analysis' has no attribute {name!r}")
-    return getattr(front, name)
+    if name == "__all__" or (not name.startswith("_") and find_spec(f"analysis.{name}") is None):
+        front = importlib.import_module("analysis.api")
+        if name in ("__all__", *front.__all__):
+            return getattr(front, name)
+    raise AttributeError(f"module 'analysis' has no attribute {name!r}")

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from analysis.answer import counted, describe
 from analysis.effects import REFERENCE, Effect, effects_frame
@@ -38,7 +37,7 @@ from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
 from harness.store.atomic import write_file
 
-MEAN, IQM = "mean over benchmarks", "interquartile mean"
+MEAN = "mean over benchmarks"
 _NAMED = 4  # decided comparisons that the answer names before all are listed
 _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
@@ -196,16 +195,10 @@ class Judgement:
         }
         return self._judged(differences)
 
-    @cached_property
-    def robust(self) -> list[Effect]:
-        """Every comparison in the interquartile mean over seeds and benchmarks (arXiv:2108.13264): jackknife over seeds, Student's t."""
-        differences: dict[Key, Difference] = {}
-        for group, arm, reference in self.comparisons:
-            a, b, paired = self._both(self.whole[group, arm], self.whole[group, reference])
-            first, other = _pseudo_values(a.to_numpy()), _pseudo_values(b.to_numpy())
-            both = Paired((first - other).tolist()) if paired else Independent(first.tolist(), other.tolist())
-            differences[group, arm, reference, IQM] = both
-        return self._judged(differences)
+    def interquartile(self, effect: Effect) -> float:
+        """The difference in the interquartile mean over seeds and benchmarks (arXiv:2108.13264); no interval is valid at few seeds."""
+        a, b, _ = self._both(self.whole[effect.group, effect.arm], self.whole[effect.group, effect.reference])
+        return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if len(a) and len(b) else math.nan
 
     def improvement(self, effect: Effect) -> float:
         """The probability that a run of the arm scores above one of the reference, over the benchmarks."""
@@ -215,7 +208,7 @@ class Judgement:
     @cached_property
     def effects(self) -> pd.DataFrame:
         """All effects as a tidy frame (docs/frames.md)."""
-        return effects_frame([*self.primary, *self.by_benchmark, *self.robust])
+        return effects_frame([*self.primary, *self.by_benchmark])
 
     @cached_property
     def families(self) -> dict[str, list[Effect]]:
@@ -285,7 +278,8 @@ class Judgement:
             )
             sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
             at = {word: ", ".join(map(str, np.array([*ks])[there])) for word, there in sides.items() if there.any()}
-            where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or "no k at which they part"
+            nowhere = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"
+            where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or nowhere
             lines.append(
                 f"Pass@k, {f'{group}: ' * bool(group)}{arm} against {reference}: {where} (one band over all k)."
             )
@@ -309,6 +303,16 @@ class Judgement:
         every, where = set().union(*seeds.values()), f"in {group}, " if group else ""
         missing = {arm: sorted(every - own) for arm, own in seeds.items() if self.table.seeded and every - own}
         lines = [f"{where}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
+        for arm in self.arms[group]:
+            rows = self.scores[group, arm].reindex(columns=self.shared[group]).isna()
+            short = {seed: list(row.index[row]) for seed, row in rows.iterrows() if row.any()}
+            lines += [
+                f"{where}arm {arm}, seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()
+            ][:_NAMED]
+        for _, arm, reference in [pair for pair in self.comparisons if pair[0] == group]:
+            ours, _, paired = self._both(self.means[group, arm], self.means[group, reference])
+            if paired and len(ours) < min(len(self.means[group, arm]), len(self.means[group, reference])):
+                lines.append(f"{where}{arm} against {reference}: over the {len(ours)} seeds that both have")
         have = {name for arm in self.arms[group] for name in self.scores[group, arm]} - {*self.shared[group]}
         absent = [] if self.ks else [name for name in self.table.benchmarks if name in have]
         return [*lines, *[f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
@@ -369,20 +373,26 @@ class Judgement:
 
     def _robust(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
-        for alone, robust in zip(self.families["alone"], self.robust, strict=True):
-            values = alone.reference, alone.estimate, robust.estimate, self.improvement(alone), alone.sign_flip_p
+        for alone in self.families["alone"]:
+            values = (
+                alone.reference,
+                alone.estimate,
+                self.interquartile(alone),
+                self.improvement(alone),
+                alone.sign_flip_p,
+            )
             cells[alone.group, alone.arm] = dict(
                 zip(("against", "alone", "iqm", "improvement", "p"), values, strict=True)
             )
         columns = [
             Column("against", "against"),
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
-            self._column("iqm", "Δ interquartile mean (95 % simultaneous)", words=True),
+            Column("iqm", "Δ interquartile mean", digits=self.metric.digits, scale=self.metric.scale, signed=True),
             Column("improvement", "P(improvement) %", scale=100),
             Column("p", "p by sign flips", digits=3),
         ]
         note = (
-            "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together, jackknife over seeds, t. "
+            "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together; it has no interval at few seeds. "
             "P(improvement): a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need "
             "six pairs."
         )
@@ -448,12 +458,3 @@ def _seeds(count: float) -> str:
 def _testable(difference: Difference) -> bool:
     parts = (difference.differences,) if isinstance(difference, Paired) else (difference.a, difference.b)
     return all(len(part) > 1 for part in parts)
-
-
-def _pseudo_values(scores_ST: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Jackknife pseudo-values of the interquartile mean, one a seed; of one seed the value itself."""
-    count, whole = len(scores_ST), interquartile_mean(scores_ST) if scores_ST.size else math.nan
-    if count < 2:
-        return np.full(count, whole)
-    left_out = np.array([interquartile_mean(np.delete(scores_ST, seed, axis=0)) for seed in range(count)])
-    return np.asarray(count * whole - (count - 1) * left_out)

@@ -261,10 +261,11 @@ def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
     r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key; ``further`` are of no table."""
     numbers = {command_name(name): text for name, text in further.items()}
     for table in tables:
-        rows = [command_name(texts[0]) for texts in table.text()]
+        leading = 2 if [column.key for column in table.columns[1:2]] == ["arm"] else 1  # a group before the arm
+        rows = [command_name(" ".join(texts[:leading])) for texts in table.text()]
         for index, texts in enumerate(table.text()):
             place = command_name(str(rows[: index + 1].count(rows[index]))) * (rows.count(rows[index]) > 1)
-            for column, text in zip(table.columns[1:], texts[1:], strict=True):
+            for column, text in zip(table.columns[leading:], texts[leading:], strict=True):
                 name = command_name(table.name) + rows[index] + place + command_name(column.key)
                 parts = number_parts(text) if column.words or "[" in text else None
                 number, interval, word = parts or (text, "", "")
@@ -277,7 +278,7 @@ def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
 def command_name(text: str) -> str:
     """Write a name in letters alone: ``pass@32`` is ``PassThreeTwo``."""
     digits = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-    words = re.findall(r"[A-Za-z]+|\d", text)
+    words = re.findall(r"[A-Za-z]+|\d", re.sub(r"(?<=[\w+])\+(?=\+*$)", " plus", text))  # an arm may be called grpo+
     return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 

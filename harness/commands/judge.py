@@ -82,7 +82,8 @@ def answer(options: argparse.Namespace) -> Answer:
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such file")
     settings: dict[str, Any] = {key: values[key] for key in ("arm", "seed", "benchmark", "unit") if key in values}
-    settings |= {key: listed_names(values[key]) for key in ("score", "baseline", "by") if key in values}
+    settings |= {key: listed_names(values[key]) for key in ("score", "by") if key in values}
+    settings |= {"baseline": values["baseline"]} if values.get("baseline") else {}
     folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)
     try:
         judged = judge(

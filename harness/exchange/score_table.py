@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 ABOVE = "above"
@@ -39,7 +40,7 @@ _BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", 
 _NO_SCORES = re.compile(
     r"_.*|.*(^|_)(id|idx|index|steps?|epochs?|runtime|seconds|timestamp|created|hours)$|unnamed.*", re.IGNORECASE
 )
-_SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|\bs)[-_=: ]*(\d+)$", re.IGNORECASE)
+_SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
 _SHOWN = 5
 _LEAST_PERCENT = 10  # a table of per cent has a score above it
@@ -84,6 +85,10 @@ def read_file(path: Path) -> pd.DataFrame:
             frame = pd.read_json(path, lines=suffix != ".json")
         else:
             frame = _read_csv(path)
+            if frame.columns.has_duplicates:
+                raise TableError(f"{path}: two columns are called {frame.columns[frame.columns.duplicated()][0]!r}")
+    except TableError:
+        raise
     except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise TableError(f"{path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
     if not len(frame):
@@ -94,10 +99,13 @@ def read_file(path: Path) -> pd.DataFrame:
 def _read_csv(path: Path) -> pd.DataFrame:
     with path.open(encoding="utf-8-sig", newline="") as file:
         dialect = csv.Sniffer().sniff(file.readline() or ",", ",;\t|")
-    # Names stay as they are spelled: an arm may be called `nan` or `1e-3`.
-    return pd.read_csv(
-        path, sep=dialect.delimiter, encoding="utf-8-sig", keep_default_na=False, na_values=["", "nan", "NaN", "null"]
-    )
+        file.seek(0)
+        header, *rows = csv.reader(file, delimiter=dialect.delimiter)
+    for number, row in enumerate(rows):
+        if row and len(row) != len(header):
+            raise TableError(f"{path}: row {number + 2} has {len(row)} cells, and the header {len(header)}")
+    # Texts as they are spelled, since an arm may be called `nan`, `001` or `1e-3`; `_numbered` makes numbers of the others.
+    return pd.DataFrame([row for row in rows if row], columns=[name.strip() for name in header], dtype="str")
 
 
 def score_table(
@@ -129,30 +137,47 @@ def score_table(
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
     """
     notes: list[str] = []
-    frame = _chart_runs(frame.rename(columns=str).reset_index(drop=True), notes)
+    spelled = frame.rename(columns=str).reset_index(drop=True)
+    if spelled.columns.has_duplicates:
+        raise TableError(f"two columns are called {spelled.columns[spelled.columns.duplicated()][0]!r}")
+    frame, percent = _numbered(spelled)
+    frame = _chart_runs(frame, notes)
     for column, value in (where or {}).items():
         frame = _only(frame, column, value)
     apart, scores, baselines = _names(by), _names(score), _names(baseline)
     _require_columns(frame, [name for name in (arm, seed, benchmark, *apart, *scores) if name])
-    if benchmark is None:
-        benchmark = next((name for name in apart if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
-    apart = [name for name in apart if name != benchmark]
-    arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*apart, benchmark or ""])])
-    if arm is None:
-        raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
-    frame, seed = _seeds(frame, arm, seed or _guess(frame, _SEEDS), notes)
+    arm, benchmark, apart = _named_columns(frame, arm, benchmark, apart)
+    for name in (arm, *apart):  # names, however much they look like numbers
+        if name in spelled:
+            frame[name] = spelled[name].loc[frame.index].replace("", np.nan)
+    frame, seed = _seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
     keys = [name for name in (arm, seed, benchmark) if name]
     scores = scores or _guessed_scores(frame, [*keys, *apart], notes)
-    apart = apart or _guessed_groups(frame, keys, notes)
+    apart = apart or _guessed_groups(frame, keys, notes) or _guessed_groups(frame, keys, notes, _guess(frame, _STEPS))
     frame = _last_steps(frame, [*keys, *apart], scores, notes)
     apart = apart or _guessed_groups(frame, keys, notes)
     rows = _tidy(frame, arm, seed, scores, apart, benchmark)
     _refuse_twice(rows, frame, [*keys, *apart, *scores])
     notes.insert(0, _reading(arm, "" if seed == _NUMBERED else seed, scores, apart, benchmark))
     rows = _finite(rows, notes)
-    unit = unit or _unit(rows, notes)
+    unit = unit or ("percent" if percent & {*scores} else _unit(rows, notes))
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _NUMBERED, notes)
+
+
+def _named_columns(
+    frame: pd.DataFrame, arm: str | None, benchmark: str | None, apart: list[str]
+) -> tuple[str, str | None, list[str]]:
+    """The columns of arms, of benchmarks (None: there is none) and of what is judged apart. Raises `TableError`: nothing names the arms."""
+    if benchmark is None:
+        benchmark = next((name for name in apart if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
+    apart = [name for name in apart if name != benchmark]
+    arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*apart, benchmark or ""])])
+    if arm is None:
+        raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
+    if benchmark and frame.groupby(arm)[benchmark].nunique().max() < 2 <= frame[benchmark].nunique():
+        benchmark = None  # every arm has its own: what it was trained on
+    return arm, benchmark, apart
 
 
 _NUMBERED = "number of the row"
@@ -166,6 +191,29 @@ def _names(value: str | Sequence[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
+def _numbered(spelled: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
+    """The frame with numbers in the columns of text that are numbers all through, and the columns that are written with a per cent sign."""
+    columns, percent = {}, set()
+    for name in spelled:
+        column = spelled[name]
+        if not pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+            texts = column.astype("string").str.strip()
+            texts = texts.mask(texts.isin(["", "nan", "NaN", "null", "None"]))
+            numbers = pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
+            if numbers.notna().any() and bool((numbers.isna() == texts.isna()).all()):
+                percent |= {str(name)} if texts.str.endswith("%").fillna(False).any() else set()
+                column = numbers
+            else:
+                column = column.where(texts.notna(), np.nan)
+        columns[str(name)] = column
+    return pd.DataFrame(columns), percent
+
+
+def _guess_seed(frame: pd.DataFrame) -> str | None:
+    named = _guess(frame, _SEEDS)
+    return named or next((name for name in _columns(frame) if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
+
+
 def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in frame]:
         raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(_columns(frame))}")
@@ -174,7 +222,13 @@ def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
 def _only(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
     """The rows whose column has the value."""
     _require_columns(frame, [column])
-    chosen = frame[frame[column].astype(str) == str(value)]
+    same = frame[column].astype(str).str.lower() == str(value).lower()
+    if (
+        pd.api.types.is_numeric_dtype(frame[column])
+        and (number := pd.to_numeric(str(value), errors="coerce")) == number
+    ):
+        same |= frame[column] == number
+    chosen = frame[same]
     if not len(chosen):
         known = ", ".join(map(str, frame[column].unique()[:_SHOWN]))
         raise TableError(f"no row has {column}={value}; it has {known}")
@@ -193,19 +247,23 @@ def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     runs = [name for name in rest if _CHART.fullmatch(name) and not name.endswith(("__MIN", "__MAX"))]
     if step.lower() not in (*_STEPS, "relative time (process)") or not runs or len(runs) < len(rest) / 3:
         return frame
-    rows = []
+    rows: dict[str, dict[str, object]] = {}
     for name in runs:
         known = frame[name].dropna()
         match = _CHART.fullmatch(name)
         if match and len(known):
-            rows.append({"run": match[1], match[2]: known.iloc[-1]})
+            rows.setdefault(match[1], {"run": match[1]})[match[2]] = known.iloc[-1]
     notes.append(f"a chart of wandb: {len(rows)} runs, each at its last value")
-    return pd.DataFrame(rows)
+    return pd.DataFrame(list(rows.values()))
 
 
-def _seeds(frame: pd.DataFrame, arm: str, seed: str | None, notes: list[str]) -> tuple[pd.DataFrame, str]:
+def _seeds(
+    frame: pd.DataFrame, arm: str, seed: str | None, benchmark: str | None, notes: list[str]
+) -> tuple[pd.DataFrame, str]:
     """The frame with a column of seeds: that of the table, the end of the arms' names, or the number of the row."""
     if seed is not None:
+        if frame[seed].isna().any():
+            raise TableError(f"row {frame.index[frame[seed].isna()][0] + 2} has no {seed}")
         return frame, seed
     matches = [_SEEDED.fullmatch(str(name)) for name in frame[arm]]
     if all(matches):
@@ -216,11 +274,17 @@ def _seeds(frame: pd.DataFrame, arm: str, seed: str | None, notes: list[str]) ->
         frame = frame.assign(seed=[number for _, number in split])
         frame[arm] = [name for name, _ in split]
         return frame, "seed"
+    place = [name for name in (arm, benchmark) if name]
+    step = _guess(frame, _STEPS)
+    if step and frame.groupby(place)[step].nunique().max() > 1:
+        raise TableError(
+            f"no column of seeds, and {step} varies, so rows are no runs; name the column of runs: seed=COLUMN"
+        )
     notes.append(
         "no column of seeds: the rows of an arm are its seeds, and arms are compared unpaired (seed= names the column)"
     )
     frame = frame.copy()
-    frame[_NUMBERED] = frame.groupby(arm, sort=False).cumcount()
+    frame[_NUMBERED] = frame.groupby(place, sort=False).cumcount()
     return frame, _NUMBERED
 
 
@@ -237,6 +301,11 @@ def _guessed_scores(frame: pd.DataFrame, used: Sequence[str | None], notes: list
         hint = f"; these are text: {', '.join(texts[:_SHOWN])}" if texts else ""
         raise TableError(
             f"no column of numbers that differ among the seeds of an arm{hint}. Name the scores: score=COLUMN[,COLUMN]"
+        )
+    spread = frame[scores]
+    if len(scores) > 1 and (spread.min().min() < 0 or spread.max().max() > 100):
+        raise TableError(
+            f"which of these columns are scores? They differ in scale: {', '.join(scores[:12])}. Name them: score=COLUMN[,COLUMN]"
         )
     if fixed:
         notes.append(f"no scores, by name or since every seed of an arm has the same: {', '.join(fixed)}")
@@ -257,14 +326,31 @@ def _last_steps(
         return frame
     known = frame.dropna(subset=list(scores), how="all")
     last = known[known[step] == known.groupby(names, dropna=False)[step].transform("max")]
+    twice = known[known.duplicated([*names, step], keep=False)]
+    if len(twice):  # several runs have this arm and seed, and the last step of one would hide the others
+        first = twice[(twice[[*names, step]] == twice[[*names, step]].iloc[0]).all(axis=1)]
+        others = [name for name in _columns(frame) if name not in (*names, *scores)]
+        differing = [name for name in others if first[name].nunique(dropna=False) > 1]
+        which = (
+            f"differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart" if differing else "are alike"
+        )
+        rows = " and ".join(str(row + 2) for row in first.index[:_SHOWN])
+        raise TableError(f"rows {rows} are one arm, seed and {step}, and {which}")
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
+    if last[step].nunique() > 1:
+        notes.append(
+            f"runs end at different {step}s: {', '.join(f'{value:g}' for value in sorted(last[step].unique())[:_SHOWN])}"
+        )
     return last
 
 
-def _guessed_groups(frame: pd.DataFrame, keys: Sequence[str | None], notes: list[str]) -> list[str]:
-    """The columns of text that tell apart what would be there twice, as few as do; none where nothing is, or no columns can."""
-    names = [name for name in keys if name]
+def _guessed_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], step: str | None = None) -> list[str]:
+    """The columns of text that tell apart what would be there twice, as few as do; none where nothing is, or no columns can.
+
+    With ``step`` rows of one run may differ in it.
+    """
+    names = [*keys, *([step] if step and step not in keys else [])]
     texts = [
         name
         for name in _columns(frame)
@@ -350,7 +436,7 @@ def _finite(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
     """The unit by the size of the scores. Raises `TableError` where fractions and per cent stand in one table."""
-    low, high, middle = rows["value"].min(), rows["value"].max(), rows["value"].median()
+    low, high = rows["value"].min(), rows["value"].max()
     if low >= 0 and high <= 1:
         notes.append("unit: fractions of 1, shown in per cent (unit=raw takes them as they are)")
         return "fraction"
@@ -360,7 +446,7 @@ def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
     largest = {name: rows.groupby(name, sort=False)["value"].max() for name in ("row", "benchmark")}
     small = {name: list(values.index[(values > 0) & (values <= 1)]) for name, values in largest.items()}
     for name, places in small.items():
-        if places and middle > 2:
+        if places:
             text = f"{name} {', '.join(map(str, places[:_SHOWN]))}"
             raise TableError(
                 f"per cent and fractions are mixed: {text} has no score above 1; make them one, or give unit=percent"
@@ -375,6 +461,7 @@ def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> di
     everywhere = list(dict.fromkeys(arm for names in arms.values() for arm in names))
     if list(named) == [ABOVE]:
         return dict.fromkeys(arms, ABOVE)
+    named = [arm for name in named for arm in ([name] if name in everywhere else map(str.strip, name.split(",")))]
     if unknown := [name for name in named if name not in everywhere]:
         raise TableError(
             f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(everywhere[:12])}, or {ABOVE}"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
-from scipy.stats import permutation_test, trim_mean
+from scipy.stats import mannwhitneyu, permutation_test, trim_mean
 
 from harness.statistics.intervals import Estimate, fewest
 
@@ -42,10 +42,11 @@ def seeds_to_decide(estimate: Estimate) -> float:
     reach = max(size, -math.inf if estimate.margin is None else estimate.margin - size)
     # Two independent arms have twice the degrees of freedom of one.
     arms = 2 if "Welch" in estimate.method else 1
-    now = estimate.degrees / arms + 1
+    now = estimate.seeds if arms == 2 else estimate.degrees + 1
 
     def decided(count: int) -> bool:
-        half = stdtrit(arms * (count - 1), 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
+        degrees = estimate.degrees * (count - 1) / (now - 1)
+        half = stdtrit(degrees, 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
         return bool(half < reach)
 
     return float(fewest(decided, range(math.ceil(now), _MOST_SEEDS + 1)) or math.inf)
@@ -59,7 +60,6 @@ def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
 def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:
     """P(a run of a scores above one of b on a task), ties half, each task counting the same (arXiv:2108.13264, section 4.4).
 
-    Scores are [seeds, tasks]; the seeds of the arms may be others.
+    Scores are [seeds, tasks]; the seeds of the arms may be others. Per task it is Mann and Whitney's U over all pairs.
     """
-    above = np.sign(a_ST[:, None, :] - b_ST[None, :, :])
-    return float(((above + 1) / 2).mean())
+    return float(mannwhitneyu(a_ST, b_ST, method="asymptotic").statistic.mean() / (len(a_ST) * len(b_ST)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import stats
 from analysis import judge
 from analysis.frames import SCORES, load
 from analysis.judgement import MEAN
+from analysis.tables.table import numbers_text
 from harness.exchange.score_table import TableError, read_file, score_table
 
 LONG = pd.DataFrame(
@@ -169,11 +171,7 @@ def test_improvement_and_interquartile_mean_by_hand():
     judged = judge(frame, baseline="a")
     # m: 11 > 10, 11 < 12, 13 > both: 3 of 4. g: 41 > 40, 41 < 44, 39 below both: 1 of 4.
     assert judged.improvement(judged.primary[0]) == pytest.approx(0.5)
-    iqm = judged.effects[judged.effects["benchmark"] == "interquartile mean"].iloc[0]
-    whole = np.mean([13, 39]) - np.mean([12, 40])
-    # With one seed left the middle half of two scores is their mean.
-    one = [np.mean([13, 39]) - np.mean([12, 44]), np.mean([11, 41]) - np.mean([10, 40])]
-    assert iqm["value"] == pytest.approx(np.mean([2 * whole - left for left in one]))
+    assert judged.interquartile(judged.primary[0]) == pytest.approx(np.mean([13, 39]) - np.mean([12, 40]))
 
 
 def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):
@@ -317,3 +315,72 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path, name: st
         read_file(tmp_path / name)
     assert str(tmp_path / name) in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_model_is_never_dropped_for_the_steps_of_another():
+    rows = [
+        (model, arm, seed, step, 50 + gain * (arm == "dapo") + seed / 10 + step / 100)
+        for model, last, gain in (("1.5B", 100, -5), ("7B", 200, 5))
+        for arm in ("grpo", "dapo")
+        for seed in (0, 1, 2)
+        for step in (last // 2, last)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "arm", "seed", "step", "score"])
+    judged = judge(frame, baseline="grpo")
+    assert judged.effects.set_index("group")["value"].round(6).to_dict() == {"1.5B": -5, "7B": 5}
+    numbered = frame.replace({"model": {"1.5B": 1e-6, "7B": 5e-6}}).rename(columns={"model": "lr"})
+    with pytest.raises(TableError, match="are one arm, seed and step, and differ in lr"):
+        judge(numbered, baseline="grpo")
+
+
+def test_per_cent_signs_give_the_unit():
+    judged = judge(table("arm,seed,score\na,1,0.4%\na,2,0.6%\nb,1,0.9%\nb,2,0.8%"), baseline="a")
+    assert judged.effects["value"].iloc[0] == pytest.approx(0.35)
+
+
+def test_names_stay_as_they_are_spelled(tmp_path: Path):
+    (tmp_path / "a.csv").write_text(
+        "arm,seed,score\nnan,1,50\nnan,2,51\n1e-3,1,60\n1e-3,2,62\n01,1,55\n01,2,56\n001,1,57\n001,2,58\n"
+    )
+    judged = judge(tmp_path / "a.csv", baseline="nan")
+    assert [effect.arm for effect in judged.primary] == ["1e-3", "01", "001"]
+
+
+def test_rows_that_a_long_table_lacks_are_told():
+    judged = judge(
+        LONG[~((LONG["arm"] == "grpo") & (LONG["seed"] == 1) & (LONG["benchmark"] == "aime24"))], baseline="grpo"
+    )
+    assert "Arm grpo, seed 1 lacks aime24." in judged.notes
+
+
+def test_arms_that_sign_alike_have_numbers_of_their_own():
+    arms = ("grpo", "grpo+", "grpo++", "grpo2")
+    frame = pd.DataFrame([(arm, seed, 50 + place + seed / 7) for place, arm in enumerate(arms) for seed in range(3)])
+    judged = judge(frame.set_axis(["arm", "seed", "score"], axis=1), baseline="grpo", name="coll")
+    text = numbers_text(judged.tables[:1], {})
+    names = re.findall(r"newcommand\{\\(\w+Score)\}", text)
+    assert names == ["CollGrpoScore", "CollGrpoPlusScore", "CollGrpoPlusPlusScore", "CollGrpoTwoScore"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arm,step,score\na,1,50\na,2,51\nb,1,52\nb,2,53", "no column of seeds, and step varies"),
+        (
+            "arm,seed,kl,val\na,1,0.5,5000\na,2,0.6,5001\nb,1,0.4,4000\nb,2,0.3,4001",
+            "which of these columns are scores",
+        ),
+        ("arm,seed,score\na,,50\na,2,51\nb,1,52", "row 2 has no seed"),
+        ("arm,seed,m,g\na,1,0.5,50\na,2,0.6,60\nb,1,0.7,70\nb,2,0.5,71", "mixed: benchmark m has no score above 1"),
+    ],
+)
+def test_guesses_that_could_mislead_are_refused(text: str, message: str):
+    with pytest.raises(TableError) as refusal:
+        judge(table(text))
+    assert message in str(refusal.value)
+
+
+def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("arm,seed,score\na,0,1,5\nb,0,2\n")
+    with pytest.raises(TableError, match="row 2 has 4 cells, and the header 3"):
+        judge(tmp_path / "a.csv")
