@@ -160,7 +160,10 @@ def score_table(
     _refuse_twice(rows, frame, [*keys, *apart, *scores])
     notes.insert(0, _reading(arm, "" if seed == _NUMBERED else seed, scores, apart, benchmark))
     rows = _finite(rows, notes)
-    unit = unit or ("percent" if percent & {*scores} else _unit(rows, notes))
+    if unit is None and percent & {*scores}:
+        unit = "percent"
+        notes.append("unit: per cent, as written")
+    unit = unit or _unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _NUMBERED, notes)
 
