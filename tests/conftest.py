@@ -45,6 +45,7 @@ LONG_FILES = (
     "commands/test_json.py",
     "execution/test_launchers.py",
     "backends/test_verl_environment.py",
+    "analysis/test_published_words.py",
 )
 
 
