@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 import pandas as pd
+import scipy
 from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -27,7 +28,6 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from analysis.frames import Frames
 from analysis.results import Results
@@ -175,7 +175,7 @@ def label_ends(axes: Any) -> None:
 def spaced(places: Sequence[float], gap: float) -> list[float]:
     """Move ascending places apart until neighbours are ``gap`` away from each other, each group about its own middle."""
     offsets = gap * np.arange(len(places))
-    return (isotonic_regression(np.asarray(places) - offsets).x + offsets).tolist() if places else []
+    return (scipy.optimize.isotonic_regression(np.asarray(places) - offsets).x + offsets).tolist() if places else []
 
 
 Floats = NDArray[np.float64]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
-from scipy.stats import mannwhitneyu, permutation_test, trim_mean
 
 from harness.statistics.intervals import Estimate, fewest
 
@@ -26,7 +25,9 @@ def sign_flip_p(differences: ArrayLike) -> float:
     if len(values) < _FEWEST or not np.isfinite(values).all():
         return math.nan
     count = min(_EXACT, _NUMBERS // len(values))
-    test = permutation_test((values,), np.mean, permutation_type="samples", n_resamples=count, vectorized=True, rng=0)
+    test = scipy.stats.permutation_test(
+        (values,), np.mean, permutation_type="samples", n_resamples=count, vectorized=True, rng=0
+    )
     return float(test.pvalue)
 
 
@@ -46,7 +47,9 @@ def seeds_to_decide(estimate: Estimate) -> float:
 
     def decided(count: int) -> bool:
         degrees = estimate.degrees * (count - 1) / (now - 1)
-        half = stdtrit(degrees, 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
+        half = (
+            scipy.special.stdtrit(degrees, 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
+        )
         return bool(half < reach)
 
     return float(fewest(decided, range(math.ceil(now), _MOST_SEEDS + 1)) or math.inf)
@@ -54,7 +57,7 @@ def seeds_to_decide(estimate: Estimate) -> float:
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
     """The mean of the middle half of all scores [seeds, tasks] together (Agarwal et al. 2021, arXiv:2108.13264)."""
-    return float(trim_mean(np.ravel(scores_S_T), 0.25))
+    return float(scipy.stats.trim_mean(np.ravel(scores_S_T), 0.25))
 
 
 def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:
@@ -62,4 +65,4 @@ def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float
 
     Scores are [seeds, tasks]; the seeds of the arms may be others. Per task it is Mann and Whitney's U over all pairs.
     """
-    return float(mannwhitneyu(a_ST, b_ST, method="asymptotic").statistic.mean() / (len(a_ST) * len(b_ST)))
+    return float(scipy.stats.mannwhitneyu(a_ST, b_ST, method="asymptotic").statistic.mean() / (len(a_ST) * len(b_ST)))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
 
 Floats = NDArray[np.float64]
 Range = tuple[int, int]
@@ -76,13 +76,13 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
 
     `length`: L, of the standardised curve on the unit sphere, the sum of arccos(correlation) of neighbours in radians.
     """
-    sidak = float(stats.t.ppf(0.5 + level ** (1 / points) / 2, degrees))
+    sidak = float(scipy.stats.t.ppf(0.5 + level ** (1 / points) / 2, degrees))
 
     def excess(c: float) -> float:
         field = length / math.pi * (1 + c * c / degrees) ** (-(degrees - 1) / 2)
-        return float(2 * stats.t.sf(c, degrees)) + field - (1 - level)
+        return float(2 * scipy.stats.t.sf(c, degrees)) + field - (1 - level)
 
-    return float(optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
+    return float(scipy.optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
 
 
 def _band(groups: Sequence[ArrayLike], level: float) -> Band:

@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats,
     known = np.ma.array(values, mask=np.isnan(values))
     count = known.count(axis=axis)
     mean, spread = (np.ma.filled(part, np.nan) for part in (known.mean(axis=axis), known.std(axis=axis, ddof=1)))
-    return mean, np.asarray(stats.t.ppf(0.5 + level / 2, count - 1) * spread / np.sqrt(count))
+    return mean, np.asarray(scipy.stats.t.ppf(0.5 + level / 2, count - 1) * spread / np.sqrt(count))
 
 
 def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
@@ -67,7 +67,7 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     def half_width(alpha: float) -> float:
         # One blended number of degrees (Satterthwaite) lets three seeds that happen to agree borrow the problems' degrees:
         # 8-10 % false positives instead of 5.
-        return math.hypot(*np.multiply(stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
+        return math.hypot(*np.multiply(scipy.stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
 
     value, error = float(a.mean() - b.mean()), math.hypot(*errors)
     whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
@@ -75,7 +75,7 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
         return replace(whole, low=math.nan, high=math.nan)
     if half_width(p) > abs(value):  # it falls with alpha to 0 at 1
-        p = optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)
+        p = scipy.optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)
     return replace(whole, low=value - half, high=value + half, p_value=p)
 
 
@@ -96,7 +96,7 @@ def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, f
 
 def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a probability from ``successes`` out of ``trials``."""
-    low, high = stats.binomtest(successes, trials).proportion_ci(level, method="exact")
+    low, high = scipy.stats.binomtest(successes, trials).proportion_ci(level, method="exact")
     return float(low), float(high)
 
 
@@ -109,7 +109,7 @@ def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estim
     plain = Estimate(value, seeds=seeds, level=level, method="single training seed")
     if seeds == 1:
         return plain
-    error = math.hypot(*map(stats.sem, arms))
+    error = math.hypot(*map(scipy.stats.sem, arms))
     degrees = float(_welch(arms, level)[1]) if len(arms) > 1 and error else seeds - 1
     return _student(replace(plain, standard_error=error, degrees=degrees, method=method))
 
@@ -118,7 +118,7 @@ def _welch(arms: Sequence[Floats], level: float, axis: int = -1) -> tuple[Floats
     """Half widths of Welch's intervals for two arms along an axis, and their degrees of freedom."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of an arm without spread, which coarse scores have by chance
-        test = stats.ttest_ind(*arms, axis=axis, equal_var=False)
+        test = scipy.stats.ttest_ind(*arms, axis=axis, equal_var=False)
     low, high = test.confidence_interval(level)
     return np.asarray(high - low) / 2, np.asarray(test.df)
 
@@ -130,8 +130,8 @@ def _student(plain: Estimate) -> Estimate:
     """
     if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
         return replace(plain, p_value=1.0 if plain.value == 0.0 else math.nan, method="no spread over seeds")
-    half = float(stats.t.ppf(0.5 + plain.level / 2, plain.degrees)) * plain.standard_error
-    p = 2 * float(stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
+    half = float(scipy.stats.t.ppf(0.5 + plain.level / 2, plain.degrees)) * plain.standard_error
+    p = 2 * float(scipy.stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
     return replace(plain, low=plain.value - half, high=plain.value + half, p_value=p)
 
 
@@ -372,9 +372,9 @@ def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: floa
     degrees, error = _design(sd, seeds, paired)
     if error == 0:
         return 1.0 if difference else alpha
-    critical, shift = stats.t.isf(alpha / 2, degrees), abs(difference) / error
+    critical, shift = scipy.stats.t.isf(alpha / 2, degrees), abs(difference) / error
     # SciPy gives NaN where a probability is smaller than any number
-    below, above = (np.nan_to_num(stats.nct.cdf(end, degrees, shift)) for end in (-critical, critical))
+    below, above = (np.nan_to_num(scipy.stats.nct.cdf(end, degrees, shift)) for end in (-critical, critical))
     return float(1 - above + below)
 
 
@@ -390,7 +390,7 @@ def minimum_detectable_difference(sd: float, seeds: int, *, paired: bool, alpha:
         return power(errors * error, sd, seeds, paired=paired, alpha=alpha) - POWER
 
     # far beyond the critical value the power is 1; the bracket holds for every alpha below the power
-    return error * optimize.brentq(excess, 0.0, 2 * float(np.sum(stats.t.isf([alpha / 2, 0.001], degrees))))
+    return error * scipy.optimize.brentq(excess, 0.0, 2 * float(np.sum(scipy.stats.t.isf([alpha / 2, 0.001], degrees))))
 
 
 def seeds_needed(difference: float, sd: float, *, paired: bool, alpha: float = 0.05) -> int | None:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import integrate, special, stats
 
 from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth, t_band, welch_band
 
@@ -49,16 +49,16 @@ def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
         ):  # `inside`: probability of every earlier boundary, by the newest statistic
             inside, boundary = _one_seed_later(total, inside, boundary), math.inf
         boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
-        levels.append(2 * float(stats.norm.sf(boundary)))
+        levels.append(2 * float(scipy.stats.norm.sf(boundary)))
     return tuple(levels)
 
 
 def _first_crossing(inside: Floats) -> Floats:
     """P(|statistic| beyond each point of `_FINE`, and inside every earlier boundary)."""
-    mass = np.interp(_FINE, _NORMAL, inside) * 2 * np.asarray(stats.norm.pdf(_FINE))
-    tail = inside[-1] * 2 * stats.norm.sf(_FINE[-1])
+    mass = np.interp(_FINE, _NORMAL, inside) * 2 * np.asarray(scipy.stats.norm.pdf(_FINE))
+    tail = inside[-1] * 2 * scipy.stats.norm.sf(_FINE[-1])
     # summed from the tail on, where the terms are small
-    return np.asarray(tail - integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
+    return np.asarray(tail - scipy.integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
 
 
 def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
@@ -83,16 +83,16 @@ def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
 def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
     """Nodes and weights for r: Gauss-Jacobi for a smooth value, midpoints of equal probability for one with a cut."""
     if smooth:
-        nodes, weights = special.roots_jacobi(_NODES, (total - 4) / 2, (total - 4) / 2)
+        nodes, weights = scipy.special.roots_jacobi(_NODES, (total - 4) / 2, (total - 4) / 2)
         return np.asarray(nodes), np.asarray(weights / weights.sum())
     share = (np.arange(_MIDPOINTS) + 0.5) / _MIDPOINTS
-    r = 2 * stats.beta.ppf(share, (total - 2) / 2, (total - 2) / 2) - 1
+    r = 2 * scipy.stats.beta.ppf(share, (total - 2) / 2, (total - 2) / 2) - 1
     return np.asarray(r), np.full(_MIDPOINTS, 1 / _MIDPOINTS)
 
 
 def _t_of_normal(seeds: int) -> Floats:
     """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
-    return np.asarray(stats.t.isf(stats.norm.sf(_NORMAL), seeds - 1))
+    return np.asarray(scipy.stats.t.isf(scipy.stats.norm.sf(_NORMAL), seeds - 1))
 
 
 Codes = NDArray[np.int64]
@@ -172,7 +172,7 @@ def word_p_value(effect: Estimate, looks: Sequence[int], word: Finding, expects:
     distance = distance_to_another_word(effect, word, expects)
     if not distance > 0 or not effect.standard_error > 0:
         return 1.0
-    p = 2 * float(stats.t.sf(distance / effect.standard_error, effect.degrees))
+    p = 2 * float(scipy.stats.t.sf(distance / effect.standard_error, effect.degrees))
     return repeated_p_value(p, looks, effect.seeds)
 
 
@@ -204,7 +204,7 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
     looks += [first.seeds + seen for seen in second_looks or [second.seeds]]
     level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
-    half = float(stats.t.ppf(0.5 + level / 2, number - 1)) * error
+    half = float(scipy.stats.t.ppf(0.5 + level / 2, number - 1)) * error
     whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
     return replace(whole, level=level, method="both looks, t", margin=first.margin)
 
