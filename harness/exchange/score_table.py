@@ -205,7 +205,8 @@ def _numbered(spelled: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
             numbers = pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
             if numbers.notna().any() and bool((numbers.isna() == texts.isna()).all()):
                 percent |= {str(name)} if texts.str.endswith("%").fillna(False).any() else set()
-                column = numbers
+                whole = numbers.notna().all() and (numbers % 1 == 0).all()
+                column = numbers.astype("int64") if whole else numbers
             else:
                 column = column.where(texts.notna(), np.nan)
         columns[str(name)] = column
