@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import counted, describe
 from analysis.effects import REFERENCE, Effect, effects_frame
-from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
+from analysis.figures.drawing import save, styled
 from analysis.figures.effects import forest_figure
 from analysis.html.page import Section, document, listed, picture, table_html
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
@@ -427,9 +427,7 @@ class Judgement:
         lines = [line for line in self.sentences if not line.startswith("- ")]
         return "\n".join([to_terminal(replace(self.tables[0], notes=()), width), *lines, *self.notes])
 
-    def write(
-        self, folder: Path, *, formats: Sequence[str] = WRITTEN_FORMATS, columns: Sequence[str] = ()
-    ) -> list[Path]:
+    def write(self, folder: Path, *, formats: Sequence[str] = ("pdf",), columns: Sequence[str] = ()) -> list[Path]:
         """Write tables, figure, numbers, frames, sentences and page; returns their paths. `columns` are those of LaTeX tables."""
         texts = {f"{t.name}.{suffix}": text for t in self.tables for suffix, text in renderings(t, columns).items()}
         texts |= {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,11 +97,12 @@ def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) 
         axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
-def draw_interval(axes: Any, y: float, estimate: Estimate, scale: float, **marks: Any) -> None:
-    """Draw an estimate in row ``y``: a marker, and whiskers where it has an interval."""
-    ends = np.array([[estimate.value - estimate.low], [estimate.high - estimate.value]])
-    spread = None if math.isnan(estimate.low) else scale * ends
-    axes.errorbar([scale * estimate.value], [y], xerr=spread, capsize=2, linewidth=1, **marks)
+def draw_intervals(axes: Any, rows: Sequence[float], estimates: Sequence[Estimate], scale: float, **marks: Any) -> None:
+    """Draw estimates in their rows: a marker each, and whiskers where one has an interval."""
+    if not rows:
+        return
+    value, low, high = scale * np.array([(each.value, each.low, each.high) for each in estimates]).T
+    axes.errorbar(value, rows, xerr=[value - low, high - value], capsize=2, linewidth=1, linestyle="none", **marks)
 
 
 def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None:
@@ -399,14 +399,17 @@ def tidy(figure: Figure) -> Figure:
     _lay_out(figure)
     width = figure.bbox.width
     alone = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
+    broken = False
     for axes in figure.axes:
         box = axes.get_window_extent()
         middle = (box.x0 + box.x1) / 2
         across = 1.9 * min(middle, width - middle) if alone else box.width
-        _break(axes.xaxis.label, across, 0)
-        _break(axes.yaxis.label, 1.05 * box.height, 1)
+        broken |= _break(axes.xaxis.label, across, 0)
+        broken |= _break(axes.yaxis.label, 1.05 * box.height, 1)
         if title := axes.get_title(loc="left"):
-            _break(axes.set_title(title, loc="left"), width - box.x0 if alone else box.width, 0)
+            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if alone else box.width, 0)
+    if broken:
+        _lay_out(figure)
     return figure
 
 
@@ -415,12 +418,14 @@ def _lay_out(figure: Figure) -> None:
         engine.execute(figure)
 
 
-def _break(text: Text, room: float, side: int) -> None:
-    """Break the lines of a text that is longer than its room in pixels along one side."""
+def _break(text: Text, room: float, side: int) -> bool:
+    """Break the lines of a text that is longer than its room in pixels along one side; tells whether it was."""
     length, lines = text.get_window_extent().size[side], text.get_text().split("\n")
-    if any(lines) and length > room:
-        fitting = max(8, int(max(map(len, lines)) * room / length))
-        text.set_text("\n".join(textwrap.fill(line, fitting) for line in lines))
+    if not any(lines) or length <= room:
+        return False
+    fitting = max(8, int(max(map(len, lines)) * room / length))
+    text.set_text("\n".join(textwrap.fill(line, fitting) for line in lines))
+    return True
 
 
 def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -449,10 +454,9 @@ def svg_bytes(figure: Figure) -> bytes:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay out once, not per format; the second pass is for the labels that the first one moves or breaks."""
+    """Lay out once, not per format."""
     tidy(figure)
-    _lay_out(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:

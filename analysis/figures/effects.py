@@ -60,7 +60,7 @@ def waterfall_figure(results: Results) -> Figure | None:
             fill = {"color": colour, "alpha": 0.45} if delta.resolved else hollow
             axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
             number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
-        drawing.draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
+        drawing.draw_intervals(axes, [y], [estimate], metric.scale, color=colour, marker=look.marker, zorder=4)
         numbers.append(number)
     drawing.label_rows(axes, labels, numbers)
     verdicts = {delta.verdict for delta in deltas.values()}
@@ -100,9 +100,12 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    for y, effect in enumerate(effects):
-        drawing.draw_interval(axes, y, effect.estimate, effect.metric.scale, zorder=3, **MARKS[effect.estimate.verdict])
     estimates = [effect.estimate for effect in effects]
+    for verdict, mark in MARKS.items():  # all rows of one word at once
+        rows_of = [y for y, estimate in enumerate(estimates) if estimate.verdict is verdict]
+        drawing.draw_intervals(
+            axes, rows_of, [estimates[y] for y in rows_of], effects[0].metric.scale, zorder=3, **mark
+        )
     column = difference_column(effects[0].metric, "", "", estimates)
     drawing.label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""

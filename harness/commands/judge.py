@@ -8,7 +8,7 @@ harness judge long.csv where.metric=avg               only the rows with metric=
 
 One row a score, or one row a run with a column for each benchmark. Columns that are not named are guessed, and the guess is told. arm=,
 seed=, score=, by=, benchmark=: columns. baseline=: an arm, or one for each group. pair=none: never seed by seed. unit=percent, fraction,
-raw. out=FOLDER, columns=KEYS and formats=pdf,png as in `harness report`.
+raw. out=FOLDER and columns=KEYS as in `harness report`; formats=pdf: the figure's, pdf, png or svg.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def answer(options: argparse.Namespace) -> Answer:
         )
         written = judged.write(
             folder,
-            formats=formats_of(values.get("formats", "pdf,png") or ""),
+            formats=formats_of(values.get("formats", "pdf") or ""),
             columns=listed_names(values.get("columns")),
         )
     except TableError as error:

@@ -109,7 +109,7 @@ def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estim
     plain = Estimate(value, seeds=seeds, level=level, method="single training seed")
     if seeds == 1:
         return plain
-    error = math.hypot(*map(scipy.stats.sem, arms))
+    error = math.hypot(*(arm.std(ddof=1) / math.sqrt(len(arm)) for arm in arms))
     degrees = float(_welch(arms, level)[1]) if len(arms) > 1 and error else seeds - 1
     return _student(replace(plain, standard_error=error, degrees=degrees, method=method))
 
