@@ -28,13 +28,14 @@ def base_of(store: ResultStore, run_id: str) -> str:
     """The base policy that a run started from, by its configuration.
 
     Raises:
-        ConfigError: it warmed up its own.
+        ConfigError: it warmed up its own, or there is one for all runs.
     """
     config = load(yaml.safe_load(store.run(run_id).config()))
-    bases = getattr(config.model, "bases", None)
-    if bases is None or bases.set is None:
-        raise ConfigError(f"run {run_id} starts from no shipped base policy (model.bases.set)")
-    return f"{bases.set}/{bases.index(config.seed):02d}"
+    bases, cold_start = getattr(config.model, "bases", None), getattr(config.model, "cold_start", None)
+    kind = getattr(bases, "set", None) or (f"cold start {cold_start.seed}" if cold_start and cold_start.steps else "")
+    if bases is None or not kind:
+        raise ConfigError(f"run {run_id} starts from no base policy of several (model.bases)")
+    return f"{kind}/{bases.index(config.seed):02d}"
 
 
 def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
