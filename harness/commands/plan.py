@@ -2,7 +2,7 @@
 
 harness plan experiment=dapo_ladder
 harness plan -m algorithm=grpo,dapo seed=0,1,2
-harness plan --sample experiment=dapo_ladder    ask the policy before training, too: is there anything to learn?
+harness plan --sample experiment=dapo_ladder    ask the policy, too: can a comparison be decided here?
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from harness.experiment.history import (
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
-from harness.experiment.power import power_lines, power_of_metrics, runs_of_looks
+from harness.experiment.power import half_width_lines, power_lines, power_of_metrics, runs_of_looks
 from harness.store import ResultStore
 
 ARGUMENTS = {
     "-m --multirun": flag("expand overrides as Hydra's multirun does"),
     "--sample": flag(
-        "ask the policy before training 16 training problems, four times each, and say what share is right"
+        "ask the policy before training 32 training problems, a group each: can a comparison be decided here (docs/regime.md)?"
     ),
     "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
@@ -256,10 +256,10 @@ def configurations(result: Answer) -> Iterator[str]:
 
 
 def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
-    """Tell what the policy answers before training, for arms that ask it alike once."""
+    """Tell what the policy answers before training and how far a difference will vary, for arms that ask it alike once."""
     import torch
 
-    from harness.evaluation.side_by_side import asks, before_training
+    from harness.evaluation.regime import asks, regimes
     from harness.model.linear import resolve_kernel
 
     alike: dict[str, list[PlannedArm]] = {}
@@ -269,8 +269,9 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
         config = arms[0].config
         torch.set_num_threads(config.runtime.threads)
         names = "all arms" if len(alike) == 1 else ", ".join(planned.name for planned in arms)
-        kernel = resolve_kernel(config.runtime.linear_kernel)
-        for line in before_training(config, store, kernel, Progress):
+        now, *before = regimes(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
+        widths = half_width_lines(plan, now.sample_sd) if now.mixed else []
+        for line in [*now.lines(), *(now.against(origin) for origin in before), *widths]:
             yield f"before training, {names}: {line}"
 
 

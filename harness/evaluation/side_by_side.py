@@ -49,10 +49,9 @@ from harness.evaluation.metrics.names import (
     Equivalence,
     UnevenSamples,
     default_ks,
-    nothing_to_learn,
     reduce_samples,
 )
-from harness.evaluation.named_models import Model, base_model
+from harness.evaluation.named_models import Model
 from harness.evaluation.recorded import graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark, normalised
@@ -367,55 +366,6 @@ def _seed(part: str, store: ResultStore) -> int | None:
     stem = part.partition("@")[0]
     manifest = store.run(stem).manifest() if RUN_ID.fullmatch(stem) else None
     return None if manifest is None else int(manifest["seed"])
-
-
-PROBLEMS, SAMPLES = 16, 4
-
-
-def as_trained(config: RunConfig) -> RunConfig:
-    """The same run, evaluated on its training problems as it samples them."""
-    sampling = config.sampling
-    protocol = replace(
-        config.evaluation,
-        benchmarks={"training": config.task},
-        samples_per_problem=SAMPLES,
-        caps=[sampling.max_response_tokens],
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        stop_strings=sampling.stop_strings,
-    )
-    return replace(config, evaluation=protocol)
-
-
-def asks(config: RunConfig) -> str:
-    """Name what decides the answers before training: equal names, equal answers."""
-    trained = as_trained(config)
-    return content_hash(dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine))
-
-
-def before_training(
-    config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
-) -> Iterator[str]:
-    """Ask the policy `PROBLEMS` training problems `SAMPLES` times each; tell what share is right, and warn where it is 0 or 1.
-
-    A policy after a cold start is compared with the one before it.
-    """
-    trained = as_trained(config)
-    models = [base_model("before training", config, store, linear_kernel)]
-    if config.model.kind == "pretrained" and config.model.cold_start.steps:
-        origin = replace(config, model=config.model.without_cold_start())
-        models.append(base_model("before the cold start", origin, store, linear_kernel))
-    cell, *before = evaluate_models(models, trained, store, linear_kernel, [SAMPLES], progress, PROBLEMS)["cells"]
-    once, cut = cell["pass_at"][str(SAMPLES)], cell["truncated_fraction"]
-    yield (
-        f"{100 * cell['avg']:.0f} % of {cell['n_samples']} answers are right, {100 * once:.0f} % of {cell['n_problems']} training problems "
-        f"at least once; {100 * cut:.0f} % are cut off at {cell['cap']} tokens"
-    )
-    if warning := nothing_to_learn(cell["avg"], f"to {cell['n_problems']} training problems"):
-        yield f"warning: {warning}"
-    for other in before:
-        worse = "warning: the cold start made it worse: " if cell["avg"] < other["avg"] else ""
-        yield f"{worse}before the cold start {100 * other['avg']:.0f} % were right, {100 * other['truncated_fraction']:.0f} % cut off"
 
 
 Floats = NDArray[np.float64]

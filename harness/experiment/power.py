@@ -17,6 +17,7 @@ from harness.evaluation.metrics.names import POINTS
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import (
     comparison_level,
+    half_width,
     minimum_detectable_difference,
     pooled_spread,
     replicate_count,
@@ -151,12 +152,38 @@ def planned_comparisons(plan: Plan) -> int:
 
 def evaluation_noise(plan: Plan) -> float:
     """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
+    return 0.5 / math.sqrt(_evaluated(plan)) if _evaluated(plan) else math.nan
+
+
+def _evaluated(plan: Plan) -> int:
+    """Samples of one evaluation; 0 where the number of problems is not known before it is read."""
     config = plan.arms[0].config
-    benchmark = config.evaluation.benchmarks.get(plan.benchmark)
-    problems = getattr(benchmark, "problems", None)
-    if not isinstance(problems, int) or problems < 1:
-        return math.nan
-    return 0.5 / math.sqrt(problems * config.evaluation.samples_per_problem)
+    problems = getattr(config.evaluation.benchmarks.get(plan.benchmark), "problems", None)
+    return problems * config.evaluation.samples_per_problem if isinstance(problems, int) and problems > 0 else 0
+
+
+# Standard deviations over training seeds of a paired difference, without the samples of its evaluation: of the testbed's ladder, and of
+# SmolLM2 135M after a cold start (experiments/language_ladder/README.md).
+SEED_SPREADS = (0.016, 0.03)
+
+
+def half_width_lines(plan: Plan, sample_sd: float) -> list[str]:
+    """Tell how wide an interval of a difference will be, before any run; `sample_sd` is that of one answer's score about its problem's."""
+    if not plan.paired or not (evaluated := _evaluated(plan)):
+        return []
+    of_samples, comparisons = sample_sd * math.sqrt(2 / evaluated), planned_comparisons(plan)
+    level = comparison_level(comparisons)
+
+    def at(seeds: int) -> str:
+        low, high = (100 * half_width(math.hypot(sd, of_samples), seeds, level) for sd in SEED_SPREADS)
+        return f"±{low:.1f} to ±{high:.1f} at {seeds} seeds"
+
+    together = f"{comparisons} comparisons together" if comparisons > 1 else "one comparison"
+    low, high = (f"{100 * sd:g}" for sd in SEED_SPREADS)
+    return [
+        f"expected interval of a difference ({together}): {', '.join(map(at, (4, 8, 16)))}, where training seeds add {low} to {high} "
+        f"points (standard deviation) as in published ladders; the samples of evaluation add {100 * of_samples:.1f}"
+    ]
 
 
 def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:

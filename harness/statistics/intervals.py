@@ -378,6 +378,11 @@ def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: floa
     return float(1 - above + below)
 
 
+def half_width(sd: float, replicates: int, level: float = 0.95) -> float:
+    """Half the width of a t interval of a mean of `replicates` values with standard deviation `sd`."""
+    return float(scipy.stats.t.ppf(0.5 + level / 2, replicates - 1)) * sd / math.sqrt(replicates)
+
+
 def minimum_detectable_difference(sd: float, seeds: int, *, paired: bool, alpha: float = 0.05) -> float:
     """Smallest true difference that is found with `POWER`; NaN with fewer than two seeds."""
     if seeds < 2 or not math.isfinite(sd):

@@ -19,12 +19,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from verbs import Said
 
 from harness.base_policy import _cold_start, pretrained
-from harness.commands._arguments import Counter
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump, load
-from harness.evaluation import side_by_side
 from harness.experiment.checks import refusals
 from harness.experiment.claim import base_policies, protocol, second_look
 from harness.experiment.planning import declared_experiment, make_plan
@@ -33,7 +31,6 @@ from harness.model.system import content_fingerprint
 from harness.problems.benchmarks import plain_words
 from harness.problems.demonstrations import check_demonstrations, demonstrations
 from harness.problems.problem import Demonstration, load_benchmark
-from harness.store import ResultStore
 from harness.store.lease import acquire
 from harness.verify import MathVerifier, VerifierConfig
 
@@ -114,7 +111,7 @@ def test_a_cold_start_is_made_once_and_used_again(source: Path, tmp_path: Path, 
 def test_another_recipe_has_a_folder_of_its_own(source: Path, tmp_path: Path) -> None:
     changes = ["steps=2", "demonstrations=5", "batch=3", "learning_rate=2e-2", "seed=1"]
     overrides = [[], *([f"model.cold_start.{change}"] for change in changes), ["model.precision=bfloat16"]]
-    overrides += [['task.template="chat:{problem} And?"'], ["task.most=30"]]
+    overrides += [['task.template="chat:{problem} And?"'], ["task.most=25"]]
     folders = [prepared(composed(source, *each), tmp_path) for each in overrides]
     assert len({*folders}) == len(overrides)
     assert len({content_fingerprint(folder) for folder in folders}) == len(overrides)
@@ -244,7 +241,8 @@ def test_every_field_of_a_cold_start_changes_the_id(tmp_path: Path) -> None:
     for file, answer in zip(files, "778", strict=True):
         file.write_text(json.dumps({"problem": "What is 3 and 4?", "answer": answer}))
     section = "model.cold_start"
-    changes = [["model.cold_start.steps=0"], [], [f"{section}.steps=21"], [f"{section}.demonstrations=64"]]
+    none = [f"{section}.steps=0", f"{section}.demonstrations=128", f"{section}.learning_rate=2e-5"]
+    changes = [none, [], [f"{section}.steps=21"], [f"{section}.demonstrations=64"]]
     changes += [[f"{section}.batch=8"], [f"{section}.learning_rate=1e-5"], [f"{section}.seed=1"]]
     changes += [[f"{section}.path={files[0]}"], [f"{section}.path={files[2]}"]]
     changes += [["model.bases.count=8"], ["model.bases.first=1"]]
@@ -261,9 +259,9 @@ def test_demonstrations_are_right_in_several_forms_and_never_held_out() -> None:
     config = compose_run(["preset=cold_start"])
     written = demonstrations(config.model.cold_start, config.task, 0)
     assert written == demonstrations(config.model.cold_start, config.task, 0)
-    assert len({each.problem for each in written}) == 128
+    assert len({each.problem for each in written}) == config.model.cold_start.demonstrations
     check_demonstrations(written, config.verifier, config.evaluation.benchmarks)
-    heldout = plain_words.Config(split="heldout", most=50, problems=1000, kinds=["sum", "difference"], template="plain")
+    heldout = plain_words.Config(split="heldout", most=40, problems=1000, kinds=["sum", "difference"], template="plain")
     asked = {problem.prompt for problem in load_benchmark(heldout).problems}
     assert not asked & {each.problem for each in written}
     forms = {"".join("N" if c.isdigit() else c for c in each.response.replace("\n", " ")) for each in written}
@@ -321,7 +319,7 @@ def test_the_first_demonstration_that_the_verifier_refuses_is_named(source: Path
 
 def test_a_demonstration_of_a_benchmark_is_named(source: Path, tmp_path: Path) -> None:
     config = composed(source)
-    benchmark = load_benchmark(plain_words.Config(split="heldout", problems=4, most=50, template="plain")).problems[2]
+    benchmark = load_benchmark(plain_words.Config(split="heldout", problems=4, most=40, template="plain")).problems[2]
     told = {"problem": benchmark.prompt, "answer": benchmark.gold, "response": f"Answer: {benchmark.gold}"}
     file = lines(tmp_path / "told.jsonl", [*rows(5), told])
     (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
@@ -391,17 +389,5 @@ def test_a_run_begins_from_its_cold_start(source: Path, tmp_path: Path) -> None:
 def test_plan_compares_the_policy_before_and_after_on_request(source: Path, tmp_path: Path, said: Said) -> None:
     small = ["preset=cold_start", f"model.path={source}", "model.revision=null", *SIZES, *RECIPE]
     told = said("plan", "--sample", *small, f"runtime.results={tmp_path}")
-    assert "before training, all arms: 0 % of 64 answers are right" in told
+    assert "before training, all arms: 0 % of 32 answers are right" in told
     assert "before the cold start 0 % were right" in told
-
-
-def test_a_cold_start_that_makes_the_policy_worse_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    about = {"pass_at": {"4": 0.5}, "n_samples": 64, "n_problems": 16, "cap": 32}
-    cells = [{**about, "avg": 0.1, "truncated_fraction": 0.0}, {**about, "avg": 0.2, "truncated_fraction": 0.9}]
-    started: list[int] = []
-    monkeypatch.setattr(side_by_side, "base_model", lambda _, run, *others: started.append(run.model.cold_start.steps))
-    monkeypatch.setattr(side_by_side, "evaluate_models", lambda *_: {"cells": cells})
-    store, config = ResultStore(tmp_path), compose_run(["preset=cold_start"])
-    *_, last = side_by_side.before_training(config, store, "torch", Counter)
-    assert started == [20, 0]
-    assert last == "warning: the cold start made it worse: before the cold start 20 % were right, 90 % cut off"

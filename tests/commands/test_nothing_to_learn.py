@@ -15,8 +15,9 @@ REMEDY = "is right, so there is nothing to learn from rewards; use easier proble
 def test_plan_asks_the_policy_before_training_on_request(said: Said, tmp_path: Path) -> None:
     results = f"runtime.results={tmp_path}"
     told = said("plan", "--sample", *ASKED, results)
-    assert "before training, all arms: 0 % of 64 answers are right, 0 % of 16 training problems at least once" in told
-    assert f"warning: no answer to 16 training problems {REMEDY}" in told
+    assert "before training, all arms: 0 % of 128 answers are right" in told
+    assert "of 32 groups of 4 0 % are mixed, 0 % all right, 100 % all wrong" in told
+    assert f"warning: no answer to 32 training problems {REMEDY}" in told
     assert "before training" not in said("plan", *ASKED, results)
 
 

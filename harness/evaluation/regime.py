@@ -1,0 +1,127 @@
+"""Whether a comparison can be decided where training begins: what the policy answers before it, and how far scores will vary.
+
+Rewards teach where responses of one prompt differ, and a difference is seen where scores have room to move (docs/regime.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from harness.configuration.identity import content_hash
+from harness.configuration.schema import RunConfig, dump
+from harness.evaluation.metrics.names import nothing_to_learn
+from harness.evaluation.named_models import base_model
+from harness.evaluation.side_by_side import Progress, evaluate_models
+from harness.store import ResultStore
+from harness.store.samples import read_parts
+
+PROBLEMS = 32
+RIGHT, CUT_OFF, MIXED = (0.2, 0.4), 0.05, 0.5  # a regime that decides, docs/regime.md
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What a policy answers to `problems` training problems, `group` times each.
+
+    `right`, `cut_off`: shares of the answers. `mixed`, `all_right`, `all_wrong`: shares of the problems. `sample_sd`: standard deviation of
+    one answer's score about its problem's.
+    """
+
+    problems: int
+    group: int
+    cap: int
+    right: float
+    cut_off: float
+    mixed: float
+    all_right: float
+    sample_sd: float
+
+    @property
+    def all_wrong(self) -> float:
+        return 1 - self.mixed - self.all_right
+
+    def lines(self) -> Iterator[str]:
+        """What was found, and what to change where rewards teach little."""
+        yield (
+            f"{_percent(self.right)} of {self.problems * self.group} answers are right, {_percent(self.cut_off)} are cut off at {self.cap} "
+            f"tokens; of {self.problems} groups of {self.group} {_percent(self.mixed)} are mixed, {_percent(self.all_right)} all right, "
+            f"{_percent(self.all_wrong)} all wrong"
+        )
+        if warning := nothing_to_learn(self.right, f"to {self.problems} training problems"):
+            yield f"warning: {warning}"
+            return
+        low, high = RIGHT
+        if self.right < low:
+            yield f"advice: below {_percent(low)} right most groups teach nothing; easier problems, or a cold start"
+        elif self.right > high:
+            yield f"advice: above {_percent(high)} right there is little room to tell arms apart; harder problems"
+        if self.cut_off > CUT_OFF:
+            yield (
+                f"advice: above {_percent(CUT_OFF)} cut off, arms differ by how soon they learn to stop; a longer "
+                "sampling.max_response_tokens, or a cold start"
+            )
+        if self.mixed < MIXED:
+            yield (
+                f"advice: less than {_percent(MIXED)} of the groups are mixed; larger groups (algorithm.responses_per_prompt), or "
+                "problems of one difficulty"
+            )
+
+    def against(self, origin: Regime) -> str:
+        """What a cold start changed; `origin`: what there was before it."""
+        worse = "warning: the cold start made it worse: " if self.right < origin.right else ""
+        return f"{worse}before the cold start {_percent(origin.right)} were right, {_percent(origin.cut_off)} cut off"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def as_trained(config: RunConfig) -> RunConfig:
+    """The same run, evaluated on its training problems as it samples them, a group each."""
+    sampling = config.sampling
+    protocol = replace(
+        config.evaluation,
+        benchmarks={"training": config.task},
+        samples_per_problem=max(2, config.algorithm.responses_per_prompt),
+        caps=[sampling.max_response_tokens],
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        stop_strings=sampling.stop_strings,
+    )
+    return replace(config, evaluation=protocol)
+
+
+def asks(config: RunConfig) -> str:
+    """Name what decides the answers before training: equal names, equal answers."""
+    trained = as_trained(config)
+    return content_hash(dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine))
+
+
+def regimes(
+    config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
+) -> list[Regime]:
+    """Ask the policy of a run `PROBLEMS` training problems before training, and after a cold start also the one before it.
+
+    Raises:
+        ConfigError: as `evaluate_models`.
+    """
+    trained = as_trained(config)
+    models = [base_model("before training", config, store, linear_kernel)]
+    if config.model.kind == "pretrained" and config.model.cold_start.steps:
+        origin = replace(config, model=config.model.without_cold_start())
+        models.append(base_model("before the cold start", origin, store, linear_kernel))
+    samples = trained.evaluation.samples_per_problem
+    cells = evaluate_models(models, trained, store, linear_kernel, [samples], progress, PROBLEMS)["cells"]
+    found = []
+    for cell in cells:
+        rows = read_parts(store.root / cell["samples"], ["problem_id", "sample_index", "correct"]).to_pandas()
+        shares_P = rows[rows["sample_index"] < samples].groupby("problem_id")["correct"].mean()
+        spread = float((shares_P * (1 - shares_P)).mean()) * samples / (samples - 1)
+        mixed, all_right = float(shares_P.between(0, 1, inclusive="neither").mean()), float((shares_P == 1).mean())
+        cut = float(cell["truncated_fraction"])
+        found.append(
+            Regime(len(shares_P), samples, cell["cap"], float(cell["avg"]), cut, mixed, all_right, math.sqrt(spread))
+        )
+    return found

@@ -1,0 +1,114 @@
+"""What `harness plan --sample` says of a regime: shares by hand, advice by the mark that is missed, the width of an interval by scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from small_runs import SMALL
+
+from harness.configuration.compose import compose_run
+from harness.evaluation import regime
+from harness.evaluation.regime import Regime, asks, regimes
+from harness.experiment.planning import make_plan
+from harness.experiment.power import SEED_SPREADS, half_width_lines
+from harness.statistics.intervals import half_width, mean_interval
+from harness.store import ResultStore
+
+GOOD = {
+    "problems": 32,
+    "group": 8,
+    "cap": 32,
+    "right": 0.3,
+    "cut_off": 0.02,
+    "mixed": 0.7,
+    "all_right": 0.05,
+    "sample_sd": 0.4,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({}, None),
+        ({"right": 0.1}, "advice: below 20 % right most groups teach nothing; easier problems, or a cold start"),
+        ({"right": 0.6}, "advice: above 40 % right there is little room to tell arms apart; harder problems"),
+        (
+            {"cut_off": 0.15},
+            "advice: above 5 % cut off, arms differ by how soon they learn to stop; a longer sampling.max_resp",
+        ),
+        (
+            {"mixed": 0.4},
+            "advice: less than 50 % of the groups are mixed; larger groups (algorithm.responses_per_prompt)",
+        ),
+        ({"right": 1.0, "mixed": 0.0, "all_right": 1.0}, "warning: every answer to 32 training problems is right"),
+    ],
+)
+def test_the_advice_is_about_the_mark_that_is_missed(change: dict[str, float], advice: str | None) -> None:
+    first, *rest = Regime(**GOOD | change).lines()
+    assert first.startswith(f"{100 * change.get('right', 0.3):.0f} % of 256 answers are right")
+    assert len(rest) == (advice is not None)
+    assert advice is None or rest[0].startswith(advice)
+
+
+def test_a_cold_start_that_makes_the_policy_worse_is_said() -> None:
+    better, worse = Regime(**GOOD), Regime(**GOOD | {"right": 0.1, "cut_off": 0.9})
+    assert better.against(worse) == "before the cold start 10 % were right, 90 % cut off"
+    assert (
+        worse.against(better)
+        == "warning: the cold start made it worse: before the cold start 30 % were right, 2 % cut off"
+    )
+
+
+def test_the_shares_are_those_of_the_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    """Two samples a problem, (1 1), (1 0), (0 0), (0 1): half right, half mixed, a quarter all right; p(1-p)·2/1 is 0.5, 0 or 0.5, 0."""
+    monkeypatch.setattr(regime, "PROBLEMS", 4)
+    monkeypatch.setattr(regime, "base_model", lambda *_: None)
+    monkeypatch.setattr(
+        regime,
+        "evaluate_models",
+        lambda *_: {"cells": [{"samples": "x", "cap": 9, "avg": 0.5, "truncated_fraction": 0.25}]},
+    )
+    import pyarrow as pa
+
+    rows = pa.table(
+        {
+            "problem_id": [*"aabbccdd"],
+            "sample_index": [0, 1] * 4,
+            "correct": [True, True, True, False, False, False, False, True],
+        }
+    )
+    monkeypatch.setattr(regime, "read_parts", lambda *_: rows)
+    config = compose_run([*SMALL, "algorithm.responses_per_prompt=2"])
+    (found,) = regimes(config, ResultStore(tmp_path), "torch", lambda _: lambda *_: None)
+    assert found == Regime(4, 2, 9, 0.5, 0.25, 0.5, 0.25, pytest.approx(0.5))
+    assert found.all_wrong == 0.25
+
+
+def test_arms_that_ask_alike_are_asked_once() -> None:
+    grpo, dapo, long = (
+        compose_run([*SMALL, *more])
+        for more in (["algorithm=grpo"], ["algorithm=dapo"], ["algorithm=grpo", "sampling.max_response_tokens=13"])
+    )
+    assert asks(grpo) == asks(dapo) != asks(long)
+
+
+def test_a_half_width_is_that_of_the_interval() -> None:
+    values = np.array([1.0, 2.0, 4.0, 9.0])
+    interval = mean_interval(values, 0.99)
+    assert half_width(values.std(ddof=1), 4, 0.99) == pytest.approx(interval.high - interval.value)
+
+
+def test_the_expected_interval_adds_evaluation_and_seeds() -> None:
+    """128 problems x 32 samples of 0.4 each: a difference's samples add 0.4 √(2 / 4096) = 0.9 points."""
+    plan = make_plan(["experiment=dapo_ladder"], False)
+    (line,) = half_width_lines(plan, 0.4)
+    problems = plan.arms[0].config.evaluation.benchmarks[plan.benchmark].problems
+    samples = 0.4 * math.sqrt(2 / (problems * plan.arms[0].config.evaluation.samples_per_problem))
+    quantile = scipy.stats.t.ppf(1 - (1 - 0.95 ** (1 / 5)) / 2, 7)
+    low, high = (100 * quantile * math.hypot(sd, samples) / math.sqrt(8) for sd in SEED_SPREADS)
+    assert f"±{low:.1f} to ±{high:.1f} at 8 seeds" in line
+    assert "5 comparisons together" in line
+    assert f"the samples of evaluation add {100 * samples:.1f}" in line
