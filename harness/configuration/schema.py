@@ -352,7 +352,14 @@ def _sampling(config: Sections) -> Iterator[str]:
             f"algorithm.engine_correction.kind={correction.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
             "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
         )
-    if sampler_is_old and (sampling.top_p < 1 or sampling.top_k > 0):
+    filtered = sampling.top_p < 1 or sampling.top_k > 0
+    if filtered and correction.kind != "none":
+        yield (
+            f"algorithm.engine_correction.kind={correction.kind} with sampling.top_p={sampling.top_p:g} and top_k={sampling.top_k}: the "
+            "sampler's log-probs are of the filtered distribution, the trainer's of the whole one, so that every weight is biased by the "
+            "mass that the filter leaves; set top_p=1 and top_k=0, or algorithm.engine_correction.kind=none"
+        )
+    if filtered and sampler_is_old:
         yield (
             "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
             "those of the filtered distribution, so the importance ratio would not start at 1"

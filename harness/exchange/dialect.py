@@ -383,6 +383,21 @@ def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: T
         out.set("model.lora.targets", ",".join(targets) or "all-linear")
 
 
+def refuse_filtered_correction(out: Translation) -> None:
+    """Take an engine correction out of a configuration that samples from a filtered distribution: its weights would be biased."""
+    kind, settings = "algorithm.engine_correction.kind", out.settings
+    filtered = settings.get("sampling.top_p", 1.0) < 1 or settings.get("sampling.top_k", 0) > 0
+    if filtered and settings.get(kind, "none") != "none":
+        out.cannot(
+            kind,
+            settings[kind],
+            "top_p or top_k filters what is sampled, so that the weight is biased by the mass that the filter leaves; written as none",
+        )
+        out.settings[kind] = "none"
+        for name in ("cap", "floor"):
+            settings.pop(f"algorithm.engine_correction.{name}", None)
+
+
 def reward_weights(advantage: Any) -> list[float]:
     """Return the decoupled estimator's weights in the order of `COMPONENTS`."""
     return [getattr(advantage, f"{name}_weight") for name in COMPONENTS]

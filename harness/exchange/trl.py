@@ -169,6 +169,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     _batches(source, devices, out)
     for part in (_schedule, _rewards, _clip, _kl, _model):
         part(source, out)
+    dialect.refuse_filtered_correction(out)
     return out
 
 

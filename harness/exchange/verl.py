@@ -200,6 +200,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     out.settings = {"algorithm": "grpo", **out.settings}
     for part in (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model):
         part(source, out)
+    dialect.refuse_filtered_correction(out)
     return out
 
 

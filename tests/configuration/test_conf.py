@@ -142,6 +142,14 @@ def test_a_typo_names_the_culprit_and_the_nearest_valid_key(override: str, culpr
         (["algorithm.overlong.policy=soft", "algorithm.overlong.shape=multiplicative"], "additive"),
         (["algorithm.engine_correction.kind=token"], "old_log_probs=recomputed"),
         (["sampling.top_p=0.7"], "old_log_probs=recomputed"),
+        (
+            ["sampling.top_k=5", "algorithm=icepop"],
+            "biased by the mass that the filter leaves; set top_p=1 and top_k=0",
+        ),
+        (
+            ["sampling.top_p=0.7", "patch=truncated_importance_weights"],
+            "algorithm.engine_correction.kind=token with sampling.top_p=0.7",
+        ),
         (["task.problems=16"], "prompts_per_step"),
         (["optimizer.beta1=1.5"], "between 0 and 1"),
         (["evaluation.temperature=-1"], "at least 0"),

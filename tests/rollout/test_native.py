@@ -76,6 +76,14 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass(top_k: int, top_p: f
     torch.testing.assert_close(filtered(log_probs, top_k, top_p).softmax(-1), torch.tensor([kept]))
 
 
+def test_a_filter_biases_the_correction_by_the_mass_that_it_leaves() -> None:
+    """E[p/q] over samples of the filtered q is the mass of p that the filter keeps, 0.8 here, and 1 without it: hence no correction."""
+    p = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
+    for top_k, mass in ((2, 0.8), (0, 1.0)):
+        q = filtered(p.log(), top_k, 1.0).softmax(-1)
+        assert float((q * torch.where(q > 0, p / q, 0.0)).sum()) == pytest.approx(mass)
+
+
 def test_integers_draw_what_floats_draw() -> None:
     probs = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0]] * 6)
     numbers = torch.tensor([2.0**-53, 0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-30, 1.0], dtype=torch.float64)
