@@ -1,7 +1,9 @@
 """What the testbed found of each comparison beside what a language model shows: the table, the figure, and how often they agree.
 
-``python experiments/language_transfer/transfer.py ROOT... [--out FOLDER]``. The testbed's side is predictions.csv here, written before the
-runs; the language model's side is read from the experiments that it names, each from the first ROOT that has it.
+python experiments/language_transfer/transfer.py ROOT... [--predictions FILE] [--out FOLDER]
+
+The testbed's side is predictions.csv here, or cut_off.csv of the model that does not stop; both were written before the runs. The language
+model's side is read from the experiments that it names, each from the first ROOT that has it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from analysis.figures.drawing import styled
 from analysis.figures.effects import transfer_plot
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
-from harness.statistics.intervals import Estimate
+from harness.statistics.intervals import Estimate, Verdict
 from harness.store import ResultStore
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
@@ -60,7 +62,7 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
         if results is None:
             continue
         try:
-            language = difference(results, row["arm"], row["reference"])
+            language = difference(results, row["arm"], row["reference"], row.get("metric", "avg"))
         except NoValueError:
             continue
         if math.isnan(language.value):
@@ -109,6 +111,14 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
             f"({100 * sum(told) / len(told):.0f} %, 95 % Clopper-Pearson {100 * ends.low:.0f} to {100 * ends.high:.0f}). "
             "Comparisons share arms, so they are not independent."
         )
+    decided = [pair for pair in pairs if pair.language.verdict is not Verdict.NOT_RESOLVED and pair.language.seeds > 2]
+    if decided:
+        same = sum(pair.language.verdict.value.startswith(pair.word) for pair in decided)
+        ends = binomtest(same, len(decided)).proportion_ci()
+        said.append(
+            f"Word: {same} of {len(decided)} comparisons that more than two seeds decide here have the testbed's word "
+            f"({100 * same / len(decided):.0f} %, {100 * ends.low:.0f} to {100 * ends.high:.0f}); {len(pairs) - len(decided)} are open."
+        )
     if len(pairs) > 2:
         rank = spearmanr([pair.testbed.value for pair in pairs], [pair.language.value for pair in pairs])
         said.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
@@ -127,9 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown, and write it with its figure where `--out` says; 2 where nothing can be compared."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("roots", type=Path, nargs="+", help="results roots with the language model's runs")
+    parser.add_argument("--predictions", type=Path, default=PREDICTIONS, help="what the testbed found")
     parser.add_argument("--out", type=Path, help="folder for transfer.md, .csv, .tex, .pdf and .png")
     options = parser.parse_args(arguments)
-    pairs = pairs_of(options.roots, pd.read_csv(PREDICTIONS))
+    pairs = pairs_of(options.roots, pd.read_csv(options.predictions))
     if not pairs:
         sys.stderr.write("no finished pair of the predicted comparisons there\n")
         return 2
@@ -138,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out is not None:
         write_table(table, options.out, "transfer")
         with styled("paper"):
-            points = {pair.label: (pair.testbed, pair.language) for pair in pairs}
+            # An interval of two seeds would hide all others.
+            points = {pair.label: (pair.testbed, pair.language) for pair in pairs if pair.language.seeds > 2}
             figure = transfer_plot(points, "testbed: difference, points", "language model: difference, points")
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0

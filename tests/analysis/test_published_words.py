@@ -31,7 +31,7 @@ COMMANDS = {
     "all_systems": FOUR,
     "dapo_ladder_other_bases": ["experiment=dapo_ladder", LOOKS, "model.bases.first=16", "model.bases.count=16"],
     "dapo_ladder_until_decided": ["experiment=dapo_ladder", LOOKS, "model.bases.count=16"],
-    "language_ladder_again": ["experiment=language_ladder"],
+    "language_cut_off_again": ["experiment=language_cut_off"],
 }
 RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]

@@ -38,27 +38,31 @@ def test_signs_are_counted_where_the_testbed_gives_one(root: Path, tmp_path: Pat
     sign = transfer.agreement(pairs)[0]
     assert "1 of 2 comparisons" in sign
     assert "1 to 99" in sign  # 1 - 0.975**0.5 of each tail
+    word = next((line for line in transfer.agreement(pairs) if line.startswith("Word")), "")
+    decided = [pair for pair in pairs if pair.language.verdict.value != "not resolved"]
+    assert word.startswith(
+        f"Word: {sum(p.language.verdict.value.startswith(p.word) for p in decided)} of {len(decided)} "
+    ) == bool(decided)
     frame = transfer.transfer_table(pairs).rows
     assert frame[0]["comparison"] == "dynamic sampling_& refill against naive GRPO"
 
 
 def test_the_command_writes_table_and_figure_and_says_where_nothing_has_run(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "predictions.csv"
-    predictions().to_csv(file, index=False)
-    monkeypatch.setattr(transfer, "PREDICTIONS", file)
-    assert transfer.main([str(root), "--out", str(tmp_path / "out")]) == 0
+    predictions().to_csv(tmp_path / "predictions.csv", index=False)
+    file = f"--predictions={tmp_path / 'predictions.csv'}"
+    assert transfer.main([str(root), file, "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "transfer.md").read_text() == capsys.readouterr().out
     assert (tmp_path / "out" / "transfer.png").stat().st_size > 1000
-    assert transfer.main([str(tmp_path)]) == 2
+    assert transfer.main([str(tmp_path), file]) == 2
     assert "no finished pair" in capsys.readouterr().err
 
 
 def test_every_prediction_names_arms_that_its_experiment_declares() -> None:
     from harness.experiment.planning import make_plan
 
-    table = pd.read_csv(transfer.PREDICTIONS)
+    table = pd.concat([pd.read_csv(transfer.PREDICTIONS), pd.read_csv(transfer.PREDICTIONS.with_name("cut_off.csv"))])
     for name, rows in table.groupby("experiment"):
         plan = make_plan([f"experiment={name}", "experiment.seeds=[0]"], False)
         arms = {planned.name for planned in plan.arms}
