@@ -263,7 +263,7 @@ def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _finished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
     """Leave out runs that wandb calls failed, crashed, killed or running, and tell of them; a score of theirs is none of a whole run."""
-    states = next((name for name in frame if name.lower() == "state"), None)
+    states = next((str(name) for name in frame if str(name).lower() == "state"), None)
     if states is None or states in where:
         return frame
     ended = frame[states].astype(str).str.lower()
