@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from harness.backends.trl.settings import refusals
 from harness.configuration.error import ConfigError
@@ -42,6 +43,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         raise ConfigError("backend=trl cannot express this run: " + "; ".join(reasons))
     if find_spec("trl") is None:
         raise ConfigError("backend=trl needs the package trl: pip install -e '.[trl]'")
+    disable_progress_bar()  # a run's log is no terminal
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
         kernel = settle_kernel(config.runtime, run, attempt)

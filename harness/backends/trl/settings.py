@@ -40,7 +40,7 @@ def told(config: RunConfig) -> RunConfig:
         algorithm=replace(
             algorithm,
             advantage=advantage,
-            reward=RewardConfig(),
+            reward=RewardConfig(wrong=0.0),
             overlong=OverlongConfig("mask" if overlong.masks else "score", statistics=overlong.statistics),
             dead_groups=DeadGroupsConfig(),
         ),

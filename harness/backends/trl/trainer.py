@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def build(parts: TaskParts, rollouts: Rollouts, initial: Path, callback: Trainer
         config.optimizer.learning_rate,
     )
     refills = config.algorithm.dead_groups.policy != "keep"
+    if refills:
+        warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # it may change with another TRL
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=rollouts.reward_functions(),
