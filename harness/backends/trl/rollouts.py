@@ -115,7 +115,9 @@ class Rollouts:
             return MechanismShares(), 0
         objective, size = Objective(config.algorithm), groups.correct_PG.shape[1]
         masked_PG = groups.truncated_PG & config.algorithm.overlong.masks
-        prompts_R = [self.parts.prompts[i] for i in groups.problems_P.tolist() for _ in range(size)]
+        prompts_R: list[Sequence[int]] = [
+            self.parts.prompts[i] for i in groups.problems_P.tolist() for _ in range(size)
+        ]
         data = StepData.of_responses(
             prompts_R, groups.completions, size, groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
         )

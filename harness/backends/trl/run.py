@@ -93,7 +93,9 @@ class _TrlRun:
         if recorder.ended:
             last = trainer.state.global_step // recorder.updates
             write = partial(self._save_policy, trainer.model)
-            self.run.publish_checkpoint(last, lambda path: write(path / POLICY), keep=self.config.runtime.keep_checkpoints)
+            self.run.publish_checkpoint(
+                last, lambda path: write(path / POLICY), keep=self.config.runtime.keep_checkpoints
+            )
         return recorder.ended
 
     def _publish(self, step: int, folder: Path) -> None:
@@ -126,4 +128,6 @@ class _TrlRun:
         shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
-            return Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared).evaluate(step, last=last)
+            return Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared).evaluate(
+                step, last=last
+            )

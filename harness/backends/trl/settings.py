@@ -115,8 +115,8 @@ def _refused_groups(config: RunConfig) -> Iterator[str]:
         return
     if algorithm.aggregation.kind != "batch_token_mean":
         yield (
-            f"{asked} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only a mean "
-            "over the update's tokens leaves out those without loss; use aggregation=batch_token_mean or dead_groups.policy=keep"
+            f"{asked} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "
+            "a mean over the update's tokens leaves out those without loss; use aggregation=batch_token_mean or dead_groups.policy=keep"
         )
     if getattr(algorithm.advantage, "scale", "") == "batch_reward_std" or algorithm.advantage.kind == "decoupled":
         yield f"{asked}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
@@ -130,13 +130,13 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
     correction, sampler = config.algorithm.engine_correction, config.backend.sampler
     if sampler == "transformers" and correction.kind != "none":
         yield (
-            f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, or "
-            "backend.sampler=vllm_colocate"
+            f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, "
+            "or backend.sampler=vllm_colocate"
         )
     if sampler != "transformers" and correction.old_log_probs == "sampler":
         yield (
-            f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: TRL's ratio is to log-probabilities that the "
-            "trainer recomputes; set it to recomputed"
+            f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: TRL's ratio is to log-probabilities that "
+            "the trainer recomputes; set it to recomputed"
         )
 
 
@@ -144,7 +144,10 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     runtime, model = config.runtime, config.model
     for name in ("gpus_per_run", "nodes", "ranks"):
         if getattr(runtime, name) > 1:
-            yield f"runtime.{name}={getattr(runtime, name)}: backend=trl trains a run on one device; set it to 1, or use backend=builtin or verl"
+            yield (
+                f"runtime.{name}={getattr(runtime, name)}: backend=trl trains a run on one device; set it to 1, or use backend=builtin or "
+                "backend=verl"
+            )
     if getattr(model, "precision", "") == "mixed":
         yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"
     if config.backend.liger and runtime.device != "cuda":

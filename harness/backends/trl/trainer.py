@@ -26,10 +26,10 @@ from harness.model.policy import adamw
 from harness.model.transformers_policy import adapter_settings
 from harness.problems.problem import load_benchmark
 from harness.rollout.types import chat_text
+from harness.training.loop import graders_row
 from harness.training.run_parts import TaskParts
 from harness.training.step_data import NumericalFault, groups_row, rollout_row, verdicts_row
 from harness.training.update import learning_rate
-from harness.training.loop import graders_row
 
 FOLDER = "trl"
 _NAN = float("nan")
@@ -152,7 +152,7 @@ def _cut(tokens: list[int], stops: set[int]) -> list[int]:
     return tokens[: end + 1]
 
 
-class Recorder(TrainerCallback):
+class Recorder(TrainerCallback):  # type: ignore[misc]
     """Writes a row of the store for every rollout step, evaluates, and tells Trainer when to save and when to stop.
 
     Args:
@@ -214,7 +214,9 @@ class Recorder(TrainerCallback):
             return
         step, inside = divmod(state.global_step, self.updates)
         if not math.isfinite(logs["grad_norm"]):
-            text = f"step {step + bool(inside)}: the gradient norm is {logs['grad_norm']}; lower optimizer.learning_rate"
+            text = (
+                f"step {step + bool(inside)}: the gradient norm is {logs['grad_norm']}; lower optimizer.learning_rate"
+            )
             raise NumericalFault(text, {})
         self._logs.append(dict(logs))
         if inside:
@@ -236,7 +238,9 @@ class Recorder(TrainerCallback):
         assert collected is not None
         graders = graders_row(self.parts, collected, step, tally)
         named = load_table("trl").log["metrics"]
-        logged = {ours: self._mean(theirs) for theirs, ours in named.items() if any(theirs in each for each in self._logs)}
+        logged = {
+            ours: self._mean(theirs) for theirs, ours in named.items() if any(theirs in each for each in self._logs)
+        }
         shares, gradient_groups = rollouts.shares()
         rate, limit = learning_rate(config, step), config.optimizer.max_gradient_norm
         clipped = [each["grad_norm"] > limit for each in self._logs]
@@ -246,7 +250,9 @@ class Recorder(TrainerCallback):
             "attempt": self.attempt,
             **logged,
             **rollout_row(collected),
-            "entropy_nats": logged.get("entropy_nats", _NAN),  # of the policy in every update, not of the one that sampled
+            "entropy_nats": logged.get(
+                "entropy_nats", _NAN
+            ),  # of the policy in every update, not of the one that sampled
             "generated_tokens_total": self.tokens,
             **verdicts_row([tally], config),
             **graders,
