@@ -118,8 +118,11 @@ def prompt_texts(parts: TaskParts) -> Sequence[str]:
     task, tokenizer = load_benchmark(parts.config.task), parts.tokenizer
     texts = [problem.prompt for problem in task.problems]
     if task.chat:
-        begin = tokenizer.bos_token or ""  # a template that writes it, and a tokenizer that adds it
-        texts = [chat_text(tokenizer, text, task.system).removeprefix(begin) for text in texts]
+        texts = [chat_text(tokenizer, text, task.system) for text in texts]
+        if (
+            tokenizer(texts[0])["input_ids"] != parts.prompts[0]
+        ):  # the template writes the first token, and the tokenizer adds it
+            texts = [text.removeprefix(tokenizer.bos_token or "") for text in texts]
     for problem, text, ids in zip(task.problems, texts, parts.prompts, strict=True):
         if list(tokenizer(text)["input_ids"]) != list(ids):
             raise ConfigError(
