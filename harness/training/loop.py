@@ -221,7 +221,7 @@ def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) ->
         # Generate and grade their groups.
         groups = _round(parts, problems_P, seeds_PG, tally)
         if step == 1 and not rounds:
-            _refuse_a_broken_function(parts, tally)
+            refuse_a_broken_function(parts, tally, parts.ranks)
         # Tell the curriculum what came of them.
         parts.curriculum.observe(problems_P, groups.accuracy_P.numpy())
         rounds.append(groups)
@@ -303,12 +303,12 @@ def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfi
     return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
 
 
-def _refuse_a_broken_function(parts: RunParts, tally: Tally) -> None:
+def refuse_a_broken_function(parts: TaskParts, tally: Tally, ranks: Ranks) -> None:
     """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
     function = parts.reward_function
     if function is None:
         return
-    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    counts = ranks.gather((function.faults, tally.verdicts, function.last_fault))
     calls = sum(verdicts for _, verdicts, _ in counts)
     if calls and sum(faults for faults, _, _ in counts) == calls:
         last = next(fault for _, _, fault in counts if fault)

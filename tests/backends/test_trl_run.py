@@ -13,6 +13,7 @@ import torch
 from small_runs import claimed, small_config
 
 from harness.backends import trl
+from harness.base_policy import pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder, read_state
@@ -26,6 +27,8 @@ pytest.importorskip("trl", reason="TRL is not installed")
 def trl_config(**changes: Any) -> RunConfig:
     """Four steps from a shipped base policy."""
     base = {"model__bases": testbed.Bases(), "model__warmup__steps": 3200, "backend": trl.Config()}
+    if "model" in changes:
+        base = {"backend": trl.Config()}
     return small_config(**(base | changes))
 
 
@@ -147,3 +150,27 @@ def test_settings_that_trl_does_not_know_are_refused_in_words(tmp_path: Path) ->
     config = trl_config(backend=trl.Config(overrides=["nonsense=1"]))
     with pytest.raises(ConfigError, match=r"GRPOConfig refuses.*nonsense"):
         trl.train(config, claimed(config, tmp_path), never, 0)
+
+
+def test_a_reward_function_that_always_fails_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def reward(response):\n    raise KeyError(response)\n")
+    config = trl_config(algorithm__reward__function=f"{tmp_path}/mine.py:reward")
+    with pytest.raises(ConfigError, match="failed on each of the first 32 responses"):
+        trl.train(config, claimed(config, tmp_path), never, 0)
+
+
+def test_adapters_alone_are_trained_and_evaluated_merged(tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    base = claimed(trl_config(training__steps=1), tmp_path / "base")
+    assert trl.train(trl_config(training__steps=1), base, never, 0)
+    policy = base.checkpoints()[-1][1] / "policy"
+    model = pretrained.Config(path=str(policy), precision="float32", lora=pretrained.Lora(rank=2))
+    config = trl_config(model=model, training__steps=2, training__evaluate_every=1)
+    run = claimed(config, tmp_path)
+    assert not trl.train(config, run, lambda: len(run.steps()) == 0 and bool(run.sample_steps("arithmetic_heldout")), 0)
+    assert trl.train(config, run, never, 1)
+    assert run.sample_steps("arithmetic_heldout") == [0, 1, 2]
+    before, after = read_state(policy), read_state(run.checkpoints()[-1][1] / "policy")
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all(name.endswith("_proj.weight") for name in changed)

@@ -11,11 +11,12 @@ import torch
 
 from harness.backends.trl.settings import reward_scale
 from harness.exchange.dialect import COMPONENTS
+from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds
 from harness.sampling.selection import Collected, Groups, choose_groups, enough
-from harness.training.loop import graded_groups
+from harness.training.loop import graded_groups, refuse_a_broken_function
 from harness.training.run_parts import TaskParts
 from harness.training.step_data import MechanismShares, StepData, Tally, mechanism_shares
 from harness.training.update import components_of, rollout_batch
@@ -76,6 +77,8 @@ class Rollouts:
         seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], len(token_lists) // len(problems_P))
         completions = completions_of(token_lists, parts.params.stop_token_ids)
         groups = graded_groups(parts, problems_P, completions, seeds_PG, self.tally)
+        if self.step == 1 and not number:
+            refuse_a_broken_function(parts, self.tally, Ranks())
         self.tally.seconds_verify += time.perf_counter() - begin
         return groups
 

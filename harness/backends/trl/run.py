@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.evaluation.evaluate import Evaluator
+from harness.exchange.dialect import load_table
 from harness.model.ranks import Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
@@ -31,6 +33,7 @@ from harness.training.loop import deterministic, settle_kernel, warn_of_nothing
 from harness.training.run_parts import POLICY, STATE, TaskParts, base_evaluations, build_engine, open_policy
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
+RELEASE = load_table("trl").release
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -41,8 +44,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     """
     if reasons := refusals(config):
         raise ConfigError("backend=trl cannot express this run: " + "; ".join(reasons))
-    if find_spec("trl") is None:
-        raise ConfigError("backend=trl needs the package trl: pip install -e '.[trl]'")
+    if find_spec("trl") is None or not version("trl").startswith(f"{RELEASE}."):
+        raise ConfigError(f"backend=trl needs the package trl, release {RELEASE}: pip install -e '.[trl]'")
     disable_progress_bar()  # a run's log is no terminal
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
@@ -60,7 +63,7 @@ class _TrlRun:
     ) -> None:
         self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
         self.grader, self.attempt = grader, attempt
-        self.parts = TaskParts(config, run, initial, grader)
+        self.parts, self.scratch = TaskParts(config, run, initial, grader), run.path / "trl"
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
@@ -79,17 +82,17 @@ class _TrlRun:
 
     def _train(self, folder: Path | None, stop: Callable[[], bool]) -> bool:
         from harness.backends.trl.rollouts import Rollouts
-        from harness.backends.trl.trainer import FOLDER, Recorder, build
+        from harness.backends.trl.trainer import Recorder, build
 
-        scratch = self.run.path / FOLDER
-        shutil.rmtree(scratch, ignore_errors=True)  # what a dead attempt was writing
+        shutil.rmtree(self.scratch, ignore_errors=True)  # what a dead attempt was writing
+        self.scratch.mkdir()
         rollouts = Rollouts(self.parts)
         recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate_model, self._publish, stop)
-        trainer = build(self.parts, rollouts, self.initial, recorder)
+        trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
         if folder is not None:
             self.parts.curriculum.restore(torch.load(folder / STATE, weights_only=True)["curriculum"])
         trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         if recorder.ended:
             last = trainer.state.global_step // recorder.updates
             write = partial(self._save_policy, trainer.model)
@@ -112,7 +115,7 @@ class _TrlRun:
 
     def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
         self.run.say_phase(self.attempt, f"evaluating step {step}")
-        with tempfile.TemporaryDirectory(dir=self.run.path, prefix=".evaluated-") as scratch, torch.random.fork_rng():
+        with tempfile.TemporaryDirectory(dir=self.scratch) as scratch, torch.random.fork_rng():
             folder = Path(scratch) / POLICY
             self._save_policy(model, folder)
             self._evaluate(folder, step, last)

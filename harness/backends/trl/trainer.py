@@ -31,12 +31,11 @@ from harness.training.run_parts import TaskParts
 from harness.training.step_data import NumericalFault, groups_row, rollout_row, verdicts_row
 from harness.training.update import learning_rate
 
-FOLDER = "trl"
 _NAN = float("nan")
 
 
-def build(parts: TaskParts, rollouts: Rollouts, initial: Path, callback: TrainerCallback) -> Any:
-    """The trainer of a run that starts from the checkpoint folder `initial`.
+def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, callback: TrainerCallback) -> Any:
+    """The trainer of a run that starts from the checkpoint folder `initial`, and writes its own checkpoints into `folder`.
 
     Raises:
         ConfigError: GRPOConfig refuses its settings, or a prompt cannot be given to TRL as a text.
@@ -44,7 +43,7 @@ def build(parts: TaskParts, rollouts: Rollouts, initial: Path, callback: Trainer
     config = parts.config
     longest = max(map(len, parts.prompts))
     try:
-        arguments = GRPOConfig(output_dir=str(parts.run.path / FOLDER), **settings(config, longest))
+        arguments = GRPOConfig(output_dir=str(folder), **settings(config, longest))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"TRL's GRPOConfig refuses the settings of backend=trl: {error}") from error
     model = _model(config, initial)
