@@ -26,7 +26,7 @@ from harness.evaluation.metrics.names import Metric
 from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout
 from harness.store.pack import opened
 
 Floats = NDArray[np.float64]
@@ -209,7 +209,7 @@ def load_plan(
     ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
     with answer_equality() as equality:
         question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in wanted))
-        for state in records(states[states["status"] != "not started"]):
+        for state in records(states[~states["status"].isin(["not started", layout.INCOMPLETE])]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
@@ -252,9 +252,12 @@ def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
                 notes.append(f"{arm.name}, seed {seed}: {error}")
             status = "not started" if manifest is None else str(manifest["status"])
             error_text = "" if manifest is None else str(manifest.get("error") or "")
+            if status == layout.INCOMPLETE:
+                notes.append(f"{arm.name}, seed {seed}: {error_text}")
             rows.append((arm.name, seed, run_id, status, error_text))
     runs = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
-    for (name, state), group in runs[runs["status"] != "finished"].groupby(["arm", "status"], sort=False):
+    unfinished = runs[~runs["status"].isin(["finished", layout.INCOMPLETE])]
+    for (name, state), group in unfinished.groupby(["arm", "status"], sort=False):
         seeds = ", ".join(str(seed) for seed in group["seed"])
         notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
     started = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])

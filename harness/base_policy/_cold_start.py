@@ -22,8 +22,7 @@ from harness.model.system import content_fingerprint
 from harness.problems.demonstrations import as_asked, demonstrations
 from harness.problems.problem import Benchmark
 from harness.rollout.types import prompt_tokens, stop_tokens
-from harness.store.atomic import publish_directory, remove_leftovers
-from harness.store.lease import acquire
+from harness.store.seal import made
 
 VERSION = 1  # of the recipe; a change makes new folders
 POLICY, MANIFEST = "policy", "cold_start.manifest"
@@ -41,8 +40,7 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
     `bfloat16` is the precision of products.
 
     Raises:
-        ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, training diverged, or the folder in
-            the cache has been changed.
+        ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, or training diverged.
     """
     written = demonstrations(recipe, task, base)
     asked, responses = as_asked(written, task), [each.response for each in written]
@@ -57,28 +55,13 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
         "template": [asked.chat, asked.system],
         "demonstrations": [[p.prompt, response] for p, response in zip(asked.problems, responses, strict=True)],
     }
-    root = cache / "cold_start" / content_hash(made_of)
-    folder = root / POLICY
-    if not folder.exists():
-        with acquire(root / "lock", wait_seconds=math.inf):
-            if not folder.exists():
-                remove_leftovers(root)
-                sequences = encoded(source, asked, responses)
-                order = random.Random(f"order/{recipe.seed}/{base}")
-                publish_directory(folder, lambda path: _make(source, sequences, recipe, order, bfloat16, made_of, path))
-    _require_content(folder)
-    return folder
 
+    def write(folder: Path) -> None:
+        sequences = encoded(source, asked, responses)
+        order = random.Random(f"order/{recipe.seed}/{base}")
+        _make(source, sequences, recipe, order, bfloat16, made_of, folder)
 
-def _require_content(folder: Path) -> None:
-    try:
-        content = json.loads((folder / MANIFEST).read_text())["content"]
-    except (OSError, ValueError, KeyError):
-        content = None
-    if content != content_fingerprint(folder):
-        raise ConfigError(
-            f"{folder} is not what its {MANIFEST} says; delete the folder, and the cold start is made again"
-        )
+    return made(cache / "cold_start" / content_hash(made_of) / POLICY, write)
 
 
 def _make(
@@ -101,7 +84,7 @@ def _make(
     with redirect_stderr(io.StringIO()):
         model.to("cpu", dtype).save_pretrained(folder)
     copy_side_files(source, folder)
-    manifest = {"content": content_fingerprint(folder), "losses": losses, "made_of": made_of}
+    manifest = {"losses": losses, "made_of": made_of}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

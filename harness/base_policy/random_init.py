@@ -10,7 +10,7 @@ from harness.base_policy.pretrained import Lora
 from harness.configuration.error import Checked, ConfigError, choice
 from harness.configuration.identity import content_hash
 from harness.model.shapes import SHAPES
-from harness.store.atomic import publish_directory_once
+from harness.store.seal import made
 
 
 @dataclass
@@ -54,8 +54,7 @@ def random_checkpoint(shape: dict[str, Any], seed: int, cache: Path) -> Path:
         cache: where such folders are kept.
     """
     folder = cache / "models" / f"random-{content_hash(shape, seed)}"
-    publish_directory_once(folder, lambda path: _write(shape, seed, path))
-    return folder
+    return made(folder, lambda path: _write(shape, seed, path))
 
 
 def _write(shape: dict[str, Any], seed: int, folder: Path) -> None:

@@ -58,7 +58,7 @@ from harness.experiment.planning import (
     with_runs,
 )
 from harness.experiment.power import score
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout
 from harness.store.atomic import write_file
 from harness.store.reader import run_state
 from harness.tracking._feed import send_results
@@ -506,7 +506,9 @@ def summary_of(part: Plan, store: ResultStore, before: Collection[str], notes: S
             summary.finished.append(name)
         elif now.status == "running":
             summary.elsewhere.append(name)
-        elif now.status in ("failed", "unreadable") or (name in errors and now.status != "interrupted"):
+        elif now.status in ("failed", "unreadable", layout.INCOMPLETE) or (
+            name in errors and now.status != "interrupted"
+        ):
             summary.failed.append(name)
         else:
             (summary.interrupted if now.attempts else summary.not_started).append(name)

@@ -1,6 +1,7 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
+harness doctor store=true                           # the files of finished runs and checkpoints, by their hashes
 harness doctor members=true --config-dir FOLDER     # the contract tests on members of your own
 """
 
@@ -26,12 +27,12 @@ from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.configuration.user_code import own_members_faults
 from harness.execution.attempt import hardware
 from harness.execution.supervisor import usable_cores, worker_count
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
 from harness.store.reader import run_state
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
-_MEMBERS = "members=true"
+_MEMBERS, _STORE = "members=true", "store=true"
 _PACKAGES = {
     "torch": None,
     "transformers": None,
@@ -53,6 +54,7 @@ ARGUMENTS = {
     "overrides": {
         "nargs": "*",
         "help": "runtime.results=DIR, runtime.device=cuda, ...; "
+        "store=true reads every file of finished runs and checkpoints and compares its hash; "
         "members=true with --config-dir FOLDER for the contract tests on members of your own",
     }
 }
@@ -93,7 +95,9 @@ def answer(options: argparse.Namespace) -> Answer:
     """Look at the machine, or at members of one's own."""
     if _MEMBERS in options.overrides:
         return _of_members([item for item in options.overrides if item != _MEMBERS])
-    selection = select(options.overrides)
+    selection = select([item for item in options.overrides if item != _STORE])
+    if _STORE in options.overrides:
+        return Answer(checks=list(_contents(selection.store)))
     return Answer(checks=list(examine(selection.store, selection.runtime)))
 
 
@@ -162,6 +166,22 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
     shared = _memory_file_system(store.root)
     if shared:
         yield Check("results", f"on {shared}: gone after a restart", False)
+
+
+def _contents(store: ResultStore) -> Iterator[Check]:
+    """A line for every run and checkpoint that is not what was written, and one that says how much was compared."""
+    listed, ids = 0, store.run_ids()
+    for run in map(store.run, ids):
+        manifest = run.manifest() or {}
+        listed += layout.FILES in manifest
+        lacking = str(manifest["error"]) if manifest["status"] == layout.INCOMPLETE else ""
+        faults = [lacking or run.broken(manifest, hashes=True)]
+        faults += [seal.broken_folder(path) for _, path in run.checkpoints()]
+        for fault in filter(None, faults):
+            yield Check(f"run {run.run_id}", fault, False)
+    for problem in store.problems():
+        yield Check("store", problem, False)
+    yield Check("store", f"{listed} of {len(ids)} runs list their files, which were compared by their hashes", True)
 
 
 def _unreached_locks(store: ResultStore) -> list[str]:

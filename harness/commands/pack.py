@@ -5,15 +5,19 @@ harness pack experiment=NAME out=FILE checkpoints=true
 harness pack experiment=NAME out=s3://bucket/NAME.tar.xz
 
 `harness report pack=FILE` and `harness view pack=FILE` show it, `harness merge FILE` puts it into a results root.
+A run that finished and lacks a file since is named and left out, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 
-from harness.commands._arguments import key_values, require_one_experiment, select
+from harness.commands._arguments import Exit, key_values, require_one_experiment, select
 from harness.configuration.error import ConfigError
+from harness.store import layout
 from harness.store.pack import SUFFIX, write_pack
+from harness.store.reader import run_state
 
 _OWN = ("out", "checkpoints")
 
@@ -33,4 +37,8 @@ def run(options: argparse.Namespace) -> int:
     packed = write_pack(selection.store, name, out, checkpoints=checkpoints)
     finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)
     print(f"written: {out} ({finished} finished runs of {len(selection.run_ids)} in the plan)")
-    return 0
+    states = (run_state(selection.store, run_id) for run_id in selection.run_ids)
+    broken = [state for state in states if state.status == layout.INCOMPLETE]
+    for state in broken:
+        print(f"harness pack: run {state.run_id} is left out: {state.problem}", file=sys.stderr)
+    return Exit.FOUND if broken else Exit.DONE

@@ -297,7 +297,8 @@ class RuntimeConfig(Checked, key="runtime"):
         rollout_rows: responses decoded together.
         micro_batch_tokens: tokens at most in one forward and backward; with model=testbed rows times the longest, padding included.
         checkpoint_every: rollout steps between resumable checkpoints.
-        keep_checkpoints: newest checkpoints kept; the last step's holds the policy without the optimizer.
+        keep_checkpoints: newest checkpoints kept while a run trains, so that a torn one has another behind it; of a trained run the last
+            step's alone, which holds the policy without the optimizer.
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
@@ -323,7 +324,7 @@ class RuntimeConfig(Checked, key="runtime"):
     rollout_rows: int = ranged(1024, low=1)
     micro_batch_tokens: int = ranged(2048, low=1)
     checkpoint_every: int = ranged(25, low=1)
-    keep_checkpoints: int = ranged(1, low=1)
+    keep_checkpoints: int = ranged(2, low=1)
     verifier_workers: int = 1
     runs_per_gpu: int = ranged(1, low=1)
     gpus_per_run: int = ranged(1, low=1)

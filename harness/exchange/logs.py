@@ -470,7 +470,7 @@ def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRu
         for row in foreign.rows:
             run.append_step(row)
         atomic.sync_file(metrics)
-        run.write_manifest({**manifest, "status": "finished"})
+        run.write_manifest(run.sealed(manifest))
     return True
 
 

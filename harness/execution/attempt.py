@@ -20,7 +20,7 @@ from harness.configuration.identity import IDENTITY_VERSION
 from harness.configuration.sections import installed_gpus
 from harness.experiment.plan import RunSpec
 from harness.model.system import processor
-from harness.store import AttemptSuperseded, Lease, RunDir, layout
+from harness.store import AttemptSuperseded, Lease, RunDir, StoreError, layout
 from harness.store.atomic import CPU, write_file
 from harness.store.reader import read_tail
 from harness.store.run import utc_now
@@ -62,6 +62,9 @@ class Attempt:
             if manifest.get("status") == "finished":
                 lease.release()
                 return None
+            # Another attempt would find it trained, and would not sample again.
+            if manifest.get("status") == layout.INCOMPLETE:
+                raise StoreError(manifest["error"])
             for attempt in manifest["attempts"]:
                 attempt["outcome"] = attempt["outcome"] or "lost"
             path = run.new_attempt()
@@ -123,7 +126,7 @@ class Attempt:
         """Write the manifest, unless a newer attempt shows that this process has lost its claim (NFSv4 locks expire)."""
         self.run.require_newest(int(self.path.name))
         self.manifest["status"] = status
-        self.run.write_manifest(self.manifest)
+        self.run.write_manifest(self.run.sealed(self.manifest) if status == "finished" else self.manifest)
 
 
 def classify(code: int, *, stopping: bool) -> str:

@@ -99,16 +99,13 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Delete what killed writers left in `directory`. Only the one writer of the directory may call this."""
-    if not directory.is_dir():
-        return
-    for entry in directory.iterdir():
-        if entry.name.startswith(".") and entry.name.endswith(".tmp"):
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+def remove_leftovers(directory: Path, name: str = "") -> None:
+    """Delete what killed writers left in `directory`, of `name` alone where given. Only the one writer of either may call this."""
+    for entry in directory.glob(f".{name}*.tmp"):
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def sync_file(path: Path) -> None:

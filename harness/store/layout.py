@@ -15,7 +15,7 @@
   cache/<name>/                       rebuildable things (warm-up checkpoints, counted samples, device leases)
 ```
 A name that begins with a dot is being written or deleted: readers ignore it. `manifest.json` with
-`"status": "finished"` is the only mark of success.
+`"status": "finished"` is the only mark of success, and lists the files that the run has: see seal.py.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _STEP = re.compile(r"step-(\d{6,})")
 
 CONFIG = "config.yaml"
 MANIFEST = "manifest.json"
+FILES = "files"  # in the manifest of a finished run: sizes and hashes of what a report reads (see seal.py)
 METRICS_FILE = "metrics.jsonl"
 PLAN = "plan.json"
 DECLARATION = "claim.json"  # of a claim, when its first run began
@@ -115,10 +116,20 @@ def part_paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("part-*.parquet"))
 
 
+_OF_A_REPORT = (CONFIG, METRICS_FILE, "samples/*/step-*/part-*.parquet")
+
+
+def report_files(run: Path) -> dict[str, Path]:
+    """The files of a run that a report reads beside its manifest, those that are there, by their names in the run's directory."""
+    paths = sorted(path for pattern in _OF_A_REPORT for path in run.glob(pattern) if path.is_file())
+    return {path.relative_to(run).as_posix(): path for path in paths}
+
+
 MANIFEST_VERSION = 1
 PLAN_VERSION = 1
 
 STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
+INCOMPLETE = "incomplete"  # what readers say of a finished run whose files are not what they were; never written
 
 _MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
@@ -226,6 +237,8 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         )
     if manifest.get("status") not in STATUSES:
         raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
+    if not isinstance(manifest.get(FILES, {}), dict):
+        raise SchemaMismatch(f"{path} has {FILES} that are no object; move the run's directory away to run it again")
     for key, kind in _MANIFEST_KEYS.items():
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")

@@ -25,13 +25,7 @@ from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
 SUFFIX = ".tar.xz"
-_OF_A_REPORT = (layout.CONFIG, layout.MANIFEST, layout.METRICS_FILE, "samples/*/step-*/part-*.parquet")
 _OF_AN_EXPERIMENT = (layout.PLAN, layout.DECLARATION, layout.STUDY)
-
-
-def report_files(run: Path) -> list[Path]:
-    """The files of a run that a report reads, those that are there."""
-    return sorted(path for pattern in _OF_A_REPORT for path in run.glob(pattern) if path.is_file())
 
 
 def experiment_files(folder: Path) -> list[Path]:
@@ -42,14 +36,16 @@ def experiment_files(folder: Path) -> list[Path]:
 def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bool = False) -> list[str]:
     """Write an experiment as one file, a path or an address such as `s3://bucket/NAME.tar.xz`; returns the ids of the runs in it.
 
+    A run that finished and lacks a file since is left out.
+
     Raises:
         StoreError: there is no such experiment, or the file cannot be written.
     """
     ids = {str(run_id) for arm in store.plan(experiment)["arms"] for run_id in arm["runs"].values()}
-    runs = [store.run(run_id) for run_id in sorted(ids) if store.run(run_id).exists()]
+    runs = [run for run in map(store.run, sorted(ids)) if run.status not in (None, layout.INCOMPLETE)]
     files = experiment_files(layout.plan_file(store.root, experiment).parent)
     for run in runs:
-        files += report_files(run.path)
+        files += [run.path / layout.MANIFEST, *layout.report_files(run.path).values()]
         if checkpoints:
             files += [path for _, folder in run.checkpoints() for path in folder.rglob("*") if path.is_file()]
     # Checkpoints are gigabytes that hardly shrink.
@@ -173,6 +169,10 @@ def merge(store: ResultStore, root: Path) -> Merged:
 
 
 def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
+    theirs_now = theirs.manifest() or {}
+    if theirs_now.get("status") == layout.INCOMPLETE:
+        merged.apart.append(f"run {ours.run_id} is not taken: {theirs_now['error']}")
+        return
     if not ours.path.exists():
         atomic.publish_directory_once(ours.path, partial(_copy, theirs.path))
         merged.new += 1
@@ -214,7 +214,8 @@ def _left_out(folder: str, names: list[str]) -> set[str]:
 
 
 def _content(run: RunDir) -> dict[str, bytes]:
-    return {path.relative_to(run.path).as_posix(): path.read_bytes() for path in report_files(run.path)}
+    files = {**layout.report_files(run.path), layout.MANIFEST: run.path / layout.MANIFEST}
+    return {name: path.read_bytes() for name, path in files.items()}
 
 
 def _progress(run: RunDir) -> tuple[bool, int, int]:

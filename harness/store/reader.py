@@ -147,7 +147,7 @@ class RunState:
     Attributes:
         run_id: its id.
         status: of the manifest; or waiting (not started), lost (its supervisor is gone: running the experiment again resumes it),
-            unreadable.
+            incomplete (it finished, and lacks a file since), unreadable.
         name: its arm's name and its seed.
         attempts: how many there were.
         step: the newest, None where the run has not started.
@@ -225,7 +225,7 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
         "" if phase == layout.TRAINING else phase,
         _number(row.get("reward_mean")),
         _number(row.get("seconds_total")) or None,
-        str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
+        str(manifest.get("error") or "").strip().rpartition("\n")[2] if status in ("failed", layout.INCOMPLETE) else "",
         str(manifest["labels"].get("experiment", "")),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.store import atomic, layout, lease
+from harness.store import atomic, layout, lease, seal
 from harness.store.atomic import AttemptSuperseded, TornFile, write_errors
 from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
@@ -70,12 +70,37 @@ class RunDir:
         return yaml.load(self.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""
+        """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`.
+
+        A finished run that lacks a file, or has one of another size, is `layout.INCOMPLETE` here, and `error` names the file.
+        """
         path = self.path / layout.MANIFEST
         manifest = read_object(path, "delete it to run this run again")
         if manifest is not None:
             check_manifest(manifest, self.run_id, path)
+            if fault := self.broken(manifest):
+                manifest |= {"status": layout.INCOMPLETE, "error": fault}
         return manifest
+
+    def broken(self, manifest: Mapping[str, Any], *, hashes: bool = False) -> str:
+        """Say which file of a finished run is not what it was, and what to do; nothing where all are, or none are listed.
+
+        Args:
+            manifest: the run's.
+            hashes: compare contents as well as sizes, which reads every file.
+        """
+        if manifest["status"] != "finished" or layout.FILES not in manifest:
+            return ""
+        fault = seal.broken(layout.report_files(self.path), manifest[layout.FILES], hashes=hashes)
+        return fault and (
+            f"{self.path} is not what it was when the run finished: {fault}; put the file back, or delete the folder and run the "
+            "experiment again"
+        )
+
+    def sealed(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """The manifest of a run that finishes now, with the files that it has."""
+        files = seal.seal_of(layout.report_files(self.path))
+        return {**manifest, "status": "finished", layout.FILES: files}
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Publish the whole manifest; `schema_version`, `run_id`, `created_at`, `updated_at` are filled in.
@@ -174,11 +199,11 @@ class RunDir:
         return read_steps(self.path / layout.METRICS_FILE)
 
     def rewind(self, step: int) -> None:
-        """Forget metrics and samples beyond `step`, the checkpoint that an attempt starts from: they belong to a policy that is gone.
+        """Forget all that lies beyond `step`, the checkpoint that an attempt starts from: it belongs to a policy that is gone.
 
         The new attempt makes its own, the same ones where a run is deterministic. Only the worker, under its lock, may call this.
         """
-        for directory in (self.path / "samples").glob("*"):
+        for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*")):
             for later, path in _step_dirs(directory):
                 if later > step:
                     atomic.remove_directory(path)
@@ -241,7 +266,7 @@ class RunDir:
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def publish_checkpoint(self, step: int, write: Callable[[Path], None], keep: int | None = None) -> Path:
-        """Publish what `write(directory)` writes as the checkpoint of `step`; keep only the newest `keep`.
+        """Publish what `write(directory)` writes as the checkpoint of `step`, sealed; keep only the newest `keep`.
 
         The metrics up to here are flushed to the disk first, so a checkpoint never outlives its metrics.
 
@@ -252,7 +277,7 @@ class RunDir:
             self.require_newest(self.attempt)
         atomic.sync_file(self.path / layout.METRICS_FILE)
         path = self.path / "checkpoints" / layout.step_name(step)
-        atomic.publish_directory(path, write)
+        atomic.publish_directory(path, seal.sealed(write))
         if keep is not None:
             for _, old in self.checkpoints()[: -max(keep, 1)]:
                 atomic.remove_directory(old)
@@ -260,6 +285,15 @@ class RunDir:
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         return _step_dirs(self.path / "checkpoints")
+
+    def newest_checkpoint(self) -> tuple[Path | None, list[str]]:
+        """Return the newest checkpoint that is what was written, None where there is none, and what is wrong with newer ones."""
+        faults: list[str] = []
+        for _, path in reversed(self.checkpoints()):
+            if not (fault := seal.broken_folder(path)):
+                return path, faults
+            faults.append(fault)
+        return None, faults
 
     def remove_leftovers(self) -> None:
         """Delete half-written files of dead writers. Only the worker, under its lock, may call this."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import os
 import random
-import shutil
-import tempfile
 from pathlib import Path
 
 import torch
@@ -19,7 +15,7 @@ from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
-from harness.store.lease import acquire
+from harness.store.seal import made
 from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config
 
@@ -33,19 +29,13 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 
     Several processes may ask at once: one warms up, the others wait. The folder appears complete or not at all.
     """
-    folder = cached_folder(config, task, cache)
-    if folder.exists():
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with acquire(Path(f"{folder}.lock"), wait_seconds=math.inf):
-        if not folder.exists():
-            scratch = Path(tempfile.mkdtemp(dir=cache, prefix=".warmup-"))
-            decoder = initialise(config, scratch, linear_kernel)
-            warm_up(decoder, config, task)
-            save_decoder(decoder, scratch, scratch)
-            os.replace(scratch, folder)
-            shutil.rmtree(scratch, ignore_errors=True)
-    return folder
+
+    def write(folder: Path) -> None:
+        decoder = initialise(config, folder, linear_kernel)
+        warm_up(decoder, config, task)
+        save_decoder(decoder, folder, folder)
+
+    return made(cached_folder(config, task, cache), write)
 
 
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSy
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext
-from harness.store import RunDir
+from harness.store import RunDir, layout
 from harness.training.update import Updater
 
 
@@ -160,6 +161,9 @@ class RunParts(TaskParts):
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
         state = self.checkpoints.newest()
+        if self.ranks.first and state is None and (lost := (self.run.last_step() or {"step": 0})["step"]):
+            every = f"runtime.checkpoint_every={self.config.runtime.checkpoint_every}"
+            _warn(f"the run starts again from step 1 and trains {lost} steps anew: no checkpoint is left ({every})")
         if isinstance(self.engine, RecordingEngine):
             sizes = state["recorded"] if state else [0] * self.ranks.world
             if len(sizes) == self.ranks.world:  # another number of ranks records into other files
@@ -295,7 +299,7 @@ class Checkpoints:
                 if final:
                     self.policy.save(folder / POLICY)
 
-            self.run.publish_checkpoint(step, write, keep=self.keep)
+            self.run.publish_checkpoint(step, write, keep=1 if final else self.keep)
             return
         staging = self.run.path / "checkpoints" / f".staging-{step}.tmp"
         if self.ranks.first:
@@ -305,7 +309,7 @@ class Checkpoints:
         self.ranks.from_first(None)  # nobody writes before the folder is there
         if final:
             self.policy.save(staging / POLICY)
-            self._publish(step, staging)
+            self._publish(step, staging, keep=1)
             return
         self._pending = (step, staging, _write_shards(self.policy, self.optimizer, staging / SHARDS))
 
@@ -321,9 +325,9 @@ class Checkpoints:
         step, staging, future = self._pending
         self._pending = None
         future.result()
-        self._publish(step, staging)
+        self._publish(step, staging, self.keep)
 
-    def _publish(self, step: int, staging: Path) -> None:
+    def _publish(self, step: int, staging: Path, keep: int) -> None:
         self.ranks.gather(None)  # every rank has written
         if self.ranks.first:
 
@@ -331,19 +335,22 @@ class Checkpoints:
                 for item in staging.iterdir():
                     item.rename(folder / item.name)
 
-            self.run.publish_checkpoint(step, move, keep=self.keep)
+            self.run.publish_checkpoint(step, move, keep=keep)
             staging.rmdir()
         self.ranks.from_first(None)
 
     def newest(self) -> dict[str, Any] | None:
-        """Load weights and optimiser from the newest checkpoint; the loop's state, None where there is no checkpoint.
+        """Load weights and optimiser from the newest checkpoint that is what was written; the loop's state, None where there is none.
 
-        For a run that was trained to its end only the state is loaded, since there is nothing left to train.
+        One that is not is told of and passed over. For a run that was trained to its end only the state is loaded, since there is nothing
+        left to train.
         """
-        checkpoints = self.ranks.from_first(self.run.checkpoints())
-        if not checkpoints:
+        folder, faults = self.ranks.from_first(self.run.newest_checkpoint() if self.ranks.first else None)
+        if self.ranks.first:
+            for fault in faults:
+                _warn(f"{fault}; this checkpoint is left out" + (f", {folder.name} is taken" if folder else ""))
+        if folder is None:
             return None
-        folder = checkpoints[-1][1]
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
         if (folder / POLICY).is_dir():
             return state
@@ -361,8 +368,11 @@ class Checkpoints:
 
 
 def holds_shards(run: RunDir) -> bool:
-    checkpoints = run.checkpoints()
-    return bool(checkpoints) and (checkpoints[-1][1] / SHARDS).exists()
+    return any((folder / SHARDS).exists() for _, folder in run.checkpoints())
+
+
+def _warn(text: str) -> None:
+    print(f"{layout.WARNING}{text}", file=sys.stderr, flush=True)
 
 
 def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:

@@ -14,7 +14,9 @@ from commands_support import EXPERIMENT, finish, plan
 
 from harness.commands.merge import merge
 from harness.store import ResultStore, RunDir, StoreError
-from harness.store.pack import opened, report_files, write_pack
+from harness.store.layout import MANIFEST, report_files
+from harness.store.pack import opened, write_pack
+from harness.store.seal import SEAL
 
 NAME = EXPERIMENT.partition("=")[2]
 FEW_ARMS = 'experiment.grid=["optimizer.learning_rate=1e-4,2e-4,4e-4"]'
@@ -42,7 +44,7 @@ def names(pack: Path) -> list[str]:
 
 def same(ours: ResultStore, theirs: ResultStore, run_id: str) -> bool:
     here, there = ours.run(run_id).path, theirs.run(run_id).path
-    files = [path.relative_to(there) for path in report_files(there)]
+    files = [*report_files(there), MANIFEST]
     return len(files) == 4 and all((here / name).read_bytes() == (there / name).read_bytes() for name in files)
 
 
@@ -74,7 +76,7 @@ def test_a_pack_holds_what_a_report_reads_and_its_bytes_follow_from_that_alone(s
     told = said("pack", EXPERIMENT, f"out={out}", "checkpoints=true", f"runtime.results={store.root}")
     assert f"{ARMS} finished runs of {ARMS}" in told
     assert set(names(out)) - set(names(first)) == {
-        f"runs/{spec.run_id}/checkpoints/step-000060/state" for spec in planned.specs
+        f"runs/{spec.run_id}/checkpoints/step-000060/{name}" for spec in planned.specs for name in ("state", SEAL)
     }
 
 

@@ -264,3 +264,14 @@ def test_plain_progress_names_runs_outcomes_and_causes(store):
     assert "failed arm_0 seed 0" in text
     assert "RuntimeError: reward model exploded" in text
     assert "finished arm_1 seed 1" in text
+
+
+def test_a_run_that_lost_a_file_since_it_finished_fails_with_its_name_and_is_left_as_it_is(store):
+    specs = sweep(2, 3, 0.0)
+    assert len(run(store, specs, entry="steps").finished) == 2
+    lost = store.run(specs[0].run_id)
+    (lost.path / "samples/stub/step-000003/part-000.parquet").unlink()
+    again = run(store, specs, entry="steps")
+    assert (again.failed, again.skipped) == ([specs[0].run_id], [specs[1].run_id])
+    assert "step-000003/part-000.parquet is missing" in again.errors[specs[0].run_id]
+    assert len([*lost.path.glob("attempts/*")]) == 1

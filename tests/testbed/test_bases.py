@@ -49,7 +49,15 @@ def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) 
     for name, tensor in load_file(SET.weights_file(1)).items():
         assert tensor.dtype == torch.bfloat16
         assert torch.equal(weights[name], tensor)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({path.name for path in folders.values()})
+    assert {path for path in tmp_path.iterdir() if path.is_dir()} == {*folders.values()}
+
+
+def test_a_changed_bit_in_the_cache_is_seen_and_the_policy_put_together_again(tmp_path: Path) -> None:
+    weights = prepared(0, tmp_path) / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-40_001] + bytes([whole[-40_001] ^ 1]) + whole[-40_000:])
+    prepared(0, tmp_path)
+    assert weights.read_bytes() == whole
 
 
 def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -59,7 +67,7 @@ def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
     path.write_bytes(path.read_bytes()[:-1] + b"\0\1")
     with pytest.raises(ConfigError, match=r"03\.safetensors is not the file"):
         prepared(3, tmp_path / "cache")
-    assert not list((tmp_path / "cache").glob("base-*"))
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
 
 def test_a_run_before_rl_is_its_own_seeds_policy(tmp_path: Path) -> None:

@@ -165,3 +165,55 @@ def test_evaluations_in_between_take_the_first_samples_of_the_many(bench: Bench)
         full, part = (bench.run(name).samples("arithmetic_heldout", step) for name in "ab")
         first = full[full["sample_index"] < count].reset_index(drop=True)
         assert first.equals(part)
+
+
+# ---- checkpoints that are not what was written ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "half", "empty", "gone"])
+def test_a_torn_checkpoint_falls_back_to_the_one_before(
+    bench: Bench, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_config(training__steps=4, runtime__checkpoint_every=1)
+    straight = bench.trained(config, "a")
+    bench.trained(config, "b", stop_after=3)
+    (_, _), (_, newest) = bench.run("b").checkpoints()
+    path = newest / "state.pt"
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        path.write_bytes({"a flipped bit": flipped, "half": content[:middle], "empty": b""}[damage])
+    resumed = bench.trained(config, "b")
+    assert_equal(state(straight), state(resumed))
+    assert resumed.run.steps()["step"].tolist() == [1, 2, 3, 4]
+    said = capsys.readouterr().err
+    assert f"{newest} is not what was written: state.pt" in said
+    assert "this checkpoint is left out, step-000002 is taken" in said
+
+
+def test_without_a_whole_checkpoint_a_run_starts_again_and_says_so(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_config(training__steps=3, runtime__checkpoint_every=1)
+    straight = bench.trained(config, "a")
+    bench.trained(config, "b", stop_after=2)
+    for _, folder in bench.run("b").checkpoints():
+        (folder / "state.pt").write_bytes(b"")
+    resumed = bench.trained(config, "b")
+    assert_equal(state(straight), state(resumed))
+    said = capsys.readouterr().err
+    assert "starts again from step 1 and trains 2 steps anew" in said
+    assert "runtime.checkpoint_every=1" in said
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_starts_again(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_config(training__steps=3, runtime__checkpoint_every=25)
+    killed_after(2, bench.trainer(config))
+    assert "starts again" not in capsys.readouterr().err
+    bench.trained(config)
+    assert "trains 2 steps anew: no checkpoint is left (runtime.checkpoint_every=25)" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""Files that are what they were: a seal names each with its size and its SHA-256.
+
+The manifest of a finished run holds the run's. A folder that is published whole, a checkpoint or a cached base policy, holds its own.
+What was written before there were seals has none and is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.store import layout
+from harness.store.atomic import TornFile, publish_directory, remove_leftovers
+from harness.store.lease import acquire
+
+SEAL = "files.seal"  # no .json: what lies beside weights as .json is part of a checkpoint's fingerprint
+
+
+def seal_of(files: Mapping[str, Path]) -> dict[str, list[Any]]:
+    """Return size and SHA-256 by name, as JSON holds them."""
+    return {name: [path.stat().st_size, _hash(path)] for name, path in sorted(files.items())}
+
+
+def broken(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bool) -> str:
+    """Say which file is not what it was, and how; nothing where all are. Sizes are always compared, `hashes` where asked: it reads all."""
+    for name, entry in seal.items():
+        # Nobody vouches for what a pack holds.
+        size, digest = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
+        if name not in files:
+            return f"{name} is missing"
+        if (found := files[name].stat().st_size) != size:
+            return f"{name} has {found} bytes, not {size}"
+        if hashes and _hash(files[name]) != digest:
+            return f"{name} has other content"
+    others = sorted(files.keys() - seal.keys())
+    return f"{others[0]} is one too many" if others else ""
+
+
+def sealed(write: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Let a writer of a folder leave a seal in it."""
+
+    def write_and_seal(folder: Path) -> None:
+        write(folder)
+        (folder / SEAL).write_text(json.dumps(seal_of(_files(folder)), indent=1) + "\n")
+
+    return write_and_seal
+
+
+def broken_folder(folder: Path) -> str:
+    """Say what is wrong with a sealed folder, by its hashes; nothing where it is what it was, or has no seal."""
+    try:
+        seal = layout.read_object(folder / SEAL, "delete the folder")
+        if seal is None:
+            return "" if folder.is_dir() else f"{folder} is missing"
+        found = {name: path for name, path in _files(folder).items() if name in seal}
+        fault = broken(found, seal, hashes=True)
+    except (TornFile, OSError) as error:
+        return str(error)
+    return f"{folder} is not what was written: {fault}" if fault else ""
+
+
+def made(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Return a sealed folder of a cache, made where it is absent, and made again, which is said, where it is not what it was.
+
+    Several processes may ask at once: one makes it, the others wait. It appears complete or not at all.
+
+    Raises:
+        StoreError: it cannot be written; and what `write` raises.
+    """
+    if broken_folder(folder):
+        with acquire(Path(f"{folder}.lock"), wait_seconds=math.inf):
+            if fault := broken_folder(folder):
+                remove_leftovers(folder.parent, folder.name)
+                if folder.exists():
+                    print(f"{layout.WARNING}{fault}; the folder is made again", file=sys.stderr, flush=True)
+                publish_directory(folder, sealed(write))
+    return folder
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    return {path.relative_to(folder).as_posix(): path for path in paths}
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

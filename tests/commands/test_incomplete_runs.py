@@ -1,0 +1,55 @@
+"""A finished run that lost a file is named by every verb, with the file, and counted by none."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+from commands_support import EXPERIMENT, finish, plan
+
+from harness.store.layout import run_dir
+
+NAME = "clip_lr_grid"
+PART = "samples/arithmetic_heldout/step-000060/part-000.parquet"
+
+
+@pytest.fixture
+def arms(store):
+    """Two arms of two seeds, as they finish."""
+    planned = plan(store, "experiment.seeds=[0,1]", 'experiment.grid=["optimizer.learning_rate=1e-4,2e-4"]')
+    store.write_plan(NAME, planned.record())
+    for number, spec in enumerate(planned.specs):
+        finish(store, spec, 0.4 + 0.1 * number)
+        run = store.run(spec.run_id)
+        run.write_manifest(run.sealed(run.manifest()))
+    return planned.specs
+
+
+def test_every_verb_names_it_and_none_counts_it(store, arms, said, tmp_path):
+    here = f"runtime.results={store.root}"
+    assert "incomplete" not in said("report", EXPERIMENT, "only=table", here)
+    assert "4 of 4 runs list their files" in said("doctor", "store=true", here)
+    lost = arms[-1].run_id
+    (run_dir(store.root, lost) / PART).unlink()
+    told = said("report", EXPERIMENT, "only=table", here)
+    assert f"{PART} is missing" in told
+    told = " ".join(said("status", EXPERIMENT, here).split())
+    assert "3 finished, 1 incomplete" in told
+    assert f"{PART} is missing" in told
+    assert f"{PART} is missing" in said("doctor", "store=true", here, code=1)
+    pack = tmp_path / "pack.tar.xz"
+    told = said("pack", EXPERIMENT, f"out={pack}", here, code=1)
+    assert "3 finished runs of 4" in told
+    assert f"run {lost} is left out" in told
+    with tarfile.open(pack) as archive:
+        assert not [name for name in archive.getnames() if lost in name]
+
+
+def test_hashes_are_compared_where_that_is_asked(store, arms, said):
+    run = store.run(arms[0].run_id)
+    path = run.path / "metrics.jsonl"
+    path.write_text(path.read_text().replace("1000", "1001"))
+    (run.checkpoints()[-1][1] / "state").write_text("y" * 1000)
+    told = said("doctor", "store=true", f"runtime.results={store.root}", code=1)
+    assert "metrics.jsonl has other content" in " ".join(told.split())
+    assert "state has other content" in " ".join(told.split())

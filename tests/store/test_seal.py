@@ -1,0 +1,149 @@
+"""Files that are what they were: finished runs, checkpoints, folders of a cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stored_runs import about, graded
+
+from harness.store import ResultStore, RunDir, layout, seal
+from harness.store.pack import merge
+from harness.store.reader import run_state
+
+RUN_ID = "00000000000000aa"
+PART = "samples/b/step-{:06d}/part-000.parquet"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return ResultStore(tmp_path / "results")
+
+
+@pytest.fixture
+def run(store: ResultStore) -> RunDir:
+    """A run that finished after two evaluations."""
+    run = store.run(RUN_ID)
+    run.create("a: 1\n", about(status="running"))
+    for step in (1, 2):
+        run.append_step({"step": step, "generated_tokens": 10})
+        run.write_samples("b", 1, step, graded([True, False, step == 2]))
+    run.write_manifest(run.sealed(run.manifest() or {}))
+    assert run.status == "finished"
+    return run
+
+
+def flip(path: Path, at: int = -20) -> None:
+    """Change one bit, and no size."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "last samples lost": (PART.format(2), Path.unlink),
+    "metrics lost": ("metrics.jsonl", Path.unlink),
+    "metrics empty": ("metrics.jsonl", lambda path: path.write_bytes(b"")),
+    "metrics shortened": ("metrics.jsonl", shorten),
+    "configuration lost": ("config.yaml", Path.unlink),
+    "a part torn": (PART.format(1), shorten),
+    "a part too many": (PART.format(3), lambda path: (path.parent.mkdir(), path.write_bytes(b"x"))),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_finished_run_that_is_not_whole_is_incomplete_and_names_the_file(run: RunDir, fault: str) -> None:
+    name, damage = FAULTS[fault]
+    damage(run.path / name)
+    assert run.status == layout.INCOMPLETE
+    state = run_state(ResultStore(run.path.parent.parent), RUN_ID)
+    assert (state.status, name in state.problem, "run the experiment again" in state.problem) == (
+        "incomplete",
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize("files", [{"x": 5}, {"../../../etc/passwd": [1, ""]}, {"config.yaml": ["1", 2]}])
+def test_a_foreign_list_of_files_is_no_traceback_and_opens_nothing_else(run: RunDir, files: dict[str, object]) -> None:
+    path = run.path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), layout.FILES: files}))
+    assert run.status == layout.INCOMPLETE
+
+
+def test_a_changed_bit_shows_by_hashes(run: RunDir) -> None:
+    flip(run.path / PART.format(2))
+    manifest = run.manifest() or {}
+    assert manifest["status"] == "finished"
+    assert f"{PART.format(2)} has other content" in run.broken(manifest, hashes=True)
+
+
+def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir) -> None:
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    del manifest[layout.FILES]
+    run.write_manifest(manifest)
+    (run.path / PART.format(2)).unlink()
+    assert run.status == "finished"
+
+
+def test_a_merge_takes_no_incomplete_run_and_mends_one_that_is_here(
+    store: ResultStore, run: RunDir, tmp_path: Path
+) -> None:
+    other = ResultStore(tmp_path / "other")
+    assert merge(other, store.root).new == 1
+    (run.path / PART.format(2)).unlink()
+    third = merge(ResultStore(tmp_path / "third"), store.root)
+    assert (third.new, len(third.apart)) == (0, 1)
+    assert PART.format(2) in third.apart[0]
+    assert not (tmp_path / "third" / "runs").exists()
+    merge(store, other.root)
+    assert run.status == "finished"
+
+
+# ---- folders -------------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path) -> None:
+    (folder / "inside").mkdir()
+    (folder / "inside" / "weights").write_bytes(bytes(range(200)))
+
+
+def test_the_newest_checkpoint_that_is_what_was_written_is_taken(run: RunDir) -> None:
+    for step in (1, 2):
+        run.publish_checkpoint(step, write)
+    (_, older), (_, newer) = run.checkpoints()
+    assert run.newest_checkpoint() == (newer, [])
+    flip(newer / "inside" / "weights")
+    folder, (fault,) = run.newest_checkpoint()
+    assert (folder, str(newer) in fault, "inside/weights has other content" in fault) == (older, True, True)
+    (older / "inside" / "weights").unlink()
+    assert run.newest_checkpoint()[0] is None
+
+
+def test_a_folder_of_a_cache_is_made_once_and_again_where_it_is_not_what_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times: list[Path] = []
+    folder = tmp_path / "cache" / "base"
+
+    def write_and_count(path: Path) -> None:
+        times.append(path)
+        write(path)
+
+    def made() -> Path:
+        return seal.made(folder, write_and_count)
+
+    for damage in (lambda _: None, flip, Path.unlink, shorten):
+        assert made() == made() == folder
+        damage(folder / "inside" / "weights")
+    assert capsys.readouterr().err.count("is not what was written") == 2, "the last damage was not looked at"
+    (folder / seal.SEAL).write_text("[" * 100_000)
+    made()
+    assert (folder / "inside" / "weights").read_bytes() == bytes(range(200))
+    assert len(times) == 4
