@@ -40,11 +40,11 @@ _TABLE = str.maketrans(
     | dict.fromkeys("\x00\x01\x02\x03\x04\x05\x06\x07", "")
 )
 _ESCAPED = {"\x0crac": r"\frac", "\x0cbox": r"\fbox", "\x08inom": r"\binom", "\x08egin": r"\begin"}
-_SOLIDUS = re.compile("([⁰¹²³⁴-⁹]+)[⁄/∕]([₀-₉]+)")
+_SOLIDUS = re.compile("(?<![⁰¹²³⁴-⁹])([⁰¹²³⁴-⁹]+)[⁄/∕]([₀-₉]+)")
 _ROOT = re.compile(r"[√∛]\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+(?:\.\d+)?|[a-zA-Z]))")
 
 _SPACES = re.compile(
-    r"(?<!\\)\\[,;:>! ]|\\q?quad|\\(?:hspace|hskip|vspace)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|enspace|neg)space\b|(?<!\\)~|\s+"
+    r"(?:(?<!\\)\\[,;:>! ]|\\q?quad|\\(?:hspace|hskip|vspace)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|enspace|neg)space\b|(?<!\\)~|\s)+"
 )
 _SIZES = re.compile(
     r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?![a-zA-Z])\s*(?:\.(?!\d))?"

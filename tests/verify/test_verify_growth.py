@@ -1,0 +1,65 @@
+"""Reading a response takes time linear in its length: a policy that collapses writes one thing over and over."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from harness.verify import MathVerifier
+from harness.verify.cross_check import last_numeral_is
+from harness.verify.extract import extract
+from harness.verify.read.canonical import canonical_text
+
+SENTENCES = ["It is 5. ", "the answer is ", "The answer is 5. ", "so so so ", "not ", "wait ", "I hope "]
+MARKS = [
+    "$x$ ",
+    "\\boxed{",
+    "\\boxed{5}, ",
+    "{",
+    "}",
+    "Answer: 5\n",
+    "####",
+    "<think>",
+    "**",
+    "\\(x\\) ",
+    "\\[x\\]\n",
+    "<|a|>",
+]
+NUMBERS = ["5 ", "1,000 ", "1/", "3/4 ", "\\frac{1}{2} ", "1.", "²", "₂", "½", "10^{5} ", "5\\% ", "12:30 "]
+SPACES = ["\\quad ", "\\, ", "~", " ", "\n", "\\text{ and } ", "\\left( ", "\\over "]
+UNITS = SENTENCES + MARKS + NUMBERS + SPACES
+READERS: dict[str, tuple[int, Callable[[str], object]]] = {
+    "extract": (40_000, lambda text: extract(text, "any")),
+    "canonical": (8_000, canonical_text),
+    "second grader": (40_000, lambda text: last_numeral_is(text, "5")),
+}
+
+
+@pytest.mark.parametrize("unit", SENTENCES + MARKS + NUMBERS)
+def test_a_box_of_112_000_characters_takes_less_than_a_second(impatient: MathVerifier, unit: str) -> None:
+    assert cpu_seconds(lambda: impatient.verify(f"\\boxed{{{(unit * 112_000)[:112_000]}}}", "5")) < 1.0
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_twice_the_length_takes_at_most_two_and_a_half_times_as_long(reader: str) -> None:
+    length, read = READERS[reader]
+    draw = random.Random(reader)
+    repeated = UNITS + ["".join(draw.choices(UNITS, k=draw.randint(2, 4))) for _ in range(40)]
+    for unit in repeated:
+        once, twice = (unit * (times * length // len(unit)) + "x" for times in (1, 2))
+        # Ten milliseconds are noise; a reader that is quadratic takes hundreds.
+        bound = 2.5 * cpu_seconds(lambda text=once: read(text)) + 0.01  # type: ignore[misc]
+        assert cpu_seconds(lambda text=twice: read(text)) <= bound, repr(unit)  # type: ignore[misc]
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """The least of three."""
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        call()
+        times.append(time.process_time() - began)
+    return min(times)
