@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import json
 import lzma
+import math
 import os
+import re
 import shutil
+import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from harness.store import atomic, layout
-from harness.store.atomic import RunClaimed, SchemaMismatch, StoreError, TornFile, write_errors
+from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
 from harness.store.layout import read_object
+from harness.store.lease import acquire
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
@@ -77,14 +81,49 @@ def opened(source: str) -> Iterator[Path]:
     """Give the results root at `source`: a folder as it is, a pack (a path or an address) unpacked into a folder that goes afterwards.
 
     Raises:
-        StoreError: it is neither, it is torn, or it holds something that is no plain file under the root.
+        StoreError: it is neither, it is torn, or it holds something that no pack of `harness pack` holds.
     """
     if Path(source).is_dir():
         yield _root(Path(source), source)
         return
-    with tempfile.TemporaryDirectory(prefix="harness-pack-") as folder:
-        _unpack(source, Path(folder))
-        yield _root(Path(folder), source)
+    with _passing_folder() as folder:
+        _unpack(source, folder)
+        yield _root(folder, source)
+
+
+@contextmanager
+def _passing_folder() -> Iterator[Path]:
+    """A folder that goes with this block, or with this process, however it ends: another process waits for that, and removes it."""
+    with tempfile.TemporaryDirectory(prefix="harness-pack-", ignore_cleanup_errors=True) as folder:
+        remove = ["sh", "-c", 'cat; rm -rf -- "$1"', "sh", folder]
+        # A session of its own: Ctrl-C is for this process.
+        with subprocess.Popen(remove, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+            yield Path(folder)
+
+
+# What `write_pack` writes. Steps and parts have no more than one name each, and no name begins with a dot.
+_NAMES = re.compile(
+    r"experiments/{0}/(?:plan\.json|claim\.json|study\.journal)|runs/[0-9a-f]{{16}}/(?:config\.yaml|manifest\.json|metrics\.jsonl"
+    r"|samples/{0}/step-\d{{6,9}}/part-{0}\.parquet|checkpoints/step-\d{{6,9}}(?:/{0}){{1,5}})".format(r"\w[\w=+.-]{0,200}"), re.ASCII
+)  # fmt: skip
+# A pack of ours is a fifth to a third of its content. Beyond the first GiB one that claims a hundredth is a bomb.
+_LEAST_BYTES, _MOST_TIMES = 1 << 30, 100
+_BLOCK = 4096  # bytes that the smallest file takes
+_HEADER = 1 << 16  # bytes that stand between two files at most
+
+
+class _Counted:
+    """A stream that gives no more than the archive has declared so far."""
+
+    def __init__(self, stream: IO[bytes], source: str) -> None:
+        self._stream, self._source, self.left = stream, source, _HEADER
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self.left -= len(content)
+        if self.left < 0:
+            raise StoreError(f"{self._source} has more in it than it declares; nothing of it is taken")
+        return content
 
 
 def _unpack(source: str, folder: Path) -> None:
@@ -94,17 +133,32 @@ def _unpack(source: str, folder: Path) -> None:
                 import fsspec
 
                 stream = fsspec.open(source, "rb").open()
-            with stream as file, tarfile.open(fileobj=file, mode="r:xz") as archive:
-                for entry in archive:
-                    if not entry.isreg():
-                        raise StoreError(
-                            f"{source}: {entry.name} is no plain file, and a pack holds nothing else; nothing of it is taken"
-                        )
-                    archive.extract(entry, folder, filter="data")  # refuses names that lead out of the folder
-        except tarfile.FilterError as error:
-            raise StoreError(f"{source}: {error}; nothing of it is taken") from error
-        except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+                most = max(_LEAST_BYTES, _MOST_TIMES * stream.seek(0, os.SEEK_END))
+                stream.seek(0)
+            with stream as file, lzma.open(file) as content:
+                counted = _Counted(content, source)
+                with tarfile.open(fileobj=counted, mode="r|") as archive:  # type: ignore[call-overload]
+                    total, names = 0, set[str]()
+                    for entry in archive:
+                        total += max(entry.size, _BLOCK)
+                        if fault := _fault(entry, names, total > most):
+                            raise StoreError(f"{source}: {fault}; nothing of it is taken")
+                        names.add(entry.name)
+                        counted.left += entry.size + _HEADER
+                        archive.extract(entry, folder, filter="data")
+        except (tarfile.TarError, lzma.LZMAError, EOFError, FileExistsError, NotADirectoryError) as error:
             raise StoreError(f"{source} is torn, or no pack of `harness pack` ({error}); copy it again") from error
+
+
+def _fault(entry: tarfile.TarInfo, names: Container[str], too_much: bool) -> str:
+    """Say what a pack of ours would not hold, in words."""
+    if not entry.isreg() or entry.issparse():
+        return f"{entry.name[:200]!r} is no plain file, and a pack holds nothing else"
+    if not _NAMES.fullmatch(entry.name):
+        return f"{entry.name[:200]!r} is no file of an experiment or a run"
+    if entry.name in names:
+        return f"{entry.name} is in it twice"
+    return f"it would take more than {_LEAST_BYTES >> 30} GiB and {_MOST_TIMES} times its size" if too_much else ""
 
 
 @contextmanager
@@ -152,20 +206,28 @@ def merge(store: ResultStore, root: Path) -> Merged:
         raise StoreError(f"{root} is the results root itself; give another folder or a pack")
     source, merged = ResultStore(root), Merged()
     merged.apart += source.problems()
-    for run_id in source.run_ids():
-        try:
-            _merge_run(store.run(run_id), source.run(run_id), merged)
-        except (RunClaimed, SchemaMismatch, TornFile) as error:
-            merged.apart.append(f"run {run_id}: {error}")
+    # One merge at a time, so that what a killed one was copying can go.
+    with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf):
+        atomic.remove_leftovers(layout.runs_dir(store.root))
+        for run_id in source.run_ids():
+            try:
+                _merge_run(store.run(run_id), source.run(run_id), merged)
+            except (StoreFull, StoreReadOnly):
+                raise
+            except (StoreError, OSError) as error:  # a folder where a file is, a disk that does not read
+                merged.apart.append(f"run {run_id}: {error}")
+        _merge_experiments(store, source, merged)
+    return merged
+
+
+def _merge_experiments(store: ResultStore, source: ResultStore, merged: Merged) -> None:
     for name in source.plans():
-        folder = layout.plan_file(root, name).parent
-        for path in experiment_files(folder):
+        for path in experiment_files(layout.plan_file(source.root, name).parent):
             ours = layout.plan_file(store.root, name).with_name(path.name)
             if not ours.exists():
                 atomic.write_file(ours, path.read_bytes())
             elif ours.read_bytes() != path.read_bytes():
                 _join(ours, path, f"experiment {name}", merged)
-    return merged
 
 
 def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
