@@ -23,6 +23,7 @@ from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import UnknownColumn, numbers_text, renderings
 from analysis.tables.words import metric_suffix
 from harness.store import ResultStore
+from harness.store.atomic import publish_file, write_file
 from harness.store.layout import experiment_dir
 
 # What a report writes of figures unless all are asked for; an experiment has data for about four of them.
@@ -90,23 +91,24 @@ def write_tables(
 
 def write_frames(results: Results, directory: Path) -> list[Path]:
     """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/frames.md); computed metrics stand at the checkpoint."""
-    directory.mkdir(parents=True, exist_ok=True)
-    plan, frames, paths = results.experiment.plan, results.experiment, [directory / "effects.csv"]
+    plan, frames = results.experiment.plan, results.experiment
     computed_columns = [column_of(metric) for metric in plan.metrics if computed(metric)]
     own = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
     scores = pd.concat([frames.all_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
-    effects_frame(all_effects(results)).to_csv(paths[0], index=False, lineterminator="\n")
-    for name, frame in (("scores", scores), ("steps", frames.steps)):
-        paths += [directory / f"{name}.csv", directory / f"{name}.parquet"]
-        frame.to_csv(paths[-2], index=False, lineterminator="\n")
-        frame.to_parquet(paths[-1], index=False)
+    tables = {"scores": scores, "steps": frames.steps}
+    texts = {"effects": effects_frame(all_effects(results)), **tables}
+    paths = _write(
+        directory, {f"{name}.csv": table.to_csv(index=False, lineterminator="\n") for name, table in texts.items()}
+    )
+    for name, table in tables.items():
+        paths.append(directory / f"{name}.parquet")
+        publish_file(paths[-1], partial(table.to_parquet, index=False), durable=False)
     return paths
 
 
 def _write(directory: Path, texts: Mapping[str, str]) -> list[Path]:
-    directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+        write_file(directory / name, text.encode(), durable=False)
     return [directory / name for name in texts]
 
 

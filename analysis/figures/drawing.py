@@ -33,6 +33,7 @@ from analysis.results import Results
 from analysis.samples import total_at
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, t_band
+from harness.store.atomic import write_file
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
 NAMED = 9  # arms whose lines can be named at their ends
@@ -433,15 +434,17 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
 
     Raises:
         ValueError: a format that is none of ``FORMATS``, or one string instead of a sequence of them.
+        StoreFull, StoreReadOnly: it cannot be written.
     """
     named = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
     if named or isinstance(formats, str):
         raise ValueError(f"formats: {named!r} is no list of figure formats; choose from {list(FORMATS)}")
-    directory.mkdir(parents=True, exist_ok=True)
     _settle(figure)
     paths = {suffix: directory / f"{name}.{suffix}" for suffix in formats}
     for suffix, path in paths.items():
-        figure.savefig(path, metadata=_UNDATED[suffix])
+        drawn = io.BytesIO()  # on a full disk Matplotlib's own files end in errors of other kinds
+        figure.savefig(drawn, format=suffix, metadata=_UNDATED[suffix])
+        write_file(path, drawn.getvalue(), durable=False)
     return list(paths.values())
 
 

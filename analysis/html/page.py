@@ -35,6 +35,7 @@ from harness.evaluation.protocol import ProblemText, problem_texts
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
+from harness.store.atomic import write_file
 from harness.store.run import RunDir
 
 Json = Mapping[str, Any]
@@ -61,8 +62,7 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     size = len(text.encode())
     if size > PAGE_LIMIT_BYTES:
         raise ValueError(f"the page would be {size / 1e6:.1f} MB; split the experiment into smaller ones")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    write_file(path, text.encode(), durable=False)
     return path
 
 

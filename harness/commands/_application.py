@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import re
@@ -93,7 +94,9 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, ValueError) and "--" in str(error):
             raise ConfigError(str(error)) from error  # of flags that do not go together
-        if isinstance(error, OSError) and outcome.get().sweep is None and outcome.get().multirun is None:
+        # Of Hydra's own folders; a launcher's errors have other numbers.
+        of_a_disk = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+        if isinstance(error, OSError) and outcome.get().sweep is None and (of_a_disk or outcome.get().multirun is None):
             raise StoreError(f"cannot write {error.filename} ({error.strerror}); set runtime.results") from error
         _after_a_launcher(error)
     finally:

@@ -48,7 +48,7 @@ def read_yaml(text: str, where: str) -> Any:
     """The value of a YAML text; `3e-4` is a number. Raises `ConfigError` that calls the text `where`."""
     try:
         return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{where} is not YAML; quote the value") from error
 
 

@@ -90,7 +90,10 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
 def _unfinished(selection: Selection) -> Iterator[Removable]:
     for run_id in selection.run_ids:
         run = selection.store.run(run_id)
-        if run.path.is_dir() and run.status != "finished" and run.claimed_by() is None:
+        # What finished and is damaged, or is of a newer version, is somebody's only copy.
+        if run.status in ("finished", layout.INCOMPLETE, layout.UNREADABLE):
+            continue
+        if run.path.is_dir() and run.claimed_by() is None:
             yield Removable(run.path, run_id, _size(run.path))
 
 

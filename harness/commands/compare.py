@@ -29,6 +29,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash
 from harness.store import ResultStore
+from harness.store.atomic import write_file
 from harness.verify import MathVerifier
 
 if TYPE_CHECKING:
@@ -271,8 +272,9 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     tables += [difficulty_table(comparison, by_band)] if by_band else []
     for table in tables:
         write_table(table, out, table.name)
-    problems.to_csv(out / "problems.csv", index=False)
-    pd.concat(rows for _, rows, _ in differing).to_csv(out / "disagreements.csv", index=False)
+    answers = pd.concat(rows for _, rows, _ in differing)
+    for name, frame in (("problems", problems), ("disagreements", answers)):
+        write_file(out / f"{name}.csv", frame.to_csv(index=False).encode())
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:

@@ -25,6 +25,7 @@ from harness.commands._arguments import key_values, listed_names
 from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
+from harness.store.atomic import write_file
 
 if TYPE_CHECKING:
     from harness.explain.shares import ExplainedRollout
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         if output is None:
             print(text)
         else:
-            Path(str(output)).write_text(text, encoding="utf-8")
+            write_file(Path(str(output)), text.encode())
         return 0
     if output is not None:
         raise ConfigError(f"output={output} is for format=json; the table goes to the terminal")

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)
     print(f"written: {out} ({finished} finished runs of {len(selection.run_ids)} in the plan)")
     states = (run_state(selection.store, run_id) for run_id in selection.run_ids)
-    broken = [state for state in states if state.status == layout.INCOMPLETE]
+    broken = [state for state in states if state.status in (layout.INCOMPLETE, layout.UNREADABLE)]
     for state in broken:
         print(f"harness pack: run {state.run_id} is left out: {state.problem}", file=sys.stderr)
     return Exit.FOUND if broken else Exit.DONE

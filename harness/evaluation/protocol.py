@@ -165,7 +165,7 @@ class ProblemText:
 
 def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
     """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
-    values = run.settings()
+    values: Any = run.settings()
     for key in ("evaluation", "benchmarks", benchmark):
         values = values.get(key) if isinstance(values, dict) else None
     if not isinstance(values, dict) or "kind" not in values:

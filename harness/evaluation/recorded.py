@@ -85,7 +85,7 @@ def _head(path: Path) -> dict[str, Any]:
         with path.open(encoding="utf-8") as file:
             text = file.read() if path.suffix == ".json" else next((line for line in file if line.strip()), "")
         head = json.loads(text)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return head if isinstance(head, dict) else {}
 

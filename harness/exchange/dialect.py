@@ -433,7 +433,7 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {error}") from error
     try:
         content = json.loads(text)  # tabs are no YAML
-    except ValueError:
+    except (ValueError, RecursionError):
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
         content = lines if lines and all(map(_ASSIGNMENT.fullmatch, lines)) else load(text, str(path))
     if (

@@ -222,7 +222,7 @@ def _json_rows(path: Path) -> list[dict[str, Any]]:
     try:
         content = json.loads(text)
         items = content if isinstance(content, list) else [content]
-    except ValueError:
+    except (ValueError, RecursionError):
         items = _objects(text, path)
     rows: list[dict[str, Any]] = []
     for item in items:
@@ -243,7 +243,7 @@ def _objects(text: str, path: Path) -> list[Any]:
     for number, line in enumerate(lines, start=1):
         try:
             items.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number < len(lines) or not items:
                 raise ForeignLogError(
                     f"{path}: line {number} is not JSON; a log is TRL's trainer_state.json, verl's file logger, or a table as CSV or JSON"

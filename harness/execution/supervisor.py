@@ -85,13 +85,8 @@ class RunBatch:
 
     def unfinished(self) -> list[RunSpec]:
         """The runs that are not finished, each once. One that cannot be read is among them: its failure is reported by name."""
-        return [spec for spec in {spec.run_id: spec for spec in self.specs}.values() if not self._done(spec)]
-
-    def _done(self, spec: RunSpec) -> bool:
-        try:
-            return self.store.run(spec.run_id).status == "finished"
-        except StoreError:
-            return False
+        specs = {spec.run_id: spec for spec in self.specs}.values()
+        return [spec for spec in specs if self.store.run(spec.run_id).status != "finished"]
 
 
 def usable_cores() -> int:

@@ -175,9 +175,9 @@ def found_elsewhere(store: ResultStore, run_ids: Iterable[str], runtime: Runtime
     wanted = "a GPU" if runtime.device == "cuda" else CPU
     others: Counter[str] = Counter()
     for run_id in run_ids:
-        manifest = store.run(run_id).manifest() or {}
-        devices = devices_of(manifest)
-        if manifest.get("status") == "finished" and any((name == CPU) != (wanted == CPU) for name in devices):
+        run = store.run(run_id)
+        devices = devices_of(run.manifest()) if run.status == "finished" else ()
+        if any((name == CPU) != (wanted == CPU) for name in devices):
             others[" and ".join(devices)] += 1
     if not others:
         return ""

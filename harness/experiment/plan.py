@@ -253,8 +253,19 @@ class Plan:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Plan:
-        """Read a record; a plain margin is that of the only metric. Raises `PlanError` that names what is missing or gone."""
+        """Read a record; a plain margin is that of the only metric. Raises `PlanError` that names what is missing, gone or malformed."""
         where = f"plan {raw.get('name', '?')}"
+        try:
+            return cls._read(raw, where)
+        except PlanError:
+            raise
+        except KeyError as error:
+            raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"{where} is malformed ({error}); write it with `harness run`") from error
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, Any], where: str) -> Plan:
         for key, value in _GONE.items():
             if raw.get(key) and raw[key] != value:
                 raise PlanError(f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it")
@@ -262,22 +273,19 @@ class Plan:
         margins = raw.get("margin") or {}
         if not isinstance(margins, Mapping):
             margins = {metrics[0].name: margins}
-        try:
-            parsed = {
-                "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
-                "title": raw.get("title") or raw["name"],
-                "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
-                "orders": tuple(map(tuple, raw.get("orders") or ())),
-                "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
-                "collapse": Collapse(**raw.get("collapse") or {}),
-                "second_look_of": raw.get("replicates"),
-                "score": score,
-                "metrics": metrics,
-                "margins": margins,
-            }
-            plan = cls(**_known(cls, {**raw, **parsed}))
-        except KeyError as error:
-            raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
+        parsed = {
+            "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
+            "title": raw.get("title") or raw["name"],
+            "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
+            "orders": tuple(map(tuple, raw.get("orders") or ())),
+            "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
+            "collapse": Collapse(**raw.get("collapse") or {}),
+            "second_look_of": raw.get("replicates"),
+            "score": score,
+            "metrics": metrics,
+            "margins": margins,
+        }
+        plan = cls(**_known(cls, {**raw, **parsed}))
         if not plan.arms:
             raise PlanError(f"{where} has no arms")
         for arm in plan.arms:

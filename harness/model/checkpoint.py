@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from harness.configuration.error import ConfigError
@@ -26,18 +28,31 @@ def weight_files(folder: Path) -> list[Path]:
     """
     index = folder / f"{_WEIGHTS}.index.json"
     if index.exists():
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        with _torn(index):
+            names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
         return [folder / name for name in names]
     if (folder / _WEIGHTS).exists():
         return [folder / _WEIGHTS]
     raise ConfigError(f"{folder} holds no {_WEIGHTS}; give the folder of a saved transformers model")
 
 
+@contextmanager
+def _torn(path: Path) -> Iterator[None]:
+    """Turn what reading a malformed file of weights raises into `ConfigError` that names it."""
+    try:
+        yield
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} is not a whole file of weights ({error}); download or save the checkpoint again"
+        ) from error
+
+
 def read_state(folder: Path) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint folder. Raises ConfigError as `weight_files`."""
     state: dict[str, torch.Tensor] = {}
     for path in weight_files(folder):
-        state |= load_file(path)
+        with _torn(path):
+            state |= load_file(path)
     return state
 
 
@@ -45,7 +60,7 @@ def tensor_names(folder: Path) -> set[str]:
     """The names of all tensors of a checkpoint folder; no tensor is read. Raises ConfigError as `weight_files`."""
     names: set[str] = set()
     for path in weight_files(folder):
-        with safe_open(path, "pt") as file:
+        with _torn(path), safe_open(path, "pt") as file:
             names.update(file.keys())
     return names
 
@@ -84,7 +99,12 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     packed = {"gguf_file": gguf} if gguf else {}
-    model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **packed)
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **packed)
+    except SafetensorError as error:
+        raise ConfigError(
+            f"{folder} has weights that are not whole ({error}); download or save the checkpoint again"
+        ) from error
     lacking = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""

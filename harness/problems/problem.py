@@ -204,7 +204,7 @@ def lines_of(
 def _is_whole(line: str) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -217,7 +217,7 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
     """
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where} is not JSON: {error}") from error
     missing = [key for key in needs if not isinstance(row, dict) or key not in row]
     if missing:

@@ -29,7 +29,7 @@ from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.experiment.planning import plan_of, planned_arm
 from harness.experiment.power import score
 from harness.search.study import Search, grid_values, open_study, overrides_of, parse_space, sampler_of
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 
 _ASKING_SECONDS = 60.0
 
@@ -183,10 +183,7 @@ class Sweep:
 
     def _settle(self, trial: _Trial, summary: Summary) -> None:
         del self._open[trial.number]
-        try:
-            finished = all(self.store.run(spec.run_id).status == "finished" for spec in trial.specs)
-        except StoreError:  # the supervisor says why, and one torn file does not end the search
-            finished = False
+        finished = all(self.store.run(spec.run_id).status == "finished" for spec in trial.specs)
         values = self._values(trial.specs) if finished else None
         if values is not None:
             self._tell_number(trial.number, values=values)

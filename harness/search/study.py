@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment
 from harness.store import METRICS, ResultStore, TornFile, layout
+from harness.store.atomic import write_file
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
@@ -77,13 +80,15 @@ def open_study(
     """
     path = layout.plan_file(store.root, name).with_name(layout.STUDY)
     path.parent.mkdir(parents=True, exist_ok=True)
-    backend = optuna.storages.journal.JournalFileBackend(str(path))
+    lock = optuna.storages.journal.JournalFileSymlinkLock(str(path))
+    _drop_torn_line(path, lock)
+    backend = optuna.storages.journal.JournalFileBackend(str(path), lock)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     try:
         storage = optuna.storages.JournalStorage(backend)
         study = optuna.create_study(storage=storage, study_name=name, directions=search.directions, load_if_exists=True)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         raise TornFile(
             f"{path} is no journal of a study ({error}); remove it to begin the search anew: its runs stay, and are found finished"
         ) from error
@@ -92,6 +97,18 @@ def open_study(
     study.sampler = sampler_of(search, parameters, search.seed)
     _refuse_another(study, declaration or {}, str(path))
     return study
+
+
+def _drop_torn_line(path: Path, lock: Any) -> None:
+    """End a journal at its last whole line: what a killed process was writing must not run into what is appended."""
+    lock.acquire()
+    try:
+        content = path.read_bytes() if path.exists() else b""
+        whole = content.rpartition(b"\n")[0]
+        if whole and not content.endswith(b"\n"):
+            os.truncate(path, len(whole) + 1)
+    finally:
+        lock.release()
 
 
 def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str) -> None:
@@ -302,7 +319,9 @@ def _contour(study: optuna.Study, objective: int, name: str, first: str, second:
 def _save(figure: Any, stem: Path) -> list[Path]:
     files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _FORMATS]
     for file in files:
-        figure.savefig(file, metadata={"CreationDate": None} if file.suffix == ".pdf" else None, dpi=150)
+        drawn, undated = io.BytesIO(), {"CreationDate": None} if file.suffix == ".pdf" else None
+        figure.savefig(drawn, format=file.suffix[1:], metadata=undated, dpi=150)
+        write_file(file, drawn.getvalue(), durable=False)
     plt.close(figure)
     return files
 

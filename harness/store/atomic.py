@@ -172,6 +172,9 @@ class RunClaimed(StoreError):
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_ROOM = (
+    "free space or set runtime.results to a larger disk, then run the same command again: it resumes where it stopped"
+)
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG}
 
 
@@ -182,15 +185,17 @@ def write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise StoreFull(
-                f"no space left writing {path} ({error.strerror}); free space or set runtime.results to a "
-                "larger disk, then run the same command again: it resumes where it stopped"
-            ) from error
+            raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
         if error.errno in _READ_ONLY:
             raise StoreReadOnly(
                 f"cannot write {path} ({error.strerror}); make it writable or set runtime.results to a "
                 "directory you own"
             ) from error
+        raise
+    except Exception as error:
+        # A library may end in an error of its own where it closes a file whose write has failed.
+        if isinstance(error.__context__, OSError) and error.__context__.errno in _FULL:
+            raise StoreFull(f"no space left writing {path} ({error.__context__.strerror}); {_ROOM}") from error
         raise
 
 

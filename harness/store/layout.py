@@ -129,7 +129,8 @@ MANIFEST_VERSION = 1
 PLAN_VERSION = 1
 
 STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
-INCOMPLETE = "incomplete"  # what readers say of a finished run whose files are not what they were; never written
+# What readers say of a finished run whose files are not what they were, and of one whose manifest cannot be read; never written.
+INCOMPLETE, UNREADABLE = "incomplete", "unreadable"
 
 _MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TAIL_BYTES = 4096
+_MOST_STEPS = 1 << 53  # what a float64 holds
 
 
 class MetricsLog:
@@ -79,11 +80,13 @@ def read_steps(path: Path) -> pd.DataFrame:
         values = [row.get(name) for row in ordered]
         try:
             column = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            whole = name in INTEGER_METRICS and not np.isnan(column).any()
+            columns[name] = np.array(values, dtype=np.int64) if whole else column
+        except (TypeError, ValueError, OverflowError) as error:
             raise SchemaMismatch(f"{path}: column {name} is not a number: {error}") from error
-        whole = name in INTEGER_METRICS and not np.isnan(column).any()
-        columns[name] = np.array(values, dtype=np.int64) if whole else column
     others = dict.fromkeys(name for row in ordered for name in row if name not in METRICS)
+    for name in others:
+        _require_column(path, name, [row[name] for row in ordered if row.get(name) is not None])
     if others:
         extra = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in ordered])
         columns |= {name: extra[name] for name in others}
@@ -132,9 +135,22 @@ def _parse(line: bytes) -> dict[str, Any] | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int) or not 0 <= row["step"] < _MOST_STEPS:
         return None
     return row
+
+
+def _require_column(path: Path, name: str, values: Sequence[Any]) -> None:
+    """Refuse what no frame and no file takes: nested values, text among numbers, numbers of more than 64 bits, halves of characters."""
+    numbers = all(isinstance(value, int | float) and abs(value) < 2**63 for value in values)
+    if not name.isprintable() or not (numbers or all(isinstance(value, str) and _is_utf8(value) for value in values)):
+        raise SchemaMismatch(
+            f"{path}: column {name[:80]!r} is neither numbers nor text; delete it from the lines that have it"
+        )
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _last_lines(descriptor: int) -> list[bytes]:

@@ -40,13 +40,14 @@ def experiment_files(folder: Path) -> list[Path]:
 def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bool = False) -> list[str]:
     """Write an experiment as one file, a path or an address such as `s3://bucket/NAME.tar.xz`; returns the ids of the runs in it.
 
-    A run that finished and lacks a file since is left out.
+    A run that finished and lacks a file since, or whose manifest cannot be read, is left out.
 
     Raises:
         StoreError: there is no such experiment, or the file cannot be written.
     """
     ids = {str(run_id) for arm in store.plan(experiment)["arms"] for run_id in arm["runs"].values()}
-    runs = [run for run in map(store.run, sorted(ids)) if run.status not in (None, layout.INCOMPLETE)]
+    left_out = (None, layout.INCOMPLETE, layout.UNREADABLE)
+    runs = [run for run in map(store.run, sorted(ids)) if run.status not in left_out]
     files = experiment_files(layout.plan_file(store.root, experiment).parent)
     for run in runs:
         files += [run.path / layout.MANIFEST, *layout.report_files(run.path).values()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.store import atomic, layout
-from harness.store.atomic import StoreError, devices_of, write_errors
+from harness.store.atomic import StoreError, TornFile, devices_of, write_errors
 from harness.store.layout import PLAN_VERSION, check_version, read_object
 from harness.store.run import RunDir
 
@@ -96,6 +96,8 @@ class ResultStore:
             known = ", ".join(self.plans()) or "none"
             raise StoreError(f"{path} does not exist (plans here: {known}); `harness run` writes it")
         check_version(plan.get("schema_version"), PLAN_VERSION, path)
+        if not _has_arms(plan):
+            raise TornFile(f"{path} names no arms with the ids of their runs; delete it, then run the experiment again")
         return plan
 
     def plans(self) -> list[str]:
@@ -227,6 +229,18 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
         _number(row.get("seconds_total")) or None,
         str(manifest.get("error") or "").strip().rpartition("\n")[2] if status in ("failed", layout.INCOMPLETE) else "",
         str(manifest["labels"].get("experiment", "")),
+    )
+
+
+def _has_arms(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan has what every reader takes for granted: arms, each with its name and its runs by seed."""
+    arms = plan.get("arms")
+    return isinstance(arms, list) and all(
+        isinstance(arm, dict)
+        and isinstance(arm.get("name"), str)
+        and isinstance(arm.get("runs"), dict)
+        and all(isinstance(run_id, str) and layout.RUN_ID.fullmatch(run_id) for run_id in arm["runs"].values())
+        for arm in arms
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from harness.store import atomic, layout, lease, seal
-from harness.store.atomic import AttemptSuperseded, TornFile, write_errors
+from harness.store.atomic import AttemptSuperseded, StoreError, TornFile, write_errors
 from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+_DEEPEST = 100  # levels of a configuration
 _BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT)
 
 
@@ -53,7 +54,7 @@ class RunDir:
 
     def write_config(self, config_yaml: str) -> None:
         path = self.path / layout.CONFIG
-        if not path.exists() or path.read_text() != config_yaml:
+        if not path.exists() or path.read_bytes() != config_yaml.encode():
             atomic.write_file(path, config_yaml.encode())
 
     def config(self) -> str:
@@ -61,13 +62,28 @@ class RunDir:
         path = self.path / layout.CONFIG
         try:
             return path.read_text()
-        except FileNotFoundError as error:
-            raise TornFile(
-                f"{path} is missing; put it back, or move the run's directory away and run it again"
-            ) from error
+        except (FileNotFoundError, UnicodeDecodeError) as error:
+            how = "is missing" if isinstance(error, FileNotFoundError) else "is no text"
+            raise TornFile(f"{path} {how}; put it back, or move the run's directory away and run it again") from error
 
-    def settings(self) -> Any:
-        return yaml.load(self.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    def settings(self) -> dict[str, Any]:
+        """The content of `config.yaml`. Raises `TornFile` where that is no mapping."""
+        loader, text = getattr(yaml, "CSafeLoader", yaml.SafeLoader), self.config()
+        try:
+            depth = 0
+            for event in yaml.parse(text, Loader=loader):  # libyaml ends the process at some thousands of levels
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > _DEEPEST:
+                    raise ValueError(f"nested more than {_DEEPEST} levels deep")
+            settings = yaml.load(text, Loader=loader)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            settings = " ".join(str(error).split())
+        if not isinstance(settings, dict):
+            raise TornFile(
+                f"{self.path / layout.CONFIG} holds no settings ({str(settings)[:200]}); put it back, or move the run's directory away "
+                "and run it again"
+            )
+        return settings
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`.
@@ -116,7 +132,11 @@ class RunDir:
 
     @property
     def status(self) -> str | None:
-        manifest = self.manifest()
+        """Of the manifest, None where there is none. One that cannot be read is `layout.UNREADABLE`, and `manifest` says why."""
+        try:
+            manifest = self.manifest()
+        except StoreError:
+            return layout.UNREADABLE
         return None if manifest is None else str(manifest["status"])
 
     # -- claims and attempts -------------------------------------------------------------------------------

@@ -295,7 +295,8 @@ class Checkpoints:
 
             def write(folder: Path) -> None:
                 trained = {"policy": self.policy.state(), "optimizer": self.optimizer.state_dict()}
-                torch.save(state if final else trained | state, folder / STATE)
+                with (folder / STATE).open("wb") as file:  # by a path torch would not say that the disk is full
+                    torch.save(state if final else trained | state, file)
                 if final:
                     self.policy.save(folder / POLICY)
 

@@ -7,6 +7,9 @@ import tarfile
 import pytest
 from commands_support import EXPERIMENT, finish, plan
 
+from harness.commands._answer import answered_runs
+from harness.configuration.sections import RuntimeConfig
+from harness.experiment.history import found_elsewhere
 from harness.store.layout import run_dir
 
 NAME = "clip_lr_grid"
@@ -53,3 +56,19 @@ def test_hashes_are_compared_where_that_is_asked(store, arms, said):
     told = said("doctor", "store=true", f"runtime.results={store.root}", code=1)
     assert "metrics.jsonl has other content" in " ".join(told.split())
     assert "state has other content" in " ".join(told.split())
+
+
+def test_one_torn_manifest_ends_no_sweep(store, arms, said):
+    """The commands around the supervisor read the manifests of all runs, and leave it to the supervisor to name the torn one."""
+    torn = store.run(arms[0].run_id).path / "manifest.json"
+    torn.write_text(torn.read_text()[:200])
+    runtime = RuntimeConfig(device="cuda")
+    assert found_elsewhere(store, [spec.run_id for spec in arms], runtime) == found_elsewhere(
+        store, [spec.run_id for spec in arms[1:]], runtime
+    )
+    assert answered_runs(store, NAME) == {spec.run_id for spec in arms[1:]}
+    assert "manifest.json" in said("report", EXPERIMENT, "only=table", f"runtime.results={store.root}")
+    told = said("pack", EXPERIMENT, f"out={store.root / 'pack'}", f"runtime.results={store.root}", code=1)
+    assert "3 finished runs of 4" in told
+    said("clean", "--unfinished", "--yes", EXPERIMENT, f"runtime.results={store.root}")
+    assert torn.exists()

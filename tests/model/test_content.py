@@ -8,6 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from harness.configuration.error import ConfigError
+from harness.model.checkpoint import read_state, tensor_names
 from harness.model.system import content_fingerprint
 
 
@@ -44,3 +46,26 @@ def test_a_file_that_is_no_safetensors_is_told_apart_by_its_beginning(tmp_path: 
         (folder / "model.safetensors").write_bytes(content)
         found.append(content_fingerprint(folder))
     assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "header", "no offsets", "index"])
+def test_malformed_weights_are_named(tmp_path: Path, damage: str) -> None:
+    folder = saved(tmp_path / "base")
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    header = b'{"a": {"dtype": "F32", "shape": [9]}}'
+    torn = {
+        "cut": content[:-9],
+        "empty": b"",
+        "header": b"\xff" * 8 + content[8:],
+        "no offsets": len(header).to_bytes(8, "little") + header,
+        "index": content,
+    }
+    path.write_bytes(torn[damage])
+    if damage == "index":
+        path = folder / "model.safetensors.index.json"
+        path.write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match=f"{path.name} is not a whole file of weights .*download or save"):
+        read_state(folder)
+    with pytest.raises(ConfigError, match=path.name):
+        tensor_names(folder)

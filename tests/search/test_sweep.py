@@ -278,3 +278,13 @@ def test_a_torn_journal_names_the_fix(store):
     journal.write_text(lines[0][:20] + "\n" + "".join(lines[1:]))
     with pytest.raises(TornFile, match=r"study\.journal is no journal of a study .* its runs stay"):
         sweep(store)
+
+
+def test_what_a_killed_process_was_writing_to_a_journal_is_left_out(store):
+    begun = sweep(store, trials=2, sampler="random")
+    begun.ask(1)
+    (journal,) = store.root.rglob("*.journal")
+    journal.write_bytes(journal.read_bytes()[:-5])
+    again = sweep(store, trials=2, sampler="random")
+    again.ask(1)  # what is appended stands on a line of its own
+    assert len(sweep(store, trials=2, sampler="random").study.trials) == len(again.study.trials)

@@ -36,7 +36,7 @@ def read(path: Path) -> Foreign:
             for key in ("accuracy", "mean")
             if key in score["metrics"]
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
         raise ConfigError(
             f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
         ) from error

@@ -87,5 +87,5 @@ def _totals(path: Path, metric: str, mark: str) -> tuple[dict[str, float], list[
     try:
         value = json.loads(there[0].read_bytes())["results"][task][f"{metric},{mark}"]
         return {f"{metric},{mark} in {there[0].name}": float(value)}, []
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}, [f"{there[0].name} has no {metric},{mark} of task {task}"]

@@ -1,0 +1,98 @@
+"""Files of a store that are torn, deep, huge or of other kinds end in one line that names them, and take nothing else with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from stored_runs import about
+
+from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, TornFile, atomic, layout
+from harness.store.reader import run_state
+
+RUN_ID = "00000000000000aa"
+DEEP = "[" * 100_000
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    run = ResultStore(tmp_path).run(RUN_ID)
+    run.create("a: 1\n", about())
+    for step in (1, 2, 3):
+        run.append_step({"step": step, "reward_mean": 0.5})
+    return run
+
+
+@pytest.mark.parametrize("line", [DEEP, '{"step": 1' + "0" * 30 + "}", '{"step": -1}', '{"step": 1.5}', "\0" * 40])
+def test_a_line_that_is_no_row_is_named(run: RunDir, line: str) -> None:
+    path = run.path / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], line, *lines[1:]]) + "\n")
+    with pytest.raises(TornFile, match=r"metrics\.jsonl:2: .*delete this line"):
+        run.steps()
+    assert (run.last_step() or {})["step"] == 3
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '"\\ud800": 1',
+        '"x": "\\udfff"',
+        '"x": [1]',
+        '"x": {"y": 1}',
+        '"x\\u001b": 1',
+        '"x": 1' + "0" * 30,
+    ],
+)
+def test_a_cell_that_no_frame_holds_is_named(run: RunDir, cell: str) -> None:
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"step": 4, {cell}}}\n')
+    with pytest.raises(SchemaMismatch, match=r"metrics\.jsonl: column ") as refusal:
+        run.steps()
+    assert str(refusal.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["", DEEP, "- a\n", "a: [", "\0\0", "{" * 50_000, "- " * 5_000])
+def test_a_configuration_that_is_none_is_named(run: RunDir, text: str) -> None:
+    (run.path / "config.yaml").write_text(text)
+    with pytest.raises(TornFile, match=r"config\.yaml holds no settings"):
+        run.settings()
+
+
+def test_a_configuration_that_is_no_text_is_named_and_written_anew(run: RunDir) -> None:
+    (run.path / "config.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(TornFile, match=r"config\.yaml is no text"):
+        run.config()
+    run.write_config("a: 1\n")
+    assert run.settings() == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", '{"schema', DEEP, "[]", '{"schema_version": 99}'])
+def test_a_run_whose_manifest_cannot_be_read_has_a_status_of_its_own(run: RunDir, text: str) -> None:
+    (run.path / "manifest.json").write_text(text)
+    assert run.status == layout.UNREADABLE
+    assert "manifest.json" in run_state(ResultStore(run.path.parent.parent), RUN_ID).problem
+
+
+@pytest.mark.parametrize("arms", [None, 5, [5], [{"name": "a"}], [{"name": "a", "runs": {"0": "../../x"}}], {"a": 1}])
+def test_a_plan_without_arms_names_the_fix(tmp_path: Path, arms: object) -> None:
+    store = ResultStore(tmp_path)
+    path = layout.plan_file(tmp_path, "e")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"schema_version": 1, "arms": arms}))
+    with pytest.raises(TornFile, match=r"plan\.json names no arms .*delete it, then run the experiment again"):
+        store.plan("e")
+    assert any("plan.json" in line for line in store.problems())
+
+
+def test_an_error_of_a_library_after_a_full_disk_is_a_full_disk(tmp_path: Path) -> None:
+    def write(_: Path) -> None:
+        try:
+            raise OSError(28, os.strerror(28))
+        finally:
+            raise RuntimeError("unexpected pos 64 vs 0")  # as torch's writer at its end
+
+    with pytest.raises(StoreFull, match=r"no space left writing .*state\.pt"):
+        atomic.publish_file(tmp_path / "state.pt", write)
