@@ -161,9 +161,8 @@ class RunParts(TaskParts):
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
         state = self.checkpoints.newest()
-        if self.ranks.first and state is None and (lost := (self.run.last_step() or {"step": 0})["step"]):
-            every = f"runtime.checkpoint_every={self.config.runtime.checkpoint_every}"
-            _warn(f"the run starts again from step 1 and trains {lost} steps anew: no checkpoint is left ({every})")
+        if self.ranks.first and state is None:
+            warn_of_lost_steps(self.run, self.config)
         if isinstance(self.engine, RecordingEngine):
             sizes = state["recorded"] if state else [0] * self.ranks.world
             if len(sizes) == self.ranks.world:  # another number of ranks records into other files
@@ -346,10 +345,7 @@ class Checkpoints:
         One that is not is told of and passed over. For a run that was trained to its end only the state is loaded, since there is nothing
         left to train.
         """
-        folder, faults = self.ranks.from_first(self.run.newest_checkpoint() if self.ranks.first else None)
-        if self.ranks.first:
-            for fault in faults:
-                _warn(f"{fault}; this checkpoint is left out" + (f", {folder.name} is taken" if folder else ""))
+        folder = self.ranks.from_first(newest_checkpoint(self.run) if self.ranks.first else None)
         if folder is None:
             return None
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
@@ -370,6 +366,21 @@ class Checkpoints:
 
 def holds_shards(run: RunDir) -> bool:
     return any((folder / SHARDS).exists() for _, folder in run.checkpoints())
+
+
+def newest_checkpoint(run: RunDir) -> Path | None:
+    """The newest checkpoint that is what was written, None where there is none; tells of those that are passed over."""
+    folder, faults = run.newest_checkpoint()
+    for fault in faults:
+        _warn(f"{fault}; this checkpoint is left out" + (f", {folder.name} is taken" if folder else ""))
+    return folder
+
+
+def warn_of_lost_steps(run: RunDir, config: RunConfig) -> None:
+    """Tell how many steps a run without a checkpoint trains once more."""
+    if lost := (run.last_step() or {"step": 0})["step"]:
+        every = f"runtime.checkpoint_every={config.runtime.checkpoint_every}"
+        _warn(f"the run starts again from step 1 and trains {lost} steps anew: no checkpoint is left ({every})")
 
 
 def _warn(text: str) -> None:

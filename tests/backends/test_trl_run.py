@@ -57,7 +57,7 @@ def test_a_run_has_rows_samples_and_a_policy_as_the_built_in_trainer_writes_them
     assert list(steps["reward_mean"]) == pytest.approx(list(2 * steps["accuracy_mean"] - 1), abs=1e-6)
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4]
     step, folder = run.checkpoints()[-1]
-    assert (step, sorted(path.name for path in folder.iterdir())) == (4, ["policy"])
+    assert (step, sorted(path.name for path in folder.iterdir())) == (4, ["files.seal", "policy"])
     assert load_decoder(folder / "policy").shape == load_decoder(next(tmp_path.glob("cache/base-*"))).shape
 
     built_in = trl_config(optimizer__warmup_steps=2)

@@ -30,7 +30,16 @@ from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
 from harness.store import RunDir, layout
 from harness.training.loop import deterministic, settle_kernel, warn_of_nothing
-from harness.training.run_parts import POLICY, STATE, TaskParts, base_evaluations, build_engine, open_policy
+from harness.training.run_parts import (
+    POLICY,
+    STATE,
+    TaskParts,
+    base_evaluations,
+    build_engine,
+    newest_checkpoint,
+    open_policy,
+    warn_of_lost_steps,
+)
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
 RELEASE = load_table("trl").release
@@ -67,8 +76,10 @@ class _TrlRun:
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
-        newest = self.run.checkpoints()
-        step, folder = newest[-1] if newest else (0, None)
+        folder = newest_checkpoint(self.run)
+        if folder is None:
+            warn_of_lost_steps(self.run, self.config)
+        step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
         self.run.rewind(step)
         if folder is not None and (folder / POLICY).is_dir():
             return True
@@ -96,9 +107,7 @@ class _TrlRun:
         if recorder.ended:
             last = trainer.state.global_step // recorder.updates
             write = partial(self._save_policy, trainer.model)
-            self.run.publish_checkpoint(
-                last, lambda path: write(path / POLICY), keep=self.config.runtime.keep_checkpoints
-            )
+            self.run.publish_checkpoint(last, lambda path: write(path / POLICY), keep=1)
         return recorder.ended
 
     def _publish(self, step: int, folder: Path) -> None:
