@@ -59,17 +59,17 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     at = {name: torch.from_numpy(data[name])[flat] for name in ("old", "reference", "sampler", "values", "entropy")}
     components = torch.from_numpy(data["components"]).view(PROMPTS, SIZE, 3)
     every = torch.ones(PROMPTS, SIZE, dtype=torch.bool)
+    masked_PG = torch.from_numpy(data["truncated"]) & algorithm.overlong.masks
     batch = RolloutBatch(
         rewards_PG=components.sum(-1),
         correct_PG=every,
         lengths_PG=lengths,
-        counted_PG=every,
+        counted_PG=~masked_PG if algorithm.overlong.statistics == "exclude" else every,
         components_PGC=components,
         kl_penalty_N=objective.kl_penalty(at["old"], at["reference"]),
         values_N=at["values"],
     )
-    masked = torch.from_numpy(data["truncated"]).reshape(-1) & algorithm.overlong.masks
-    loss_lengths = lengths_R * ~masked
+    loss_lengths = lengths_R * ~masked_PG.reshape(-1)
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)
     weights = objective.aggregation.response_weights(loss_lengths, group_R, objective.count(loss_lengths, group_R)) * (
         loss_lengths > 0
