@@ -83,7 +83,8 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
             outcome = float(info["acc"] if self._settings.metric == "accuracy" else scores.sum())
             response = _Response(key, tag, outcome, info["finish_reason"] == "length", mask)
             groups.setdefault(response.uid, []).append(response)
-        return list(groups.values())
+        # In an order that knows nothing of who finished first: a surplus cut off by that would prefer short responses.
+        return [groups[uid] for uid in sorted(groups)]
 
     def _is_live(self, group: Sequence[_Response]) -> bool:
         return not self._settings.drops_dead or len({one.outcome for one in group}) > 1
