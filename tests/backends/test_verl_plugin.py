@@ -1,4 +1,4 @@
-"""Our plugin in the real verl 0.9.1: what its trainer samples, masks and computes over its own queue is what ours does with the same rounds.
+"""Our plugin in the real verl 0.9.1: what its trainer selects, masks and weighs over its own queue is what ours does of the same rounds.
 
 Optional: needs `python tests/parity/build_peer.py verl` (an environment of its own, no GPU) and is skipped without it.
 """
@@ -34,17 +34,29 @@ COMMON = [
     f"algorithm.responses_per_prompt={SIZE}", "algorithm.updates_per_step=1",
 ]  # fmt: skip
 REFILL = ["algorithm.dead_groups.policy=refill", f"algorithm.dead_groups.max_rounds={ROUNDS}"]
+FILTER, PLAIN = "rung=dapo_1_overlong_filtering", "algorithm=dapo_replaces_filter"
+ADVANTAGE = "algorithm.advantage"
 ARMS = {
-    "overlong filtering": ["rung=dapo_1_overlong_filtering"],
-    "filtered out of the statistics": ["rung=dapo_1_overlong_filtering", "algorithm.overlong.statistics=exclude"],
+    "overlong filtering": [FILTER],
+    "filtered out of the statistics": [FILTER, "algorithm.overlong.statistics=exclude"],
     "dapo": ["rung=dapo_5_dynamic_sampling", *REFILL],
     "refill by reward, scale of the batch": ["algorithm=lite_ppo", *REFILL, "algorithm.dead_groups.metric=reward"],
-    "dropped groups": ["algorithm=dapo", "algorithm.dead_groups.policy=drop", "algorithm.advantage.scale=batch_std"],
+    "dropped groups": ["algorithm=dapo", "algorithm.dead_groups.policy=drop", f"{ADVANTAGE}.scale=batch_std"],
     "pass rate": ["algorithm=max_rl", *REFILL],
-    "leave one out over the population": ["algorithm=dapo", *REFILL, "algorithm.advantage.baseline=leave_one_out", "algorithm.advantage.ddof=0"],
+    "leave one out, population": [
+        "algorithm=dapo",
+        *REFILL,
+        f"{ADVANTAGE}.baseline=leave_one_out",
+        f"{ADVANTAGE}.ddof=0",
+    ],
     "no baseline": ["algorithm=reinforce", "algorithm.overlong.policy=mask"],
-    "returns over sequences": ["algorithm=dapo_replaces_filter", *REFILL, "algorithm/advantage=return_to_go", "algorithm.advantage.whiten_over=sequences"],
-}  # fmt: skip
+    "returns over sequences": [
+        PLAIN,
+        *REFILL,
+        "algorithm/advantage=return_to_go",
+        f"{ADVANTAGE}.whiten_over=sequences",
+    ],
+}
 Round = list[list[list[float]]]
 
 
@@ -111,7 +123,9 @@ def arm(name: str) -> RunConfig:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_verls_trainer_selects_masks_and_weighs_as_ours(answers: dict[tuple[str, int], dict[str, Any]], name: str) -> None:
+def test_verls_trainer_selects_masks_and_weighs_as_ours(
+    answers: dict[tuple[str, int], dict[str, Any]], name: str
+) -> None:
     config, short = arm(name), 0
     for seed in range(SEEDS):
         ours, theirs = selected(config, drawn(seed)), answers[name, seed]

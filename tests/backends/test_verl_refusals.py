@@ -185,13 +185,19 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
     [
         (["algorithm.overlong.policy=wrong"], "algorithm.overlong.policy=wrong"),
         (["algorithm.overlong.policy=mask", *KL_IN_REWARD], "algorithm.kl.placement=reward"),
-        (["algorithm.overlong.policy=mask", *RETURNS], "algorithm.overlong.policy=mask: verl's whitening counts no tokens"),
+        (
+            ["algorithm.overlong.policy=mask", *RETURNS],
+            "algorithm.overlong.policy=mask: verl's whitening counts no tokens",
+        ),
         ([*RETURNS, "algorithm.advantage.ddof=0", *KL_IN_REWARD], "its plugin computes one return a response"),
         (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation.kind=microbatch_token_mean"),
         (["algorithm/advantage=imitation"], "algorithm.advantage.kind=imitation"),
         (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
         (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),
-        (["algorithm.dead_groups.policy=refill", "algorithm.dead_groups.surplus=carry"], "surplus=carry: verl discards"),
+        (
+            ["algorithm.dead_groups.policy=refill", "algorithm.dead_groups.surplus=carry"],
+            "surplus=carry: verl discards",
+        ),
         (["algorithm.dead_groups.policy=drop"], "algorithm.dead_groups.policy=drop: verl divides by"),
         (["training.generated_tokens=1000000"], "training.generated_tokens=1000000"),
         (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),

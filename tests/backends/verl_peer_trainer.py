@@ -7,6 +7,7 @@ JSON out, one object a case: `rounds` taken; `rows`, by key (`{group}_{response}
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 def trajectory(uid, right, truncated, tokens, score):
     """What its agent loop leaves in the queue of one response, with our reward plugin's notes."""
-    scores, one = torch.zeros(tokens), torch.ones(tokens, dtype=torch.int64)
+    scores, one = torch.zeros(int(tokens)), torch.ones(int(tokens), dtype=torch.int64)
     scores[-1] = score
     info = {"acc": float(right), "finish_reason": "length" if truncated else "stop"}
     length = {"prompts": one[:1], "responses": one, "input_ids": torch.cat([one[:1], one])}
@@ -46,18 +47,22 @@ class Trainer(PPOTrainerSync):
             keys=[f"{uid}_{j}_0" for uid, j, _ in rows],
             partition_id="train",
             fields=list_of_dict_to_tensordict([trajectory(uid, *one) for uid, _, one in rows]),
-            tags=[{"seq_len": one[2] + 1, "is_padding": False} for _, _, one in rows],
+            tags=[{"seq_len": int(one[2]) + 1} for _, _, one in rows],
         )
         tags = [{"is_prompt": True, "status": "finished", "global_steps": 1}] * number
         tq.kv_batch_put(keys=[f"{begin + i:03}" for i in range(number)], partition_id="train", tags=tags)
 
 
+@functools.cache
+def composed(*overrides):
+    return compose("ppo_trainer", list(overrides))
+
+
 def solve(case):
     core_algos.ADV_ESTIMATOR_REGISTRY.pop("harness", None)  # one run a process in earnest
-    config = compose("ppo_trainer", case["overrides"])
-    trainer = Trainer(config)
+    trainer = Trainer(composed(*case["overrides"]))
     trainer.given, trainer.begun = case["rounds"], 0
-    size = config.data.train_batch_size
+    size = trainer.config.data.train_batch_size
     trainer._add_prompts_to_generate(size)
     batch, metrics = trainer.replay_buffer.sample(global_steps=1, partition_id="train", batch_size=size)
     # As its trainer does before it deals the batch out: two more rows than a multiple of seven.

@@ -11,6 +11,7 @@ from harness.configuration.registry import ADVANTAGE, member
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import DeadGroupsConfig
 from harness.exchange import verl as dialect
+from harness.exchange.dialect import Translation
 
 SAMPLER = "trainer.v1.sampler"
 SETTINGS = f"{SAMPLER}.sampler_kwargs."
@@ -31,7 +32,7 @@ def needed(config: RunConfig) -> bool:
     return refused and config.algorithm.advantage.kind in _ESTIMATORS
 
 
-def export(config: RunConfig) -> dialect.Translation:
+def export(config: RunConfig) -> Translation:
     """Return the algorithm's part in verl's keys: by the dialect alone, or with the plugin beside what is left for verl itself."""
     if not needed(config):
         return dialect.export(config)

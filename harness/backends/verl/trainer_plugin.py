@@ -1,8 +1,8 @@
-"""Loaded by verl's trainer, by its path, in verl's own environment: overlong filtering, bounded refilling, our advantages.
+"""Loaded by verl's trainer, by its path, in verl's environment: overlong filtering, bounded refilling and our advantages.
 
-All through public hooks of verl 0.9.1; nothing of it is replaced. `Sampler` is its custom sampler (`trainer.v1.sampler.custom_sampler`), which
-hands out a step's groups before anything is computed from them; `sampler_kwargs` are its settings. It registers our estimator
-(`core_algos.register_adv_est`), which `algorithm.adv_estimator` names. `harness.backends.verl.extension` writes these keys.
+Public hooks of verl 0.9.1 only; nothing of it is replaced. `Sampler` is its custom sampler (`trainer.v1.sampler.custom_sampler`), which
+hands out the groups of a step before anything is computed from them; `sampler_kwargs` are its settings, written by `extension`. It
+registers our estimator (`core_algos.register_adv_est`), which `algorithm.adv_estimator` names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         self._settings, self._counted = sampler_kwargs, frozenset[str]()
         _find_ours(Path(sampler_kwargs.root))
         advantage = dict(sampler_kwargs.advantage)
-        self._estimator = importlib.import_module(f"harness.objective.advantage.{advantage['kind']}").Config(**advantage)
+        self._estimator = importlib.import_module(f"harness.objective.advantage.{advantage['kind']}").Config(
+            **advantage
+        )
         register_adv_est(sampler_kwargs.estimator)(self.advantages)
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
@@ -108,7 +110,7 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         `index` is the prompt of each row. Rows of no group of this step (verl's padding, what fills the batch) are not counted.
         """
         types = importlib.import_module("harness.objective.types")
-        uids, group_R = np.unique(index, return_inverse=True)
+        _, group_R = np.unique(index, return_inverse=True)
         sizes = np.bincount(group_R)
         # Rows in the order of their groups; a group that lost a response ends with a cell of length 0.
         order = torch.from_numpy(np.argsort(group_R, kind="stable"))
