@@ -68,7 +68,7 @@ def ask(peer: str, question: Any, **variables: str) -> Any:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
         env={**os.environ, **variables},
     )
     assert result.returncode == 0, result.stderr[-3000:]

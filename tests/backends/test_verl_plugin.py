@@ -139,7 +139,8 @@ def test_verls_trainer_selects_masks_and_weighs_as_ours(
         for key in rows.keys() - mine.keys():
             assert (rows[key]["mask"], rows[key]["loss_mask"], set(rows[key]["advantage"])) == (0, 0, {0.0})
         short += len(ours.kept) < PROMPTS
-    assert short or config.algorithm.dead_groups.policy == "keep"
+    dead = config.algorithm.dead_groups
+    assert short or dead.policy == "keep" or dead.metric == "reward", "no step was short of groups"
 
 
 def test_a_step_without_any_loss_keeps_one_response_without_advantage(
