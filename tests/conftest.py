@@ -44,6 +44,7 @@ LONG_FILES = (
     "end_to_end/test_notebook.py",
     "commands/test_json.py",
     "execution/test_launchers.py",
+    "backends/test_trl_run.py",
     "backends/test_verl_environment.py",
     "analysis/test_published_words.py",
 )

@@ -5,7 +5,7 @@
 * `train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool`: trains and evaluates into the run directory;
   returns whether the run is complete (False: it stopped in a resumable state because `stop()` said so).
 
-May import: configuration, evaluation, exchange, model, problems, reward, rollout, store, training, verify.
+May import: configuration, evaluation, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
 """
 
 from __future__ import annotations

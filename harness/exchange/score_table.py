@@ -141,7 +141,7 @@ def score_table(
     if spelled.columns.has_duplicates:
         raise TableError(f"two columns are called {spelled.columns[spelled.columns.duplicated()][0]!r}")
     frame, percent = _numbered(spelled)
-    frame = _chart_runs(frame, notes)
+    frame = _finished(_chart_runs(frame, notes), where or {}, notes)
     for column, value in (where or {}).items():
         frame = _only(frame, column, value)
     apart, scores, baselines = _names(by), _names(score), _names(baseline)
@@ -259,6 +259,20 @@ def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             rows.setdefault(match[1], {"run": match[1]})[match[2]] = known.iloc[-1]
     notes.append(f"a chart of wandb: {len(rows)} runs, each at its last value")
     return pd.DataFrame(list(rows.values()))
+
+
+def _finished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
+    """Leave out runs that wandb calls failed, crashed, killed or running, and tell of them; a score of theirs is none of a whole run."""
+    states = next((str(name) for name in frame if str(name).lower() == "state"), None)
+    if states is None or states in where:
+        return frame
+    ended = frame[states].astype(str).str.lower()
+    unfinished = ended.isin(["failed", "crashed", "killed", "running"])
+    if not unfinished.any() or not (ended == "finished").any():
+        return frame
+    counts = ", ".join(f"{count} {name}" for name, count in ended[unfinished].value_counts().items())
+    notes.append(f"left out as not finished: {counts} (column {states}; where.{states}=crashed reads them)")
+    return frame[~unfinished]
 
 
 def _seeds(

@@ -107,20 +107,8 @@ class TransformersPolicy:
 
     @torch.no_grad()
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Policy`: one whole tensor at a time, W + (alpha / rank)·B·A where adapted; collective."""
-        parameters = dict(self.scoring.model.named_parameters(remove_duplicate=False))
-        modules = dict(self.scoring.model.named_modules())
-        for name, parameter in parameters.items():
-            if ".lora_" in name:
-                continue
-            value = whole(parameter)
-            if ".base_layer." in name:
-                module = modules[name.split(".base_layer.")[0]]
-                if name.endswith(".weight"):
-                    a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
-                    value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
-                name = name.replace(".base_layer.", ".")
-            yield name, value
+        """See `Policy`: one whole tensor at a time; collective."""
+        yield from merged_weights(self.scoring.model)
 
     def state(self) -> dict[str, Any]:
         """The trainable tensors' shards (DTensors), as `torch.distributed.checkpoint` takes them."""
@@ -132,23 +120,47 @@ class TransformersPolicy:
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint (rank 0 writes, all ranks call), in the precision of the one it came from."""
-        from transformers import AutoConfig, AutoModelForCausalLM
+        save_model(self.named_weights(), self.folder, folder, writes=dist.get_rank() == 0)
 
-        config, first = AutoConfig.from_pretrained(self.folder), dist.get_rank() == 0
-        dtype = config.dtype or torch.float32
-        state = {}
-        for name, tensor in self.named_weights():
-            if first:
-                state[name] = tensor.to(device="cpu", dtype=dtype)
-        if not first:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        with torch.device("meta"):
-            blank = AutoModelForCausalLM.from_config(config, dtype=dtype)
-        if config.tie_word_embeddings:
-            state.pop("lm_head.weight", None)
-        blank.save_pretrained(folder, state_dict=state)
-        copy_side_files(self.folder, folder)
+
+@torch.no_grad()
+def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of a model whole, under its name without adapters: W + (alpha / rank)·B·A where adapted."""
+    modules = dict(model.named_modules())
+    for name, parameter in dict(model.named_parameters(remove_duplicate=False)).items():
+        if ".lora_" in name:
+            continue
+        value = whole(parameter)
+        if ".base_layer." in name:
+            module = modules[name.split(".base_layer.")[0]]
+            if name.endswith(".weight"):
+                a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
+                value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
+            name = name.replace(".base_layer.", ".")
+        yield name, value
+
+
+def save_model(weights: Iterable[tuple[str, torch.Tensor]], like: Path, folder: Path, writes: bool = True) -> None:
+    """Write named weights as an ordinary checkpoint, in the precision, with configuration and tokenizer of the folder `like`.
+
+    `writes`: this rank writes; the others only take part in making the tensors whole.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(like)
+    dtype, state = config.dtype or torch.float32, {}
+    for name, tensor in weights:
+        if writes:
+            state[name] = tensor.to(device="cpu", dtype=dtype)
+    if not writes:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.device("meta"):
+        blank = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    if config.tie_word_embeddings:
+        state.pop("lm_head.weight", None)
+    blank.save_pretrained(folder, state_dict=state)
+    copy_side_files(like, folder)
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:
@@ -277,8 +289,17 @@ _ADAPTER = "default"
 
 def add_adapters(model: Any, lora: Any) -> Any:
     """The model with LoRA modules in place, its own weights frozen; raises `ConfigError` without peft."""
+    settings = adapter_settings(model, lora)
+    from peft import inject_adapter_in_model
+
+    model.requires_grad_(False)
+    return inject_adapter_in_model(settings, model, adapter_name=_ADAPTER)
+
+
+def adapter_settings(model: Any, lora: Any) -> Any:
+    """Peft's `LoraConfig` of `model.lora` for a model; raises `ConfigError` without peft."""
     try:
-        from peft import LoraConfig, inject_adapter_in_model
+        from peft import LoraConfig
     except ImportError as error:
         raise ConfigError(
             "model.lora.rank > 0 needs the package peft: pip install -e '.[lora]', or set model.lora.rank=0"
@@ -292,5 +313,4 @@ def add_adapters(model: Any, lora: Any) -> Any:
             for name, module in model.named_modules()
             if isinstance(module, torch.nn.Linear) and module is not head
         }
-    model.requires_grad_(False)
-    return inject_adapter_in_model(settings, model, adapter_name=_ADAPTER)
+    return settings

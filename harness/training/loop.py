@@ -33,7 +33,7 @@ from harness.rollout.wrappers import key, sample_seeds, uniforms
 from harness.sampling.selection import Collected, Groups, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-from harness.training.run_parts import RunParts, save_fault
+from harness.training.run_parts import RunParts, TaskParts, save_fault
 from harness.training.step_data import (
     UNFINISHED,
     NumericalFault,
@@ -221,7 +221,7 @@ def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) ->
         # Generate and grade their groups.
         groups = _round(parts, problems_P, seeds_PG, tally)
         if step == 1 and not rounds:
-            _refuse_a_broken_function(parts, tally)
+            refuse_a_broken_function(parts, tally, parts.ranks)
         # Tell the curriculum what came of them.
         parts.curriculum.observe(problems_P, groups.accuracy_P.numpy())
         rounds.append(groups)
@@ -237,7 +237,7 @@ def _round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally:
         completions = parts.source.generate(problems_P[mine], seeds_PG[mine], parts.params)
         tally.seconds_rollout += time.perf_counter() - begin
         begin = time.perf_counter()
-        graded.append(_graded(parts, problems_P[mine], completions, seeds_PG[mine], tally))
+        graded.append(graded_groups(parts, problems_P[mine], completions, seeds_PG[mine], tally))
         tally.seconds_verify += time.perf_counter() - begin
         begin = time.perf_counter()
     gathered = [groups for rank_groups in parts.ranks.gather(graded) for groups in rank_groups]
@@ -245,8 +245,8 @@ def _round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally:
     return Groups.concatenate(gathered)
 
 
-def _graded(
-    parts: RunParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
+def graded_groups(
+    parts: TaskParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
 ) -> Groups:
     """Give the responses to these problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
     algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
@@ -281,7 +281,7 @@ def _graded(
 
 
 def _answers(
-    parts: RunParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
+    parts: TaskParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
     texts = parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
@@ -303,12 +303,12 @@ def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfi
     return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
 
 
-def _refuse_a_broken_function(parts: RunParts, tally: Tally) -> None:
+def refuse_a_broken_function(parts: TaskParts, tally: Tally, ranks: Ranks) -> None:
     """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
     function = parts.reward_function
     if function is None:
         return
-    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    counts = ranks.gather((function.faults, tally.verdicts, function.last_fault))
     calls = sum(verdicts for _, verdicts, _ in counts)
     if calls and sum(faults for faults, _, _ in counts) == calls:
         last = next(fault for _, _, fault in counts if fault)
@@ -318,7 +318,7 @@ def _refuse_a_broken_function(parts: RunParts, tally: Tally) -> None:
         )
 
 
-def graders_row(parts: RunParts, collected: Collected, step: int, tally: Tally) -> dict[str, float]:
+def graders_row(parts: TaskParts, collected: Collected, step: int, tally: Tally) -> dict[str, float]:
     """Return the shares of a step's first responses that training and the second grader accept: both, or only one. A metric, no reward.
 
     It looks at whole groups of the first round, `SECOND_RESPONSES` responses in all. Golds that are not numerals take time, so they are

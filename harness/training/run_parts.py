@@ -69,7 +69,24 @@ class Progress:
         self.waiting = [Collected.of_state(item) for item in state["waiting"]]
 
 
-class RunParts:
+class TaskParts:
+    """What a run asks its policy and how responses are graded, whoever trains; `initial` gives the tokenizer."""
+
+    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader) -> None:
+        self.config, self.run, self.grader = config, run, grader
+        self.tokenizer = load_tokenizer(initial)
+        task = load_benchmark(config.task)
+        self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
+        self.prompt_keys = np.array([key("problem", problem.id) for problem in task.problems])
+        self.params = _sampling_params(config, stop_tokens(self.tokenizer, initial))
+        curriculum, reward = config.algorithm.curriculum, config.algorithm.reward
+        self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
+            curriculum, len(task.problems), config.seed
+        )
+        self.reward_function = RewardFunction(reward) if reward.function else None
+
+
+class RunParts(TaskParts):
     """All parts of one run, wired together; on several ranks each rank has its own. Only `progress` changes from step to step.
 
     Attributes:
@@ -85,35 +102,24 @@ class RunParts:
         grader: Grader,
         ranks: Ranks | None = None,
     ) -> None:
-        self.config, self.run, self.grader, self.ranks = config, run, grader, ranks or Ranks()
-        self.progress, self.warned = Progress(), False
+        super().__init__(config, run, initial, grader)
+        self.ranks, self.progress, self.warned = ranks or Ranks(), Progress(), False
         # The policy and what trains it.
-        self.tokenizer = load_tokenizer(initial)
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
-        # The engine and what it is asked.
-        engine = self._build_engine()
+        # The engine.
+        engine = build_engine(config, self.policy, self.tokenizer)
         self.engine = self._recorded(engine)
-        task = load_benchmark(config.task)
-        self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
-        self.prompt_keys = np.array([key("problem", problem.id) for problem in task.problems])
-        self.params = _sampling_params(config, stop_tokens(self.tokenizer, initial))
         self._require_positions()
         # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
-        # Where problems, responses and rewards come from.
-        curriculum, source = config.algorithm.curriculum, config.algorithm.source
-        self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
-            curriculum, len(task.problems), config.seed
-        )
-        score = self.updater.score_responses
-        context = SourceContext(config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts, score)
+        # Where responses come from.
+        source, score = config.algorithm.source, self.updater.score_responses
+        context = SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score)
         self.source: Source = implementation(SOURCE, source).build(source, context)
-        reward = config.algorithm.reward
-        self.reward_function = RewardFunction(reward) if reward.function else None
         # Evaluation. A record has to hold a run's own samples, so it shares none.
         shared = None
         if not config.runtime.record_rollouts:
@@ -174,14 +180,6 @@ class RunParts:
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 
-    def _build_engine(self) -> RolloutEngine:
-        engine: RolloutEngine = implementation(ENGINE, self.config.engine).build(
-            self.config.engine, self.policy, self.config.runtime
-        )
-        if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:
-            engine = StopStringEngine(engine, self.tokenizer)
-        return engine
-
     def _recorded(self, engine: RolloutEngine) -> RolloutEngine:
         if not self.config.runtime.record_rollouts:
             return engine
@@ -198,6 +196,14 @@ class RunParts:
                 f"{positions} positions of this model and engine; lower sampling.max_response_tokens, leave such problems out (task.path), "
                 "or with engine=vllm raise engine.max_model_len"
             )
+
+
+def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
+    """The run's engine, which samples from a policy."""
+    engine: RolloutEngine = implementation(ENGINE, config.engine).build(config.engine, policy, config.runtime)
+    if config.sampling.stop_strings or config.evaluation.stop_strings:
+        engine = StopStringEngine(engine, tokenizer)
+    return engine
 
 
 def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader) -> Path:

@@ -86,14 +86,7 @@ class Updater:
             self.optimizer.state.clear()
 
     def learning_rate(self, step: int) -> float:
-        """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant or decaying."""
-        settings = self.config.optimizer
-        warmup, steps = settings.warmup_steps, self.config.training.steps
-        if step <= warmup:
-            return settings.learning_rate * step / warmup
-        done = min(1.0, (step - 1 - warmup) / max(1, steps - warmup))
-        left = {"none": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[settings.decay]
-        return settings.learning_rate * (settings.final_share + (1 - settings.final_share) * left)
+        return learning_rate(self.config, step)
 
     def update_step(self, step: int, groups: Groups, prompts: Sequence[Sequence[int]]) -> UpdateStats:
         """Make the step's updates. `prompts` are the token ids of each group's prompt.
@@ -156,7 +149,7 @@ class Updater:
             data.ref_logprobs_N, _ = self.score(self.reference, data)
             penalty_N = self.objective.kl_penalty(data.old_logprobs_N, data.ref_logprobs_N)
         # 4. Rewards and values, and the advantages that they make.
-        rollouts = self._rollouts(groups, masked_PG, penalty_N)
+        rollouts = rollout_batch(self.config, self.objective, groups, masked_PG, penalty_N)
         if self.critic is not None:
             rollouts.values_N = data.values_N = self._values(self.critic, data)
             data.value_targets_N = self.objective.advantage.value_targets(rollouts).float()
@@ -181,27 +174,6 @@ class Updater:
             )
         if correction.old_log_probs == "recomputed":
             data.old_logprobs_N, data.sampler_logprobs_N = trainer_N, sampler_N
-
-    def _rollouts(self, groups: Groups, masked_PG: torch.Tensor, penalty_N: torch.Tensor | None) -> RolloutBatch:
-        overlong = self.config.algorithm.overlong
-        rollouts = RolloutBatch(
-            rewards_PG=groups.rewards_PG,
-            correct_PG=groups.correct_PG,
-            lengths_PG=groups.lengths_PG,
-            counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
-            kl_penalty_N=penalty_N,
-        )
-        if self.objective.advantage.uses_components:
-            rollouts.components_PGC = reward_components(
-                groups.correct_PG,
-                groups.answered_PG,
-                groups.lengths_PG,
-                self.config.sampling.max_response_tokens,
-                self.config.algorithm.reward,
-                overlong,
-                groups.truncated_PG,
-            )
-        return rollouts
 
     # ---- scoring --------------------------------------------------------------------------------------------------------
 
@@ -339,6 +311,45 @@ class Updater:
             *batch.inputs, self.config.sampling.temperature, self.objective.needs_entropy
         )
         return self.objective(logprobs_N, batch, entropy_N)
+
+
+def learning_rate(config: RunConfig, step: int) -> float:
+    """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant or decaying."""
+    settings = config.optimizer
+    warmup, steps = settings.warmup_steps, config.training.steps
+    if step <= warmup:
+        return settings.learning_rate * step / warmup
+    done = min(1.0, (step - 1 - warmup) / max(1, steps - warmup))
+    left = {"none": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[settings.decay]
+    return settings.learning_rate * (settings.final_share + (1 - settings.final_share) * left)
+
+
+def rollout_batch(
+    config: RunConfig,
+    objective: Objective,
+    groups: Groups,
+    masked_PG: torch.Tensor,
+    penalty_N: torch.Tensor | None = None,
+) -> RolloutBatch:
+    """What the advantages of these groups are computed from; masked responses carry no loss."""
+    overlong = config.algorithm.overlong
+    rollouts = RolloutBatch(
+        rewards_PG=groups.rewards_PG,
+        correct_PG=groups.correct_PG,
+        lengths_PG=groups.lengths_PG,
+        counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
+        kl_penalty_N=penalty_N,
+    )
+    if objective.advantage.uses_components:
+        rollouts.components_PGC = components_of(config, groups)
+    return rollouts
+
+
+def components_of(config: RunConfig, groups: Groups) -> torch.Tensor:
+    """The addends of the groups' rewards, float64 [P, G, 3]; see `reward_components`."""
+    algorithm, cap = config.algorithm, config.sampling.max_response_tokens
+    given = groups.correct_PG, groups.answered_PG, groups.lengths_PG
+    return reward_components(*given, cap, algorithm.reward, algorithm.overlong, groups.truncated_PG)
 
 
 class EntropyController:

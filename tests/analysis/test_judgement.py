@@ -221,6 +221,20 @@ def test_the_last_step_of_a_curve_counts():
     assert f"The last step of each run counts: {len(LONG)} of {2 * len(LONG)} rows." in judged.notes
 
 
+def test_runs_that_wandb_calls_crashed_are_left_out_and_told():
+    rows = [(arm, seed, "finished", 0.5 + 0.01 * seed + (arm == "b") / 10) for arm in "ab" for seed in range(3)]
+    frame = pd.DataFrame(
+        [*rows, ("b", 3, "crashed", 0.0), ("a", 3, "finished", 0.5)], columns=["arm", "seed", "State", "score"]
+    )
+    judged = judge(frame, baseline="a")
+    assert judged.effects["value"].iloc[0] == pytest.approx(10)
+    assert any("Left out as not finished: 1 crashed (column State" in note for note in judged.notes)
+    asked = judge(
+        frame.assign(State=frame["State"].replace("finished", "crashed")), baseline="a", where={"State": "crashed"}
+    )
+    assert asked.effects["value"].iloc[0] < 0
+
+
 def test_a_chart_that_wandb_exported():
     frame = table(
         "Step,grpo-seed1 - acc,grpo-seed1 - acc__MIN,dapo-seed1 - acc,grpo-seed2 - acc,dapo-seed2 - acc\n1,10,10,10,10,10\n2,20,20,30,25,37"

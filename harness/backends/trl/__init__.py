@@ -1,0 +1,47 @@
+"""Training by TRL 1.16's GRPOTrainer, in our environment (extra `trl`), with our prompts, rewards and evaluation; see docs/trl.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import Checked, choice
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+    from harness.store import RunDir
+
+
+@dataclass
+class Config(Checked, key="backend"):
+    """Settings of TRL that can change a run's numbers.
+
+    Attributes:
+        sampler: what samples training responses: transformers' `generate`, or vLLM, in the trainer's process or as TRL's server.
+        liger: Liger's kernels for the model's layers (package liger-kernel, a GPU).
+        overrides: further fields of `GRPOConfig`, `key=value`; what the harness sets cannot be set here.
+    """
+
+    kind: str = "trl"
+    sampler: str = choice("transformers", of=("transformers", "vllm_colocate", "vllm_server"))
+    liger: bool = False
+    overrides: list[str] = field(default_factory=list)
+
+
+def check(config: RunConfig) -> list[str]:
+    from harness.backends.trl.settings import refusals
+
+    return refusals(config)
+
+
+def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """See the family's contract.
+
+    Raises:
+        ConfigError: TRL cannot express the configuration, or is not installed.
+        NumericalFault: a gradient is not finite.
+    """
+    from harness.backends.trl.run import train_run
+
+    return train_run(config, run, stop, attempt)

@@ -1,0 +1,149 @@
+"""What TRL's trainer asks of us in a step: rewards of its responses, and with dynamic sampling the groups to train on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.backends.trl.settings import reward_scale
+from harness.exchange.dialect import COMPONENTS
+from harness.model.ranks import Ranks
+from harness.objective.objective import Objective
+from harness.rollout.types import Completions
+from harness.rollout.wrappers import key, sample_seeds
+from harness.sampling.selection import Collected, Groups, choose_groups, enough
+from harness.training.loop import graded_groups, refuse_a_broken_function
+from harness.training.run_parts import TaskParts
+from harness.training.step_data import MechanismShares, StepData, Tally, mechanism_shares
+from harness.training.update import components_of, rollout_batch
+
+Sample = Callable[[list[list[int]]], list[list[int]]]
+"""Gives one response to each prompt, token ids both."""
+
+
+class Rollouts:
+    """The groups of the step that is being trained on.
+
+    Attributes:
+        collected: what the step rolled out and keeps.
+        tally: time and verdicts of the step.
+        graded_at: when its last reward was given, by `time.perf_counter`.
+    """
+
+    def __init__(self, parts: TaskParts) -> None:
+        self.parts, self.step, self.tally, self.graded_at = parts, 1, Tally(), 0.0
+        self.collected: Collected | None = None
+        self._trained: Groups | None = None  # with dynamic sampling: the responses TRL has been given
+        self._scale = reward_scale(parts.config)
+
+    def begin(self, step: int) -> None:
+        """The responses to come are of this rollout step (1-based)."""
+        self.step, self.tally, self.collected, self._trained = step, Tally(), None, None
+
+    def reward_functions(self) -> list[Callable[..., list[float]]]:
+        """The shaped reward; with decoupled rewards its addends, in the order of their weights."""
+        if self.parts.config.algorithm.advantage.kind != "decoupled":
+            return [self.shaped_reward]
+        return [self._component(number, name) for number, name in enumerate(COMPONENTS)]
+
+    def shaped_reward(self, completion_ids: list[list[int]], problem: list[int], **_: Any) -> list[float]:
+        return self._groups(completion_ids, problem).rewards_PG.flatten().tolist()
+
+    def _component(self, number: int, name: str) -> Callable[..., list[float]]:
+        def reward(completion_ids: list[list[int]], problem: list[int], **_: Any) -> list[float]:
+            parts_PGC = components_of(self.parts.config, self._groups(completion_ids, problem))
+            return (self._scale * parts_PGC[..., number]).flatten().tolist()
+
+        reward.__name__ = name
+        return reward
+
+    def _groups(self, completion_ids: list[list[int]], problem: list[int]) -> Groups:
+        """The graded groups of TRL's responses, graded once."""
+        if self._trained is None:
+            size = self.parts.config.algorithm.responses_per_prompt
+            self._trained = self._grade(np.array(problem[::size]), completion_ids, 0)
+            self.collected = self._choose([self._trained])
+        self.graded_at = time.perf_counter()
+        return self._trained
+
+    def _grade(self, problems_P: np.ndarray, token_lists: Sequence[Sequence[int]], number: int) -> Groups:
+        """Grade responses to these problems in a step's round `number`."""
+        begin, parts = time.perf_counter(), self.parts
+        stream = key("train", parts.config.seed, self.step, number)
+        seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], len(token_lists) // len(problems_P))
+        completions = completions_of(token_lists, parts.params.stop_token_ids)
+        groups = graded_groups(parts, problems_P, completions, seeds_PG, self.tally)
+        if self.step == 1 and not number:
+            refuse_a_broken_function(parts, self.tally, Ranks())
+        self.tally.seconds_verify += time.perf_counter() - begin
+        return groups
+
+    def _choose(self, rounds: list[Groups]) -> Collected:
+        algorithm = self.parts.config.algorithm
+        return choose_groups(rounds, algorithm.dead_groups, algorithm.prompts_per_step, None)
+
+    def refill(self, sample: Sample) -> dict[str, Any]:
+        """Sample rounds until the batch is full of groups with contrast; what TRL's `rollout_func` returns.
+
+        Places that stay empty hold groups of the first round, without loss (`env_mask`).
+        """
+        algorithm, parts, rounds = self.parts.config.algorithm, self.parts, list[Groups]()
+        wanted, size = algorithm.prompts_per_step, algorithm.responses_per_prompt
+        while not enough(rounds, algorithm.dead_groups, wanted, None):
+            problems_P = parts.curriculum.draw(wanted)
+            token_lists = sample([parts.prompts[i] for i in problems_P.tolist() for _ in range(size)])
+            rounds.append(self._grade(problems_P, token_lists, len(rounds)))
+        self.collected = self._choose(rounds)
+        kept = self.collected.kept
+        trained = Groups.concatenate([kept, rounds[0].select(torch.arange(wanted - len(kept)))])
+        self._trained = trained
+        token_lists = trained.completions.token_lists()
+        problems = trained.problems_P.repeat_interleave(size).tolist()
+        return {
+            "prompt_ids": [list(parts.prompts[i]) for i in problems],
+            "completion_ids": token_lists,
+            "logprobs": None,
+            "env_mask": [[int(row < len(kept) * size)] * len(ids) for row, ids in enumerate(token_lists)],
+        }
+
+    def shares(self) -> tuple[MechanismShares, int]:
+        """Return what the step's mechanisms touched, all its updates as one, and how many groups have gradient."""
+        assert self.collected is not None
+        config, groups = self.parts.config, self.collected.kept
+        if not len(groups):
+            return MechanismShares(), 0
+        objective, size = Objective(config.algorithm), groups.correct_PG.shape[1]
+        masked_PG = groups.truncated_PG & config.algorithm.overlong.masks
+        prompts_R: list[Sequence[int]] = [
+            self.parts.prompts[i] for i in groups.problems_P.tolist() for _ in range(size)
+        ]
+        data = StepData.of_responses(
+            prompts_R, groups.completions, size, groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
+        )
+        rollouts = rollout_batch(config, objective, groups, masked_PG)
+        data.advantages_N = objective.advantages(rollouts)
+        first_R = groups.completions.offsets[:-1]  # a response's tokens have one advantage
+        has_advantage_R = data.advantages_N[first_R] != 0
+        shares = mechanism_shares(config, objective, groups, data, rollouts, has_advantage_R)
+        lengths_R, group_R = data.loss_lengths_R, data.group_R
+        weights_R = objective.aggregation.response_weights(lengths_R, group_R, objective.count(lengths_R, group_R))
+        has_gradient_R = has_advantage_R & (lengths_R > 0)
+        shares.add_update(objective, weights_R, lengths_R, group_R, has_gradient_R)
+        return shares, len(group_R[has_gradient_R].unique())
+
+
+def completions_of(token_lists: Sequence[Sequence[int]], stop_token_ids: Sequence[int]) -> Completions:
+    """Responses as token ids; TRL gives neither their log-probabilities nor entropies."""
+    tokens_N = torch.tensor([token for ids in token_lists for token in ids], dtype=torch.int64)
+    unknown_N = torch.full(tokens_N.shape, float("nan"))
+    return Completions(
+        tokens_N=tokens_N,
+        log_probs_N=unknown_N,
+        entropy_N=unknown_N,
+        lengths_R=torch.tensor([len(ids) for ids in token_lists], dtype=torch.int64),
+        finished_R=torch.tensor([ids[-1] in stop_token_ids for ids in token_lists], dtype=torch.bool),
+    )

@@ -1,0 +1,136 @@
+"""One run from configuration to finished store entry, with TRL's trainer between our evaluations.
+
+A checkpoint of the run holds Trainer's own; a resume is Trainer's, from a boundary between rollout steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from harness.backends.trl.settings import refusals
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig
+from harness.evaluation.evaluate import Evaluator
+from harness.exchange.dialect import load_table
+from harness.model.ranks import Ranks
+from harness.model.transformers_policy import merged_weights, save_model
+from harness.reward.shaping import Grader
+from harness.store import RunDir, layout
+from harness.training.loop import deterministic, settle_kernel, warn_of_nothing
+from harness.training.run_parts import POLICY, STATE, TaskParts, base_evaluations, build_engine, open_policy
+
+TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
+RELEASE = load_table("trl").release
+
+
+def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """See `harness.backends`.
+
+    Raises:
+        ConfigError: TRL cannot train this configuration, or is not installed.
+    """
+    if reasons := refusals(config):
+        raise ConfigError("backend=trl cannot express this run: " + "; ".join(reasons))
+    if find_spec("trl") is None or not version("trl").startswith(f"{RELEASE}."):
+        raise ConfigError(f"backend=trl needs the package trl, release {RELEASE}: pip install -e '.[trl]'")
+    disable_progress_bar()  # a run's log is no terminal
+    with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
+        torch.set_num_threads(config.runtime.threads)
+        kernel = settle_kernel(config.runtime, run, attempt)
+        cache = run.path.parent.parent / "cache"
+        run.say_phase(attempt, "preparing the base policy")
+        source = implementation("harness.base_policy", config.model)
+        initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
+        return _TrlRun(config, run, initial, kernel, grader, attempt).finish(stop)
+
+
+class _TrlRun:
+    def __init__(
+        self, config: RunConfig, run: RunDir, initial: Path, kernel: str, grader: Grader, attempt: int
+    ) -> None:
+        self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
+        self.grader, self.attempt = grader, attempt
+        self.parts, self.scratch = TaskParts(config, run, initial, grader), run.path / "trl"
+
+    def finish(self, stop: Callable[[], bool]) -> bool:
+        """Train from the newest checkpoint to the end; return whether the run is complete."""
+        newest = self.run.checkpoints()
+        step, folder = newest[-1] if newest else (0, None)
+        self.run.rewind(step)
+        if folder is not None and (folder / POLICY).is_dir():
+            return True
+        if not step:
+            self.run.say_phase(self.attempt, "evaluating the base policy")
+            warn_of_nothing(self._evaluate(self.initial, 0))
+        if not self.config.training.steps:
+            return True
+        self.run.say_phase(self.attempt, layout.TRAINING)
+        return self._train(folder, stop)
+
+    def _train(self, folder: Path | None, stop: Callable[[], bool]) -> bool:
+        from harness.backends.trl.rollouts import Rollouts
+        from harness.backends.trl.trainer import Recorder, build
+
+        shutil.rmtree(self.scratch, ignore_errors=True)  # what a dead attempt was writing
+        self.scratch.mkdir()
+        rollouts = Rollouts(self.parts)
+        recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate_model, self._publish, stop)
+        trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
+        if folder is not None:
+            self.parts.curriculum.restore(torch.load(folder / STATE, weights_only=True)["curriculum"])
+        trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if recorder.ended:
+            last = trainer.state.global_step // recorder.updates
+            write = partial(self._save_policy, trainer.model)
+            self.run.publish_checkpoint(
+                last, lambda path: write(path / POLICY), keep=self.config.runtime.keep_checkpoints
+            )
+        return recorder.ended
+
+    def _publish(self, step: int, folder: Path) -> None:
+        def write(path: Path) -> None:
+            folder.rename(path / TRAINER)
+            torch.save({"step": step, "curriculum": self.parts.curriculum.state()}, path / STATE)
+
+        self.run.publish_checkpoint(step, write, keep=self.config.runtime.keep_checkpoints)
+
+    def _save_policy(self, model: Any, folder: Path) -> None:
+        """Write the policy as an ordinary checkpoint, adapters merged."""
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+        save_model(merged_weights(plain), self.initial, folder)
+
+    def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
+        self.run.say_phase(self.attempt, f"evaluating step {step}")
+        with tempfile.TemporaryDirectory(dir=self.scratch) as scratch, torch.random.fork_rng():
+            folder = Path(scratch) / POLICY
+            self._save_policy(model, folder)
+            self._evaluate(folder, step, last)
+        self.run.say_phase(self.attempt, layout.TRAINING)
+
+    def _evaluate(self, folder: Path, step: int, last: bool = True) -> dict[str, float]:
+        """Evaluate a checkpoint folder exactly as the built-in trainer evaluates its policy."""
+        config, parts = self.config, self.parts
+        if hasattr(config.model, "lora"):  # adapters are merged
+            plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
+            config = dataclasses.replace(config, model=plain)
+        policy = open_policy(config, folder, self.kernel, Ranks(), shards=False)
+        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
+        with closing(build_engine(config, policy, parts.tokenizer)) as engine:
+            stops = parts.params.stop_token_ids
+            return Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared).evaluate(
+                step, last=last
+            )

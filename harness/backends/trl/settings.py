@@ -1,0 +1,167 @@
+"""The configuration of a run as `GRPOConfig`, and what it cannot say.
+
+The algorithm's part is the dialect's (`harness.exchange.trl`). What code of ours does inside TRL's trainer needs no word of TRL's: rewards,
+the selection of groups, the learning rate's course, budgets. `told` leaves these out before the dialect is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from harness.configuration.schema import RunConfig
+from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
+from harness.exchange import trl as dialect
+from harness.exchange.dialect import read_assignments, reward_weights
+
+EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
+_SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
+
+
+def reward_scale(config: RunConfig) -> float:
+    """Return the factor c on rewards that makes TRL's epsilon ours: (cr - cm) / (cs + 1e-4) = (r - m) / (s + 1e-4 / c)."""
+    advantage = config.algorithm.advantage
+    epsilon = getattr(advantage, "epsilon", 0.0)
+    scaled = epsilon > 0 and getattr(advantage, "scale", "") != "none"
+    return EPSILON / epsilon if scaled else 1.0
+
+
+def told(config: RunConfig) -> RunConfig:
+    """Return the configuration as TRL has to be told it, without what code of ours does inside its trainer."""
+    algorithm = config.algorithm
+    advantage, overlong = algorithm.advantage, algorithm.overlong
+    if reward_scale(config) != 1:
+        advantage = replace(advantage, epsilon=EPSILON)
+    return replace(
+        config,
+        algorithm=replace(
+            algorithm,
+            advantage=advantage,
+            reward=RewardConfig(wrong=0.0),
+            overlong=OverlongConfig("mask" if overlong.masks else "score", statistics=overlong.statistics),
+            dead_groups=DeadGroupsConfig(),
+        ),
+        optimizer=replace(config.optimizer, decay="none", final_share=0.0, warmup_steps=0),
+        training=replace(config.training, generated_tokens=None, seconds=None),
+    )
+
+
+def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
+    """Return the fields of `GRPOConfig` without its folder, the user's own last; `longest_prompt` in tokens cuts micro-batches."""
+    values = {key: value for key, value in dialect.export(told(config)).settings.items() if key not in _SCHEDULE}
+    return values | _rewards(config) | _batches(config, values, longest_prompt) | _machine(config) | _own(config)
+
+
+def _own(config: RunConfig) -> dict[str, Any]:
+    return read_assignments(config.backend.overrides, lambda text, _: yaml.safe_load(text))
+
+
+def _rewards(config: RunConfig) -> dict[str, Any]:
+    advantage, scale = config.algorithm.advantage, reward_scale(config)
+    weights = reward_weights(advantage) if advantage.kind == "decoupled" else [1.0]
+    return {"reward_weights": [scale * weight for weight in weights]}
+
+
+def _batches(config: RunConfig, values: dict[str, Any], longest_prompt: int) -> dict[str, Any]:
+    """Cut an update into equal micro-batches that fit `runtime.micro_batch_tokens`, where its loss does not depend on the cut."""
+    algorithm, whole = config.algorithm, values["per_device_train_batch_size"]
+    depends = algorithm.entropy_coefficient or algorithm.top_entropy_fraction < 1 or values["loss_type"] == "bnpo"
+    if depends:
+        return {}
+    row = longest_prompt + config.sampling.max_response_tokens
+    fits = max(1, config.runtime.micro_batch_tokens // row)
+    size = max(part for part in range(1, whole + 1) if whole % part == 0 and part <= fits)
+    return {"per_device_train_batch_size": size, "gradient_accumulation_steps": whole // size}
+
+
+def _machine(config: RunConfig) -> dict[str, Any]:
+    """Return what follows from sampler, seed and machine, and what keeps Trainer from acting on its own."""
+    runtime, sampler = config.runtime, config.backend.sampler
+    return {
+        "use_vllm": sampler != "transformers",
+        **({"vllm_mode": sampler.removeprefix("vllm_")} if sampler != "transformers" else {}),
+        "use_liger_kernel": config.backend.liger,
+        "seed": config.seed,
+        "use_cpu": runtime.device != "cuda",
+        "bf16": getattr(config.model, "precision", "float32") == "bfloat16",
+        "gradient_checkpointing": runtime.gradient_checkpointing,
+        "full_determinism": runtime.deterministic and runtime.device == "cuda",
+        "disable_dropout": True,  # as in every policy of ours
+        "shuffle_dataset": False,  # the data set stands in our order
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "no",  # when to save is decided after each rollout step
+        "report_to": "none",
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": runtime.device == "cuda",
+    }
+
+
+def refusals(config: RunConfig) -> list[str]:
+    """Return all reasons why TRL does not train this configuration; empty where it does."""
+    refused = (_refused_groups, _refused_sampling, _refused_machine, _refused_overrides)
+    return [*dialect.export(told(config)).inexpressible, *(line for part in refused for line in part(config))]
+
+
+def _refused_groups(config: RunConfig) -> Iterator[str]:
+    """Dynamic sampling is ours, by TRL's `rollout_func`; places that no live group fills carry no loss."""
+    algorithm = config.algorithm
+    policy, asked = algorithm.dead_groups.policy, f"algorithm.dead_groups.policy={algorithm.dead_groups.policy}"
+    if policy == "keep":
+        return
+    if algorithm.aggregation.kind != "batch_token_mean":
+        yield (
+            f"{asked} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "
+            "a mean over the update's tokens leaves out those without loss; use aggregation=batch_token_mean or dead_groups.policy=keep"
+        )
+    if getattr(algorithm.advantage, "scale", "") == "batch_reward_std" or algorithm.advantage.kind == "decoupled":
+        yield f"{asked}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
+    if algorithm.dead_groups.surplus == "carry":
+        yield "algorithm.dead_groups.surplus=carry: TRL samples a step's groups in that step; set it to discard"
+    if config.backend.sampler != "transformers":
+        yield f"{asked} with backend.sampler={config.backend.sampler}: rounds are sampled with transformers here; set backend.sampler"
+
+
+def _refused_sampling(config: RunConfig) -> Iterator[str]:
+    correction, sampler = config.algorithm.engine_correction, config.backend.sampler
+    if sampler == "transformers" and correction.kind != "none":
+        yield (
+            f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, "
+            "or backend.sampler=vllm_colocate"
+        )
+    if sampler != "transformers" and correction.old_log_probs == "sampler":
+        yield (
+            f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: TRL's ratio is to log-probabilities that "
+            "the trainer recomputes; set it to recomputed"
+        )
+
+
+def _refused_machine(config: RunConfig) -> Iterator[str]:
+    runtime, model = config.runtime, config.model
+    for name in ("gpus_per_run", "nodes", "ranks"):
+        if getattr(runtime, name) > 1:
+            yield (
+                f"runtime.{name}={getattr(runtime, name)}: backend=trl trains a run on one device; set it to 1, or use backend=builtin or "
+                "backend=verl"
+            )
+    if getattr(model, "precision", "") == "mixed":
+        yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"
+    if config.backend.liger and runtime.device != "cuda":
+        yield "backend.liger=true: Liger's kernels need a GPU; add runtime.device=cuda, or leave it out"
+    if runtime.record_rollouts:
+        yield "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
+
+
+def _refused_overrides(config: RunConfig) -> Iterator[str]:
+    items = config.backend.overrides
+    ours = {*settings(replace(config, backend=replace(config.backend, overrides=[]))), *_SCHEDULE, "output_dir"}
+    for item in items:
+        key, equals, _ = item.partition("=")
+        if not equals:
+            yield f"backend.overrides: {item!r} is no key=value"
+        elif key in ours or key == "lr_scheduler_kwargs":
+            yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"

@@ -1,0 +1,285 @@
+"""GRPOTrainer of a run: its data set, its reward functions, and a callback that records, evaluates, saves and stops."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+from trl.models import unwrap_model_for_generation
+
+from harness.backends.trl.rollouts import Rollouts
+from harness.backends.trl.settings import settings
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialect import load_table
+from harness.model.checkpoint import load_model
+from harness.model.policy import adamw
+from harness.model.transformers_policy import adapter_settings
+from harness.problems.problem import load_benchmark
+from harness.rollout.types import chat_text
+from harness.training.loop import graders_row
+from harness.training.run_parts import TaskParts
+from harness.training.step_data import NumericalFault, groups_row, rollout_row, verdicts_row
+from harness.training.update import learning_rate
+
+_NAN = float("nan")
+
+
+def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, callback: TrainerCallback) -> Any:
+    """The trainer of a run that starts from the checkpoint folder `initial`, and writes its own checkpoints into `folder`.
+
+    Raises:
+        ConfigError: GRPOConfig refuses its settings, or a prompt cannot be given to TRL as a text.
+    """
+    config = parts.config
+    longest = max(map(len, parts.prompts))
+    try:
+        arguments = GRPOConfig(output_dir=str(folder), **settings(config, longest))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"TRL's GRPOConfig refuses the settings of backend=trl: {error}") from error
+    model = _model(config, initial)
+    optimizer = adamw(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        config.optimizer,
+        config.optimizer.learning_rate,
+    )
+    refills = config.algorithm.dead_groups.policy != "keep"
+    if refills:
+        warnings.filterwarnings("ignore", message="You are using 'rollout_func'")  # it may change with another TRL
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=rollouts.reward_functions(),
+        args=arguments,
+        train_dataset=_dataset(parts),
+        processing_class=parts.tokenizer,
+        callbacks=[callback],
+        optimizers=(optimizer, _schedule(config, optimizer)),
+        rollout_func=(lambda _, trainer: rollouts.refill(lambda ids: sample(trainer, ids))) if refills else None,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _model(config: RunConfig, initial: Path) -> Any:
+    """The policy with float32 weights, and its adapters where it has any."""
+    model = load_model(initial, torch.float32)
+    lora = getattr(config.model, "lora", None)
+    if lora is None or not lora.rank:
+        return model
+    adapters = adapter_settings(model, lora)
+    from peft import get_peft_model
+
+    return get_peft_model(model, adapters)
+
+
+def _schedule(config: RunConfig, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
+    """Our learning rate, which changes with rollout steps; the scheduler counts updates."""
+    updates, peak = updates_per_step(config), config.optimizer.learning_rate or 1.0
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda update: learning_rate(config, update // updates + 1) / peak
+    )
+
+
+def updates_per_step(config: RunConfig) -> int:
+    return config.algorithm.updates_per_step * config.algorithm.epochs_per_step
+
+
+def _dataset(parts: TaskParts) -> Dataset:
+    """The prompts of all steps in the order in which the curriculum draws them; TRL walks through them once.
+
+    With dynamic sampling the rows only count steps: the rounds are drawn as they come.
+    """
+    algorithm, steps = parts.config.algorithm, parts.config.training.steps
+    texts = prompt_texts(parts)
+    if algorithm.dead_groups.policy != "keep":
+        problems = np.zeros(steps * algorithm.prompts_per_step, dtype=np.int64)
+    else:
+        problems = np.concatenate([parts.curriculum.draw(algorithm.prompts_per_step) for _ in range(steps)])
+    rows = problems.tolist()
+    return Dataset.from_dict({"prompt": [texts[i] for i in rows], "problem": rows})
+
+
+def prompt_texts(parts: TaskParts) -> Sequence[str]:
+    """Return texts that the tokenizer turns into our prompts.
+
+    Raises:
+        ConfigError: no text gives a prompt's tokens.
+    """
+    task, tokenizer = load_benchmark(parts.config.task), parts.tokenizer
+    texts = [problem.prompt for problem in task.problems]
+    if task.chat:
+        texts = [chat_text(tokenizer, text, task.system) for text in texts]
+        if (
+            tokenizer(texts[0])["input_ids"] != parts.prompts[0]
+        ):  # the template writes the first token, and the tokenizer adds it
+            texts = [text.removeprefix(tokenizer.bos_token or "") for text in texts]
+    for problem, text, ids in zip(task.problems, texts, parts.prompts, strict=True):
+        if list(tokenizer(text)["input_ids"]) != list(ids):
+            raise ConfigError(
+                f"{task.name}: the prompt of problem {problem.id} cannot be given to TRL: this tokenizer makes other tokens of its text; "
+                "choose another template for task= or another model"
+            )
+    return texts
+
+
+def sample(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
+    """One response to each prompt by transformers' `generate`, with the settings of the trainer's own sampling."""
+    longest, pad = max(map(len, prompts)), trainer.generation_config.pad_token_id
+    ids = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    device, accelerator = trainer.accelerator.device, trainer.accelerator
+    unwrapped = unwrap_model_for_generation(
+        trainer.model_wrapped, accelerator, generation_kwargs=trainer.generation_kwargs
+    )
+    with unwrapped as model, torch.no_grad():
+        whole = model.generate(
+            input_ids=ids.to(device), attention_mask=mask.to(device), generation_config=trainer.generation_config
+        )
+    stops = set(trainer.eos_token_ids)
+    return [_cut(row, stops) for row in whole[:, longest:].tolist()]
+
+
+def _cut(tokens: list[int], stops: set[int]) -> list[int]:
+    """The tokens up to the first that ends a response, that one included."""
+    end = next((place for place, token in enumerate(tokens) if token in stops), len(tokens) - 1)
+    return tokens[: end + 1]
+
+
+class Recorder(TrainerCallback):  # type: ignore[misc]
+    """Writes a row of the store for every rollout step, evaluates, and tells Trainer when to save and when to stop.
+
+    Args:
+        evaluate: `(model, step, last)` evaluates the policy as it is.
+        publish: `(step, Trainer's checkpoint folder)` makes it a checkpoint of the run.
+        stop: says that the run is to stop in a resumable state.
+    """
+
+    def __init__(
+        self,
+        parts: TaskParts,
+        rollouts: Rollouts,
+        attempt: int,
+        evaluate: Callable[[Any, int, bool], None],
+        publish: Callable[[int, Path], None],
+        stop: Callable[[], bool],
+    ) -> None:
+        self.parts, self.rollouts, self.attempt = parts, rollouts, attempt
+        self.evaluate, self.publish, self.stop = evaluate, publish, stop
+        self.updates = updates_per_step(parts.config)
+        self.tokens, self.seconds = spent(parts)
+        self.ended = False  # a budget is spent
+        self._logs: list[dict[str, float]] = []
+        self._began = 0.0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """An update begins: with the first of a rollout step its clock."""
+        if state.global_step % self.updates == 0:
+            self._began, self._logs = time.perf_counter(), []
+            self.rollouts.begin(state.global_step // self.updates + 1)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """An update has ended: after the last of a rollout step save and stop where it is due."""
+        step, inside = divmod(state.global_step, self.updates)
+        if inside:
+            return
+        runtime = self.parts.config.runtime
+        self._count(step)
+        stopping = self.stop() and not self.ended
+        control.should_training_stop = control.should_training_stop or stopping or self.ended
+        control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
+
+    def _count(self, step: int) -> None:
+        collected, training = self.rollouts.collected, self.parts.config.training
+        assert collected is not None
+        self._trained_at = time.perf_counter()
+        self.tokens += collected.generated_tokens
+        self.seconds += self._trained_at - self._began
+        limits = (step, training.steps), (self.tokens, training.generated_tokens), (self.seconds, training.seconds)
+        self.ended = any(limit is not None and used >= limit for used, limit in limits)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
+        """Take an update's metrics; after the last of a rollout step evaluate and write its row.
+
+        Raises:
+            NumericalFault: the gradient is not finite.
+        """
+        if "grad_norm" not in logs:  # the summary of the whole training
+            return
+        step, inside = divmod(state.global_step, self.updates)
+        if not math.isfinite(logs["grad_norm"]):
+            text = (
+                f"step {step + bool(inside)}: the gradient norm is {logs['grad_norm']}; lower optimizer.learning_rate"
+            )
+            raise NumericalFault(text, {})
+        self._logs.append(dict(logs))
+        if inside:
+            return
+        evaluated_from = time.perf_counter()
+        if self.ended or step % self.parts.config.training.evaluate_every == 0:
+            self.evaluate(model, step, self.ended)
+        end = time.perf_counter()
+        self.parts.run.append_step(self._row(step, end - evaluated_from, end - self._began))
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Trainer has written a checkpoint."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        self.publish(state.global_step // self.updates, folder)
+
+    def _row(self, step: int, seconds_evaluate: float, seconds_total: float) -> dict[str, Any]:
+        rollouts, config = self.rollouts, self.parts.config
+        collected, tally = rollouts.collected, rollouts.tally
+        assert collected is not None
+        graders = graders_row(self.parts, collected, step, tally)
+        named = load_table("trl").log["metrics"]
+        logged = {
+            ours: self._mean(theirs) for theirs, ours in named.items() if any(theirs in each for each in self._logs)
+        }
+        shares, gradient_groups = rollouts.shares()
+        rate, limit = learning_rate(config, step), config.optimizer.max_gradient_norm
+        clipped = [each["grad_norm"] > limit for each in self._logs]
+        return {
+            "step": step,
+            "updates": step * self.updates,
+            "attempt": self.attempt,
+            **logged,
+            **rollout_row(collected),
+            "entropy_nats": logged.get(
+                "entropy_nats", _NAN
+            ),  # of the policy in every update, not of the one that sampled
+            "generated_tokens_total": self.tokens,
+            **verdicts_row([tally], config),
+            **graders,
+            "gradient_clipped_fraction": sum(clipped) / len(clipped),
+            "gradient_groups": gradient_groups,
+            **shares.row(),
+            **groups_row(collected, config),
+            "learning_rate": rate,
+            "seconds_rollout": rollouts.graded_at - self._began - tally.seconds_verify,
+            "seconds_verify": tally.seconds_verify,
+            "seconds_train": self._trained_at - rollouts.graded_at,
+            "seconds_sync": 0.0,
+            "seconds_evaluate": seconds_evaluate,
+            "seconds_total": seconds_total,
+        }
+
+    def _mean(self, name: str) -> float:
+        """The mean of a metric of TRL's over the step's updates."""
+        values = [each[name] for each in self._logs if each.get(name) is not None]
+        return float(np.mean(values)) if values else _NAN
+
+
+def spent(parts: TaskParts) -> tuple[int, float]:
+    """Tokens generated and seconds trained in the steps that the store has rows of."""
+    rows = parts.run.steps()
+    if not len(rows):
+        return 0, 0.0
+    return int(rows["generated_tokens_total"].iloc[-1]), float((rows["seconds_total"] - rows["seconds_evaluate"]).sum())

@@ -1,0 +1,132 @@
+"""No choice is dropped on the way to TRL: changing any key changes GRPOConfig, is read by code of ours, or refuses the run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from every_key import alternatives, changed, leaves
+
+from harness.backends.trl.settings import refusals, reward_scale, settings
+from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.experiment.checks import inert
+
+COMMON = ["backend=trl"]
+VLLM = ["backend.sampler=vllm_colocate", "algorithm.engine_correction.old_log_probs=recomputed"]
+# Configurations that TRL trains; between them every part of the algorithm that TRL has is switched on somewhere.
+BASES = {
+    **{
+        name: [f"algorithm={name}"]
+        for name in (
+            "grpo", "dr_grpo", "cispo", "gspo", "grpo_kl", "gdpo", "lite_ppo", "luspo", "off_policy_mask", "high_entropy_tokens", "sapo",
+            "vespo",
+        )
+    },
+    "dapo": ["algorithm=dapo", "optimizer.decay=cosine", "optimizer.warmup_steps=5"],
+    "vLLM": ["algorithm=grpo", *VLLM, "algorithm.engine_correction.kind=token", "algorithm.surrogate.dual_clip=3.0"],
+    "entropy bonus": ["algorithm=dapo", "algorithm.dead_groups.policy=keep", "algorithm.entropy_coefficient=0.01"],
+    "adapters": ["model=random_init", "algorithm=grpo", "model.lora.rank=4"],
+}  # fmt: skip
+# Keys that code of ours reads inside TRL's trainer, so that GRPOConfig has no word for them.
+OURS = {
+    "task.": "our prompts, in our order",
+    "model.": "the policy's folder and adapters; precision changes GRPOConfig",
+    "verifier.": "our reward function",
+    "algorithm.reward.": "our reward function",
+    "algorithm.overlong.": "our reward function; masks change GRPOConfig",
+    "algorithm.dead_groups.": "our selection of groups",
+    "optimizer.": "our optimiser and its schedule",
+    "training.": "our callback; steps change GRPOConfig",
+    "evaluation.": "our evaluation, by the built-in trainer's code",
+    "engine.": "samples our evaluations",
+    "algorithm.engine_correction.old_log_probs": "without vLLM the sampler is the trainer, a rounding apart; with it, refused",
+}
+WORDS = {  # of those, the ones that GRPOConfig or a refusal has to show all the same
+    "algorithm.overlong.statistics", "training.steps", "optimizer.learning_rate", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon",
+    "optimizer.weight_decay", "optimizer.max_gradient_norm",
+}  # fmt: skip
+
+
+def says_nothing(config: RunConfig, other: RunConfig, key: str) -> bool:
+    """Whether a change is lost between the configuration and TRL."""
+    return not (refusals(other) or settings(config) != settings(other) or inert(key, other) or inert(key, config))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
+    config = compose_run([*COMMON, *BASES[name]])
+    assert refusals(config) == []
+    lost, tried = [], set()
+    for key in leaves(config, ""):
+        plain = key.strip("/").replace("/", ".")
+        ours = plain.startswith(tuple(OURS)) and plain not in WORDS
+        if plain in ("backend", "task", "model", "engine") or plain.startswith("runtime") or ours:
+            continue
+        for values in alternatives(config, key):
+            other = changed(config, key, values)
+            if other is None:
+                continue
+            tried.add(plain)
+            if says_nothing(config, other, f"{plain}.kind" if "/" in key else plain):
+                lost.append(f"{plain}: {values}")
+    assert lost == []
+    assert {"seed", "algorithm.aggregation", "optimizer.beta2", "training.steps", "sampling.temperature"} <= tried
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["algorithm.overlong.policy=mask", "algorithm.overlong.statistics=exclude"], "algorithm.overlong.statistics=exclude"),
+        (["algorithm.advantage.epsilon=0"], "algorithm.advantage.epsilon=0"),
+        (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
+        (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),
+        (["algorithm.dead_groups.policy=refill"], "algorithm.dead_groups.policy=refill with algorithm.aggregation=response_mean"),
+        (["algorithm=dapo", "algorithm.dead_groups.surplus=carry"], "algorithm.dead_groups.surplus=carry"),
+        (["algorithm=dapo", *VLLM], "algorithm.dead_groups.policy=refill with backend.sampler=vllm_colocate"),
+        (["algorithm.engine_correction.kind=token", VLLM[1]], "algorithm.engine_correction.kind=token: without vLLM"),
+        ([VLLM[0]], "algorithm.engine_correction.old_log_probs=sampler with backend.sampler=vllm_colocate"),
+        (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
+        (["sampling.lag_steps=1"], "sampling.lag_steps=1"),
+        (["model=pretrained", "model.path=x", "model.precision=mixed"], "model.precision=mixed"),
+        (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2: backend=trl trains a run on one device"),
+        (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
+        (["backend.liger=true"], "backend.liger=true"),
+        (["backend.overrides=['temperature=2']"], "temperature follows from the configuration"),
+        (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(given: list[str], named: str) -> None:
+    reasons = refusals(compose_run([*COMMON, *given]))
+    assert any(named in line for line in reasons), reasons
+
+
+def test_an_unknown_sampler_names_the_choices() -> None:
+    with pytest.raises(ConfigError, match="vllm_colocate"):
+        compose_run([*COMMON, "backend.sampler=vllm"])
+
+
+def test_all_rungs_of_the_ladder_can_be_said() -> None:
+    assert [name for name in options("rung") if refusals(compose_run([*COMMON, f"rung={name}"]))] == []
+
+
+def test_rewards_are_scaled_so_that_trls_epsilon_is_ours() -> None:
+    config = compose_run(COMMON)
+    assert reward_scale(config) == pytest.approx(100)
+    assert settings(config)["reward_weights"] == pytest.approx([100])
+    # (100 r - 100 m) / (100 s + 1e-4) = (r - m) / (s + 1e-6)
+    mean, std, reward = 0.25, 0.4330127, 1.0
+    ours = (reward - mean) / (std + config.algorithm.advantage.epsilon)
+    assert (100 * reward - 100 * mean) / (100 * std + 1e-4) == pytest.approx(ours, rel=1e-12)
+    assert reward_scale(compose_run([*COMMON, "algorithm=dr_grpo"])) == 1
+
+
+def test_micro_batches_are_equal_parts_of_an_update_and_fit() -> None:
+    config = compose_run([*COMMON, "algorithm=grpo", "runtime.micro_batch_tokens=200"])
+    found = settings(config, longest_prompt=18)  # 50 tokens a row at most
+    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == (4, 4)
+    assert found["max_steps"] == config.training.steps * 16
+    # A loss that depends on the cut is not cut.
+    bonus = dataclasses.replace(config.algorithm, entropy_coefficient=0.01)
+    assert settings(dataclasses.replace(config, algorithm=bonus), 18)["per_device_train_batch_size"] == 16

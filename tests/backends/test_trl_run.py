@@ -1,0 +1,176 @@
+"""Training by TRL's GRPOTrainer on the testbed: rows, samples and policy; stop, kill and resume; dynamic sampling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from small_runs import claimed, small_config
+
+from harness.backends import trl
+from harness.base_policy import pretrained
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.model.checkpoint import load_decoder, read_state
+from harness.store import RunDir
+from harness.testbed import recipe as testbed
+from harness.training.loop import train_run
+
+pytest.importorskip("trl", reason="TRL is not installed")
+
+
+def trl_config(**changes: Any) -> RunConfig:
+    """Four steps from a shipped base policy."""
+    base = {"model__bases": testbed.Bases(), "model__warmup__steps": 3200, "backend": trl.Config()}
+    if "model" in changes:
+        base = {"backend": trl.Config()}
+    return small_config(**(base | changes))
+
+
+def never() -> bool:
+    return False
+
+
+def numbers(run: RunDir) -> pd.DataFrame:
+    """The rows without what belongs to the attempt and its clock."""
+    steps = run.steps()
+    return steps[[name for name in steps if not name.startswith("seconds_") and name != "attempt"]]
+
+
+def test_a_run_has_rows_samples_and_a_policy_as_the_built_in_trainer_writes_them(tmp_path: Path) -> None:
+    config = trl_config(optimizer__warmup_steps=2)
+    run = claimed(config, tmp_path)
+    assert trl.train(config, run, never, 0)
+    steps = run.steps()
+    assert list(steps["step"]) == [1, 2, 3, 4]
+    assert list(steps["updates"]) == [4, 8, 12, 16]
+    assert list(steps["learning_rate"]) == pytest.approx([1e-4, 2e-4, 2e-4, 2e-4])
+    assert list(steps["generated_tokens_total"]) == list(steps["generated_tokens"].cumsum())
+    known = steps[["reward_mean", "entropy_nats", "gradient_norm", "clip_fraction_high", "loss", "seconds_total"]]
+    assert known.notna().all(axis=None)
+    # Rewards are 1 and -1, whatever TRL is given.
+    assert list(steps["reward_mean"]) == pytest.approx(list(2 * steps["accuracy_mean"] - 1), abs=1e-6)
+    assert run.sample_steps("arithmetic_heldout") == [0, 2, 4]
+    step, folder = run.checkpoints()[-1]
+    assert (step, sorted(path.name for path in folder.iterdir())) == (4, ["policy"])
+    assert load_decoder(folder / "policy").shape == load_decoder(next(tmp_path.glob("cache/base-*"))).shape
+
+    built_in = trl_config(optimizer__warmup_steps=2)
+    built_in.backend = type(RunConfig().backend)()
+    other = claimed(built_in, tmp_path)
+    assert train_run(built_in, other, never, attempt=0)
+    known_to_both = [set(each.steps().dropna(axis="columns", how="all")) for each in (run, other)]
+    assert known_to_both[1] - known_to_both[0] == UNKNOWN
+    before = [each.samples("arithmetic_heldout", 0) for each in (run, other)]
+    pd.testing.assert_frame_equal(*before)
+
+
+# Columns of the built-in trainer's that TRL does not tell.
+UNKNOWN = {
+    "clip_released_fraction", "entropy_share", "kl_share", "nll_share", "off_policy_masked_fraction", "ratio_max", "sampler_kl_nats",
+    "sampler_log_prob_gap_max", "sampler_log_prob_gap_mean",
+}  # fmt: skip
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path += sys.argv[3:]
+from test_trl_run import RunDir, trl
+from harness.configuration.schema import load
+
+run = RunDir(Path(sys.argv[1]), int(sys.argv[2]))
+trl.train(load(run.settings()), run, lambda: len(run.steps()) == 2 and os.kill(os.getpid(), signal.SIGKILL), 0)
+"""
+
+
+def test_a_killed_run_resumes_to_the_numbers_of_an_undisturbed_one(tmp_path: Path) -> None:
+    config = trl_config()
+    run, other = claimed(config, tmp_path / "killed"), claimed(config, tmp_path / "whole")
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", KILLED, str(run.path), "0", str(here), str(here.parent)]
+    done = subprocess.run(command, cwd=here.parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+    assert [step for step, _ in run.checkpoints()] == [2]  # it was killed in the third step
+    assert trl.train(config, run, never, 1)
+    assert trl.train(config, other, never, 0)
+    assert list(run.steps()["attempt"]) == [0, 0, 1, 1]
+    pd.testing.assert_frame_equal(numbers(run), numbers(other))
+    weights = [read_state(each.checkpoints()[-1][1] / "policy") for each in (run, other)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+def test_a_stopped_run_leaves_a_checkpoint_and_a_finished_one_is_left_alone(tmp_path: Path) -> None:
+    config = trl_config(training__steps=2, training__evaluate_every=5)
+    run = claimed(config, tmp_path)
+    assert not trl.train(config, run, lambda: len(run.steps()) == 0 and bool(run.sample_steps("arithmetic_heldout")), 0)
+    assert [step for step, _ in run.checkpoints()] == [1]
+    assert trl.train(config, run, never, 1)
+    assert trl.train(config, run, never, 2)
+    assert list(run.steps()["attempt"]) == [0, 1]
+
+
+def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path: Path) -> None:
+    config = trl_config(
+        algorithm__dead_groups__policy="refill",
+        algorithm__dead_groups__max_rounds=2,
+        algorithm__aggregation=aggregation(),
+        training__steps=2,
+    )
+    run = claimed(config, tmp_path)
+    assert trl.train(config, run, never, 0)
+    steps = run.steps()
+    assert (steps["refill_rounds"] == 2).all()
+    assert (steps["generated_groups"] == 16).all()
+    assert (steps["kept_groups"] + steps["discarded_groups"] == 16).all()
+    assert (steps["kept_groups"] <= 8).all()
+    assert (steps["generated_tokens"] > steps["trained_tokens"]).all()
+
+
+def aggregation() -> Any:
+    from harness.objective.aggregation import batch_token_mean
+
+    return batch_token_mean.Config()
+
+
+def test_a_token_budget_ends_the_run(tmp_path: Path) -> None:
+    config = trl_config(training__generated_tokens=1)
+    run = claimed(config, tmp_path)
+    assert trl.train(config, run, never, 0)
+    assert list(run.steps()["step"]) == [1]
+    assert [step for step, _ in run.checkpoints()] == [1]
+
+
+def test_settings_that_trl_does_not_know_are_refused_in_words(tmp_path: Path) -> None:
+    config = trl_config(backend=trl.Config(overrides=["nonsense=1"]))
+    with pytest.raises(ConfigError, match=r"GRPOConfig refuses.*nonsense"):
+        trl.train(config, claimed(config, tmp_path), never, 0)
+
+
+def test_a_reward_function_that_always_fails_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def reward(response):\n    raise KeyError(response)\n")
+    config = trl_config(algorithm__reward__function=f"{tmp_path}/mine.py:reward")
+    with pytest.raises(ConfigError, match="failed on each of the first 32 responses"):
+        trl.train(config, claimed(config, tmp_path), never, 0)
+
+
+def test_adapters_alone_are_trained_and_evaluated_merged(tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    base = claimed(trl_config(training__steps=1), tmp_path / "base")
+    assert trl.train(trl_config(training__steps=1), base, never, 0)
+    policy = base.checkpoints()[-1][1] / "policy"
+    model = pretrained.Config(path=str(policy), precision="float32", lora=pretrained.Lora(rank=2))
+    config = trl_config(model=model, training__steps=2, training__evaluate_every=1)
+    run = claimed(config, tmp_path)
+    assert not trl.train(config, run, lambda: len(run.steps()) == 0 and bool(run.sample_steps("arithmetic_heldout")), 0)
+    assert trl.train(config, run, never, 1)
+    assert run.sample_steps("arithmetic_heldout") == [0, 1, 2]
+    before, after = read_state(policy), read_state(run.checkpoints()[-1][1] / "policy")
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all(name.endswith("_proj.weight") for name in changed)
