@@ -86,8 +86,10 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         factor_N = kept_N if factor_N is None else factor_N * kept_N
     selected_N = None
     if objective.surrogate.selects:
-        draws_N = torch.rand(len(at["old"]), dtype=torch.float64)
-        selected_N = objective.surrogate.select(log_probs.detach()[flat], at["old"], advantages_N, draws_N)
+        loss_N = (loss_lengths > 0)[response_N]
+        selected_N, draws_N = torch.zeros_like(loss_N), torch.rand(int(loss_N.sum()), dtype=torch.float64)
+        among = (log_probs.detach()[flat], at["old"], advantages_N)
+        selected_N[loss_N] = objective.surrogate.select(*(each_N[loss_N] for each_N in among), draws_N)
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(

@@ -77,6 +77,8 @@ def _settings(config: RunConfig) -> dict[str, Any]:
 def _limits(config: RunConfig) -> Iterator[str]:
     algorithm, dead, advantage = config.algorithm, config.algorithm.dead_groups, config.algorithm.advantage
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    if advantage.kind not in _ESTIMATORS:
+        yield f"algorithm.advantage.kind={advantage.kind}: its plugin has {', '.join(_ESTIMATORS)}"
     if in_reward and algorithm.overlong.masks:
         yield "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
     if advantage.kind == "return_to_go" and in_reward:

@@ -103,7 +103,7 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
             tq.kv_batch_put(keys=[one.key for one in masked], partition_id=partition_id, fields=fields)
 
     def advantages(
-        self, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **_: Any
+        self, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **_others: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return our estimator's advantages twice, [responses, width], as verl's estimators do.
 
