@@ -16,14 +16,17 @@ from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment, plan_multirun
 from harness.store import ResultStore
 
-ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]
-REASON = "algorithm.overlong.policy=mask: verl has no overlong filtering"
+# verl takes a KL penalty in the reward, but not beside overlong filtering, which all rungs but the first have.
+KL = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
+ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null", *KL]
+REASON = "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
+REFUSED = "dapo_1_overlong_filtering, dapo_2_clip_higher, dapo_3_soft_overlong, dapo_4_token_level_loss, dapo_5_dynamic_sampling"
 
 
 def overrides(tmp_path: Path, model: Path) -> list[str]:
     """A ladder of seconds on the stand-in for verl."""
     return [
-        "backend=verl", "model=pretrained", f"model.path={model}", f"runtime.verl.python={interpreter(tmp_path / 'env')}",
+        *KL, "backend=verl", "model=pretrained", f"model.path={model}", f"runtime.verl.python={interpreter(tmp_path / 'env')}",
         f"runtime.results={tmp_path / 'results'}", "runtime.workers=1", "runtime.linear_kernel=torch", "runtime.checkpoint_every=2",
         "task.problems=64", "algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4", "algorithm.updates_per_step=4",
         "training.steps=2", "training.evaluate_every=2", "sampling.max_response_tokens=12", "evaluation.caps=[12]",
@@ -55,15 +58,15 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
 
 def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path, said: Said) -> None:
     given = [*ON_VERL, f"runtime.results={tmp_path}"]
-    assert "0 to run, 2 refused" in said("plan", "-m", "algorithm.overlong.policy=mask,mask_and_soft", *given, code=1)
+    assert "0 to run, 2 refused" in said("plan", "-m", "algorithm.overlong.policy=mask,wrong", *given, code=1)
     said("plan", "-m", "algorithm.overlong.policy=score,mask", *given)
-    with pytest.raises(ConfigError, match=r"cannot be run: .*overlong filtering \(also refused: "):
-        refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,mask_and_soft", "seed=0,1"]))
+    with pytest.raises(ConfigError, match=r"cannot be run: .* a response without loss \(also refused: "):
+        refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,wrong", "seed=0,1"]))
 
 
 def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path, said: Said) -> None:
     given = ["experiment=dapo_ladder", "match=tokens", *ON_VERL, f"runtime.results={tmp_path}"]
-    with pytest.raises(ConfigError, match=r"dapo_1_overlong_filtering cannot be run: algorithm\.overlong\.policy=mask"):
+    with pytest.raises(ConfigError, match=r"dapo_1_overlong_filtering cannot be run: algorithm\.kl\.placement"):
         refuse(plan_experiment([*given, "experiment.match_reference=dapo_1_overlong_filtering"]))
     said("plan", *given, "experiment.match_reference=dapo_1_overlong_filtering", code=1)
 
@@ -71,12 +74,12 @@ def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path, said: 
 def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, base_policy: Path, said: Said) -> None:
     given = ["experiment=dapo_ladder", "experiment.seeds=[0]", *overrides(tmp_path, base_policy)]
     shown = " ".join(said("plan", *given).split())
-    assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in shown
+    assert f"refused {REFUSED}: {REASON}" in shown
     assert "6 runs, 0 finished, 1 to run, 5 refused" in shown
     told = said("run", "--no-answer", *given)
     assert "dapo_ladder: 1 run: 1 finished" in told
     assert "5 of 6 arms were refused and not run:" in told
-    assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in told
+    assert f"refused {REFUSED}: {REASON}" in told
     results = tmp_path / "results"
     assert len(ResultStore(results).run_ids()) == 1
     experiment = load_experiment(results, "dapo_ladder")

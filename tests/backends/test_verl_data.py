@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from harness.backends.verl.metrics import Ledger, is_complete, ledger_columns
 from harness.backends.verl.run import prompt_texts, write_data
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import AlgorithmConfig, DeadGroupsConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.rollout.types import prompt_tokens
@@ -115,7 +116,8 @@ def test_the_ledger_counts_all_groups_and_reads_only_whole_lines(tmp_path: Path)
     assert is_complete(ledger.step(1), groups=3, size=2)
     assert not is_complete(ledger.step(1)[:-1], groups=2, size=2), "a response of the third group is missing"
     assert not is_complete(ledger.step(1), groups=4, size=2)
-    columns = ledger_columns(ledger.step(1), kept_groups=1)
+    algorithm = AlgorithmConfig(dead_groups=DeadGroupsConfig(policy="drop"))
+    columns = ledger_columns(ledger.step(1), algorithm)
     # Three groups: one mixed (trained on), one all wrong, one all right.
     assert columns["accuracy_mean"] == pytest.approx(3 / 6)
     assert (columns["all_wrong_groups"], columns["all_right_groups"], columns["discarded_groups"]) == (

@@ -42,7 +42,7 @@ COMMON = [
     "backend=verl",
     "model=random_init",
     "evaluation.samples_between=null",
-    "backend.accept=[unbounded_refill,warmup_from_zero]",
+    "backend.accept=[warmup_from_zero]",
     "optimizer.warmup_steps=5",
 ]
 MORE = {
@@ -52,6 +52,7 @@ MORE = {
     ],
     "no clip": ["algorithm=grpo", "algorithm/surrogate=policy_gradient"],
     "reinforce": ["algorithm=grpo", "algorithm/surrogate=policy_gradient", "algorithm.surrogate.importance_weighted=false"],
+    "its own refilling": ["algorithm=dapo_replaces_filter", "backend.accept=[unbounded_refill,warmup_from_zero]"],
     "machine": [
         "algorithm=grpo", "runtime.verl.sequence_parallel=2", "runtime.verl.tensor_parallel=4", "runtime.verl.offload=true",
         "runtime.gpus_per_run=8", "runtime.gradient_checkpointing=true", "backend.rollout_engine=sglang",
@@ -67,7 +68,7 @@ def ask(peer: str, question: Any, **variables: str) -> Any:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
         env={**os.environ, **variables},
     )
     assert result.returncode == 0, result.stderr[-3000:]
@@ -107,7 +108,7 @@ def test_every_key_of_every_arm_exists_and_has_its_type(answers: dict[str, list[
         *MORE,
         "algorithm=dr_grpo",
         "algorithm=gspo",
-        "rung=sibling_dapo_5_replaces_filter",
+        *(f"rung={name}" for name in options("rung")),
     }
     # A pair of bounds is a text in verl, too, beside a default that is a number.
     pair = "rollout_is_threshold='0.5_5' replaces 2.0"

@@ -40,22 +40,37 @@ def test_naive_grpo_is_exactly_this_command_line() -> None:
     assert sorted(lines) == sorted(GOLDEN.read_text().splitlines())
 
 
-OVERLONG, REFILL = "reward.reward_kwargs.overlong_buffer_cfg", "algorithm.filter_groups"
+OVERLONG, SAMPLER = "reward.reward_kwargs.overlong_buffer_cfg", "trainer.v1.sampler"
+OURS = f"{SAMPLER}.sampler_kwargs"
 RUNGS: dict[str, dict[str, Any]] = {
     "dapo_0_naive_grpo": {},
-    "sibling_dapo_3_replaces_filter": {
-        f"{ACTOR}.clip_ratio_high": 0.28,
+    "dapo_1_overlong_filtering": {
+        "algorithm.adv_estimator": "harness",
+        f"{SAMPLER}.custom_sampler.path": f"{ROOT}/harness/backends/verl/trainer_plugin.py",
+        f"{SAMPLER}.custom_sampler.name": "Sampler",
+        f"{OURS}.root": ROOT,
+        f"{OURS}.estimator": "harness",
+        f"{OURS}.masks_truncated": True,
+        f"{OURS}.counts_masked": True,
+        f"{OURS}.drops_dead": False,
+        f"{OURS}.metric": "accuracy",
+        f"{OURS}.max_rounds": 1,
+        f"{OURS}.advantage.kind": "group",
+        f"{OURS}.advantage.baseline": "group_mean",
+        f"{OURS}.advantage.scale": "group_std",
+        f"{OURS}.advantage.ddof": 1,
+        f"{OURS}.advantage.epsilon": 1e-6,
+        f"{OURS}.advantage.whiten_over": "sequences",
+    },
+    "dapo_2_clip_higher": {f"{ACTOR}.clip_ratio_high": 0.28},
+    "dapo_3_soft_overlong": {
         f"{OVERLONG}.enable": True,
         f"{OVERLONG}.len": 8,
         f"{OVERLONG}.penalty_factor": 1.0,
         f"{OVERLONG}.log": False,
     },
-    "sibling_dapo_4_replaces_filter": {f"{ACTOR}.loss_agg_mode": "token-mean"},
-    "sibling_dapo_5_replaces_filter": {
-        f"{REFILL}.enable": True,
-        f"{REFILL}.metric": "acc",
-        f"{REFILL}.max_num_gen_batches": 4,
-    },
+    "dapo_4_token_level_loss": {f"{ACTOR}.loss_agg_mode": "token-mean"},
+    "dapo_5_dynamic_sampling": {f"{OURS}.drops_dead": True, f"{OURS}.max_rounds": 4},
 }
 
 
@@ -64,6 +79,15 @@ def test_a_rung_changes_exactly_its_keys() -> None:
         before, after = values(f"rung={parent}"), values(f"rung={arm}")
         assert {key: value for key, value in after.items() if before.get(key) != value} == RUNGS[arm]
         assert before.keys() <= after.keys()
+
+
+def test_verls_own_refilling_only_where_it_is_accepted() -> None:
+    accepted, refill = "backend.accept=[unbounded_refill]", "algorithm.filter_groups"
+    own = values("algorithm=dapo_replaces_filter", accepted)
+    assert (own[f"{refill}.enable"], own[f"{refill}.metric"], own["algorithm.adv_estimator"]) == (True, "acc", "grpo")
+    assert f"{SAMPLER}.custom_sampler.path" not in own
+    for ours in (values("algorithm=dapo", accepted), values("algorithm=dapo_replaces_filter")):
+        assert (ours[f"{refill}.enable"], ours[f"{OURS}.drops_dead"], ours[f"{OURS}.max_rounds"]) == (False, True, 4)
 
 
 def test_units_of_the_published_recipe() -> None:

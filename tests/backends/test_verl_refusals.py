@@ -23,6 +23,7 @@ BASES = {
         for name in ("grpo", "dr_grpo", "cispo", "gspo", "grpo_kl", "rloo", "reinforce_pp")
     },
     "soft punishment and refill": ["algorithm=dapo_replaces_filter", ACCEPT, "optimizer.warmup_steps=5"],
+    "our plugin": ["algorithm=dapo"],
     "engine correction": [
         "algorithm=grpo", "algorithm.engine_correction.kind=token", "algorithm.engine_correction.old_log_probs=recomputed",
         "algorithm.surrogate.dual_clip=3.0",
@@ -83,15 +84,29 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     assert len(tried) > 60
 
 
+RETURNS = ["algorithm/advantage=return_to_go"]
+KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
+
+
 @pytest.mark.parametrize(
     ("overrides_given", "named"),
     [
-        (["algorithm.overlong.policy=mask"], "algorithm.overlong.policy=mask"),
+        (["algorithm.overlong.policy=wrong"], "algorithm.overlong.policy=wrong"),
+        (["algorithm.overlong.policy=mask", *KL_IN_REWARD], "algorithm.kl.placement=reward"),
+        (
+            ["algorithm.overlong.policy=mask", *RETURNS],
+            "algorithm.overlong.policy=mask: verl's whitening counts no tokens",
+        ),
+        ([*RETURNS, "algorithm.advantage.ddof=0", *KL_IN_REWARD], "its plugin computes one return a response"),
         (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation.kind=microbatch_token_mean"),
-        (["algorithm.advantage.epsilon=1e-4"], "algorithm.advantage.epsilon=0.0001"),
+        (["algorithm/advantage=imitation"], "algorithm.advantage.kind=imitation"),
         (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
         (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),
-        (["algorithm.dead_groups.policy=refill"], "list unbounded_refill in backend.accept"),
+        (
+            ["algorithm.dead_groups.policy=refill", "algorithm.dead_groups.surplus=carry"],
+            "surplus=carry: verl discards",
+        ),
+        (["algorithm.dead_groups.policy=drop"], "algorithm.dead_groups.policy=drop: verl divides by"),
         (["training.generated_tokens=1000000"], "training.generated_tokens=1000000"),
         (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
         (["evaluation.stop_strings=['Question:']"], "evaluation.stop_strings"),
@@ -117,10 +132,10 @@ def test_what_is_refused_is_named(overrides_given: list[str], named: str) -> Non
 
 
 def test_accepted_differences_are_no_longer_refused() -> None:
-    given = [*COMMON, "algorithm=grpo", "optimizer.warmup_steps=10", "algorithm.dead_groups.policy=refill"]
+    given = [*COMMON, "algorithm=grpo", "optimizer.warmup_steps=10", "algorithm/surrogate=kl_cov"]
     assert len(refusals(compose_run(given))) == 2
     assert len(refusals(compose_run([*given, "backend.accept=[warmup_from_zero]"]))) == 1
-    assert refusals(compose_run([*given, ACCEPT])) == []
+    assert refusals(compose_run([*given, "backend.accept=[warmup_from_zero,selection_per_micro_batch]"])) == []
 
 
 def test_an_unknown_difference_names_the_nearest() -> None:
@@ -128,8 +143,6 @@ def test_an_unknown_difference_names_the_nearest() -> None:
         compose_run([*COMMON, "backend.accept=[unbound_refill]"])
 
 
-def test_the_rungs_that_verl_can_express() -> None:
-    """The published ladder's rungs 1 to 5 mask truncated responses, which verl cannot; those that replace the filter it can."""
-    able = [name for name in options("rung") if not refusals(compose_run([*COMMON, f"rung={name}", ACCEPT]))]
-    siblings = [f"sibling_dapo_{number}_replaces_filter" for number in (3, 4, 5)]
-    assert sorted(able) == sorted([*siblings, "dapo_0_naive_grpo"])
+def test_verl_takes_every_rung() -> None:
+    refused = {name: refusals(compose_run([*COMMON, f"rung={name}"])) for name in options("rung")}
+    assert {name: reasons for name, reasons in refused.items() if reasons} == {}

@@ -164,7 +164,7 @@ def test_a_stop_before_training_leaves_the_evaluation_before_rl(prepared: Prepar
         ({"runtime.gpus_per_run": 3}, "8 responses .* cannot be divided over 3 GPUs"),
         ({"runtime.gpus_per_run": 2, "runtime.verl.sequence_parallel": 4}, "does not divide the 2 GPUs"),
         ({"runtime.nodes": 2}, "a Ray that verl starts has this node only"),
-        ({"algorithm.overlong.policy": "mask"}, "algorithm.overlong.policy=mask: verl has no overlong"),
+        ({"algorithm.overlong.policy": "wrong"}, "algorithm.overlong.policy=wrong: verl's reward function"),
     ],
 )
 def test_what_verl_cannot_run_is_said_before_anything_is_spent(

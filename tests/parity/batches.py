@@ -59,17 +59,17 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     at = {name: torch.from_numpy(data[name])[flat] for name in ("old", "reference", "sampler", "values", "entropy")}
     components = torch.from_numpy(data["components"]).view(PROMPTS, SIZE, 3)
     every = torch.ones(PROMPTS, SIZE, dtype=torch.bool)
+    masked_PG = torch.from_numpy(data["truncated"]) & algorithm.overlong.masks
     batch = RolloutBatch(
         rewards_PG=components.sum(-1),
         correct_PG=every,
         lengths_PG=lengths,
-        counted_PG=every,
+        counted_PG=~masked_PG if algorithm.overlong.statistics == "exclude" else every,
         components_PGC=components,
         kl_penalty_N=objective.kl_penalty(at["old"], at["reference"]),
         values_N=at["values"],
     )
-    masked = torch.from_numpy(data["truncated"]).reshape(-1) & algorithm.overlong.masks
-    loss_lengths = lengths_R * ~masked
+    loss_lengths = lengths_R * ~masked_PG.reshape(-1)
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)
     weights = objective.aggregation.response_weights(loss_lengths, group_R, objective.count(loss_lengths, group_R)) * (
         loss_lengths > 0
@@ -86,8 +86,10 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         factor_N = kept_N if factor_N is None else factor_N * kept_N
     selected_N = None
     if objective.surrogate.selects:
-        draws_N = torch.rand(len(at["old"]), dtype=torch.float64)
-        selected_N = objective.surrogate.select(log_probs.detach()[flat], at["old"], advantages_N, draws_N)
+        loss_N = (loss_lengths > 0)[response_N]
+        selected_N, draws_N = torch.zeros_like(loss_N), torch.rand(int(loss_N.sum()), dtype=torch.float64)
+        among = (log_probs.detach()[flat], at["old"], advantages_N)
+        selected_N[loss_N] = objective.surrogate.select(*(each_N[loss_N] for each_N in among), draws_N)
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(

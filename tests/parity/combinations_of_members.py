@@ -34,10 +34,10 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {  # what a peer has, and something els
 }
 
 
-def accepted(dialect: ModuleType) -> dict[str, tuple[RunConfig, dict[str, Any]]]:
+def accepted(dialect: ModuleType, *more: str) -> dict[str, tuple[RunConfig, dict[str, Any]]]:
     """Combinations that our own checks and the dialect's export take, by a name that says what they are, each with a batch. Fixed seeds."""
     rng, found = np.random.default_rng(7), dict[str, tuple[RunConfig, dict[str, Any]]]()
-    base = compose_run(["algorithm=grpo", *ONE_BATCH])
+    base = compose_run(["algorithm=grpo", *ONE_BATCH, *more])
     for number in range(CANDIDATES):
         config = taken(rng, base, dialect)
         if config is not None:

@@ -12,13 +12,15 @@ import sys
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+from verl.utils.import_utils import load_extern_type
 from verl.workers.config import ActorConfig, PolicyLossConfig
 
 ACTOR, ROLLOUT_N = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.n"
-CORRECTION = "algorithm.rollout_correction."
+CORRECTION, SAMPLER = "algorithm.rollout_correction.", "trainer.v1.sampler."
 PLAIN = {
     "grpo": core_algos.compute_grpo_outcome_advantage,
     "rloo": core_algos.compute_rloo_outcome_advantage,
@@ -48,12 +50,26 @@ def actor_config(settings, mask):
     return actor
 
 
+def load_plugin(settings, index):
+    """Our plugin as verl's trainer makes it, all groups counted: its estimator is in verl's registry after."""
+    core_algos.ADV_ESTIMATOR_REGISTRY.pop(settings["algorithm.adv_estimator"], None)
+    given = OmegaConf.create({})
+    for key, value in settings.items():
+        if key.startswith(SAMPLER):
+            OmegaConf.update(given, key.removeprefix(SAMPLER), value)
+    sampler = load_extern_type(given.custom_sampler.path, given.custom_sampler.name)(
+        trainer_mode="sync", trainer_config={}, max_off_policy_threshold=None, max_off_policy_strategy="drop",
+        sampler_kwargs=given.sampler_kwargs,
+    )  # fmt: skip
+    sampler._counted = set(index)
+
+
 def advantages(settings, tensors):
     config, mask = (
         AlgoConfig(**section(settings, "algorithm.", AlgoConfig) | {"rollout_correction": None}),
-        tensors["mask"],
+        tensors["loss_mask"],
     )
-    lengths = mask.sum(1).long()
+    lengths = tensors["mask"].sum(1).long()
     rewards = torch.zeros_like(mask)
     rewards[torch.arange(len(mask)), lengths - 1] = tensors["rewards"]
     if config.use_kl_in_reward:
@@ -62,6 +78,9 @@ def advantages(settings, tensors):
     size = settings[ROLLOUT_N]
     index = np.repeat(np.arange(len(mask) // size), size)
     name = config.adv_estimator
+    if SAMPLER + "custom_sampler.path" in settings:
+        load_plugin(settings, index)
+        return core_algos.get_adv_estimator_fn(name)(rewards, mask, index=index, config=config)[0]
     if name in PLAIN:
         more = {"norm_adv_by_std_in_grpo": config.norm_adv_by_std_in_grpo} if name == "grpo" else {}
         return PLAIN[name](rewards.clone(), mask, index, **more)[0]
@@ -73,7 +92,7 @@ def advantages(settings, tensors):
 def solve(case):
     settings = case["settings"]
     tensors = {key: torch.tensor(value, dtype=torch.float64) for key, value in case["tensors"].items()}
-    mask, log_probs = tensors["mask"], tensors["log_probs"].requires_grad_()
+    mask, log_probs = tensors["loss_mask"], tensors["log_probs"].requires_grad_()
     advantage, actor = advantages(settings, tensors), actor_config(settings, mask)
     weights = None
     if settings.get(CORRECTION + "rollout_is"):

@@ -20,7 +20,8 @@ class Config(Checked, key="backend"):
 
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.
-        accept: differences of verl that are not refused: warmup_from_zero, unbounded_refill, selection_per_micro_batch.
+        accept: differences of verl that are not refused: warmup_from_zero, selection_per_micro_batch; unbounded_refill takes verl's own
+            refilling instead of ours.
         overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
     """
 

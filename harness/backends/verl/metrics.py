@@ -22,6 +22,7 @@ import pyarrow as pa
 from harness.backends.verl.overrides import Place
 from harness.backends.verl.process import VerlFailed, environment, run_to_end
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import AlgorithmConfig
 from harness.exchange.logs import verl_row
 from harness.model.checkpoint import copy_side_files
 from harness.problems.problem import Benchmark, load_benchmark
@@ -77,11 +78,8 @@ def is_complete(graded: Sequence[Graded], groups: int, size: int) -> bool:
     return len(sizes) >= groups and set(sizes.values()) == {size}
 
 
-def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, float]:
-    """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome).
-
-    `kept_groups`: groups it trained on; the rest was discarded, dead or surplus.
-    """
+def ledger_columns(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> Mapping[str, float]:
+    """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome)."""
     tokens = np.array([item.tokens for item in graded], dtype=np.float64)
     correct = np.array([item.correct for item in graded], dtype=bool)
     truncated = np.array([item.truncated for item in graded], dtype=bool)
@@ -89,6 +87,7 @@ def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, f
     for item in graded:
         groups[item.group].append(item.correct)
     shares = np.array([np.mean(outcomes) for outcomes in groups.values()])
+    kept = _kept_groups(graded, algorithm)
     return {
         "reward_mean": float(np.mean([item.reward for item in graded])),
         "accuracy_mean": float(correct.mean()),
@@ -101,11 +100,20 @@ def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, f
         "groups": len(groups),
         "all_right_groups": int((shares == 1).sum()),
         "all_wrong_groups": int((shares == 0).sum()),
-        "kept_groups": kept_groups,
-        "discarded_groups": max(0, len(groups) - kept_groups),
+        "kept_groups": kept,
+        "discarded_groups": len(groups) - kept,
         "generated_groups": len(groups),
         "generated_tokens": int(tokens.sum()),
     }
+
+
+def _kept_groups(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> int:
+    """Count the groups that were trained on; the rest was dead or surplus."""
+    dead, outcomes = algorithm.dead_groups, defaultdict(set)
+    for item in graded:
+        outcomes[item.group].add(item.reward if dead.metric == "reward" else item.correct)
+    live = [found for found in outcomes.values() if dead.policy == "keep" or len(found) > 1]
+    return min(len(live), algorithm.prompts_per_step)
 
 
 def _mean(values: np.ndarray, where: np.ndarray) -> float:
@@ -149,7 +157,7 @@ class MetricsImport:
         for column in (*_ESTIMATED, *_NOT_PER_TOKEN.get(algorithm.aggregation.kind, ())):
             row.pop(column, None)
         if self._is_complete(step):
-            row |= ledger_columns(self._ledger.step(step), algorithm.prompts_per_step)
+            row |= ledger_columns(self._ledger.step(step), algorithm)
         else:
             sys.stderr.write(
                 f"{WARNING}step {step}: {len(self._ledger.step(step))} graded responses are in {self._place.ledger}, which is not whole "

@@ -1,7 +1,7 @@
 """The configuration of a run in verl 0.9.1's Hydra keys, every unit converted, and what no key of verl can say.
 
-The algorithm's part is the dialect's (`harness.exchange.verl`); here stand data, model, machine, rewards, validation
-and files.
+The algorithm's part is the dialect's (`harness.exchange.verl`) and our plugin's (`extension`); here stand data, model, machine,
+rewards, validation and files.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.backends.verl import extension
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.exchange import verl as dialect
 from harness.exchange.dialect import hydra_value
 from harness.exchange.verl import ACTOR, OPTIMIZER, ROLLOUT
 
@@ -28,6 +28,7 @@ ADDED = (
     f"{REWARD}.",
     f"{FUNCTION}.reward_kwargs.",
     f"{ENVIRONMENT}.",
+    extension.SETTINGS,
 )
 # Prompts are written out with their template (see `data`): verl's tokenizer has only to read them.
 WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -114,7 +115,7 @@ def overrides(config: RunConfig, place: Place) -> list[str]:
 
 
 def settings(config: RunConfig, place: Place) -> dict[str, Any]:
-    values = dict(dialect.export(config).settings)
+    values = dict(extension.export(config).settings)
     for part in (_data, _model, _update, _sampler, _rewards, _validation, _trainer):
         values |= part(config, place)
     return values
@@ -243,7 +244,7 @@ def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
 
 def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why verl does not train this configuration; empty where it does."""
-    translation = dialect.export(config)
+    translation = extension.export(config)
     unaccepted = (
         f"{text}; list {name} in backend.accept to train it all the same"
         for name, text in translation.deviations.items()

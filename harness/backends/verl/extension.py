@@ -1,0 +1,92 @@
+"""What `trainer_plugin` adds to verl 0.9.1: which configurations need it, what verl itself is told beside it, its settings, its limits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.registry import ADVANTAGE, member
+from harness.configuration.schema import RunConfig, dump
+from harness.configuration.sections import DeadGroupsConfig
+from harness.exchange import verl as dialect
+from harness.exchange.dialect import Translation
+
+SAMPLER = "trainer.v1.sampler"
+SETTINGS = f"{SAMPLER}.sampler_kwargs."
+ESTIMATOR = "harness"  # the name that verl's registry has our estimator under
+_PLUGIN = Path(__file__).with_name("trainer_plugin.py")
+_ESTIMATORS = ("group", "best_worst", "return_to_go")  # one number a response, from rewards alone
+_OURS = ("algorithm.advantage.", "algorithm.responses_per_prompt=")
+_OVER_TOKENS = ("batch_token_mean", "token_sum")
+
+
+def needed(config: RunConfig) -> bool:
+    """Return whether verl itself lacks something that the plugin has."""
+    dead = config.algorithm.dead_groups.policy
+    bounds = dead == "refill" and "unbounded_refill" not in config.backend.accept
+    if config.algorithm.overlong.masks or dead == "drop" or bounds:
+        return True
+    refused = any(line.startswith(_OURS) for line in dialect.export(config).inexpressible)
+    return refused and config.algorithm.advantage.kind in _ESTIMATORS
+
+
+def export(config: RunConfig) -> Translation:
+    """Return the algorithm's part in verl's keys: by the dialect alone, or with the plugin beside what is left for verl itself."""
+    if not needed(config):
+        return dialect.export(config)
+    out = dialect.export(_left_for_verl(config))
+    if config.algorithm.advantage.kind in _ESTIMATORS:
+        # The dialect's own reason, for its own estimators.
+        out.inexpressible = [line for line in out.inexpressible if not line.startswith(_OURS)]
+    out.inexpressible += _limits(config)
+    out.settings |= {"algorithm.adv_estimator": ESTIMATOR, **_settings(config)}
+    return out
+
+
+def _left_for_verl(config: RunConfig) -> RunConfig:
+    left = copy.deepcopy(config)
+    algorithm, overlong = left.algorithm, left.algorithm.overlong
+    overlong.policy = {"mask": "score", "mask_and_soft": "soft"}.get(overlong.policy, overlong.policy)
+    algorithm.dead_groups = DeadGroupsConfig()
+    if algorithm.advantage.kind in _ESTIMATORS:
+        algorithm.advantage = member(ADVANTAGE, "group").Config()
+    return left
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    algorithm, dead = config.algorithm, config.algorithm.dead_groups
+    settings = {
+        "root": str(_PLUGIN.parents[3]),
+        "estimator": ESTIMATOR,
+        "masks_truncated": algorithm.overlong.masks,
+        "counts_masked": algorithm.overlong.statistics == "keep",
+        "drops_dead": dead.policy != "keep",
+        "metric": dead.metric,
+        "max_rounds": dead.max_rounds if dead.policy == "refill" else 1,
+        **{f"advantage.{key}": value for key, value in dump(algorithm.advantage).items()},
+    }
+    return {
+        f"{SAMPLER}.custom_sampler.path": str(_PLUGIN),
+        f"{SAMPLER}.custom_sampler.name": "Sampler",
+        **{f"{SETTINGS}{key}": value for key, value in settings.items()},
+    }
+
+
+def _limits(config: RunConfig) -> Iterator[str]:
+    algorithm, dead, advantage = config.algorithm, config.algorithm.dead_groups, config.algorithm.advantage
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    if advantage.kind not in _ESTIMATORS:
+        yield f"algorithm.advantage.kind={advantage.kind}: its plugin has {', '.join(_ESTIMATORS)}"
+    if in_reward and algorithm.overlong.masks:
+        yield "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
+    if advantage.kind == "return_to_go" and in_reward:
+        yield "algorithm.kl.placement=reward: its plugin computes one return a response"
+    tokens = advantage.kind == "return_to_go" or getattr(advantage, "whiten_over", "") == "tokens"
+    if algorithm.overlong.masks and algorithm.overlong.statistics == "keep" and tokens:
+        yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl's whitening counts no tokens without loss"
+    if dead.policy == "refill" and dead.surplus == "carry":
+        yield "algorithm.dead_groups.surplus=carry: verl discards surplus groups"
+    if dead.policy == "drop" and algorithm.aggregation.kind not in _OVER_TOKENS:
+        yield "algorithm.dead_groups.policy=drop: verl divides by the responses of the whole batch, not of the groups that are left"
