@@ -128,8 +128,8 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
                 "optimizer.warmup_steps": 4, "optimizer.decay": "cosine", "optimizer.final_share": 0.1,
                 "algorithm.surrogate.clip_low": 0.2, "algorithm.surrogate.clip_high": 0.28, "algorithm.surrogate.dual_clip": 4.0,
                 "algorithm.aggregation.kind": "batch_token_mean", "algorithm.kl.kind": "k3", "algorithm.kl.coefficient": 0.04,
-                # top_p and top_k filter what is sampled: the correction cannot be written
-                "algorithm.engine_correction.kind": "none", "algorithm.engine_correction.old_log_probs": "recomputed",
+                "algorithm.engine_correction.kind": "token_mask", "algorithm.engine_correction.floor": 0.5,
+                "algorithm.engine_correction.cap": 3.0, "algorithm.engine_correction.old_log_probs": "recomputed",
                 "algorithm.advantage.epsilon": 1e-4, "algorithm.overlong.policy": "mask",
                 "model.path": "Qwen/Qwen2.5-0.5B", "model.lora.rank": 16, "model.lora.targets": "q_proj",
             },
@@ -148,13 +148,9 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
                 "algorithm.advantage.epsilon": 1e-6, "algorithm.engine_correction.kind": "token", "sampling.top_k": 0,
             },
         ),
-        (
-            "trl", {"top_p": 1.0, "top_k": 0},
-            {
-                "algorithm.engine_correction.kind": "token_mask", "algorithm.engine_correction.floor": 0.5,
-                "algorithm.engine_correction.cap": 3.0,
-            },
-        ),
+        # A filter biases the correction, which cannot be written then.
+        ("trl", {"top_p": 0.95}, {"algorithm.engine_correction.kind": "none", "sampling.top_p": 0.95}),
+        ("trl", {"top_k": 20}, {"algorithm.engine_correction.kind": "none", "sampling.top_k": 20}),
         ("trl", {"use_bias_correction_kl": True}, {"algorithm.kl.kind": "k3_ratio"}),
         ("trl", {"loss_type": "sapo", "sapo_temperature_pos": 1.5}, {"algorithm.surrogate.temperature_positive": 1.5}),
         ("trl", {"loss_type": "cispo", "epsilon_high": 5.0}, {"algorithm.surrogate.cap_max": 5.0, "algorithm.surrogate.cap_min": 0.0}),

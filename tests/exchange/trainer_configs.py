@@ -22,7 +22,7 @@ TRL: dict[str, Any] = {
     "generation_batch_size": 256, "steps_per_generation": 8, "max_steps": 400, "num_train_epochs": 3.0,
     "learning_rate": 1e-6, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "weight_decay": 0.1, "max_grad_norm": 1.0,
     "lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs.min_lr_rate": 0.1, "warmup_steps": 16,
-    "max_completion_length": 1024, "temperature": 0.9, "top_p": 0.95, "top_k": 20, "min_p": None, "repetition_penalty": 1.0,
+    "max_completion_length": 1024, "temperature": 0.9, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0,
     "multi_objective_aggregation": "sum_then_normalize", "scale_rewards": "group", "reward_weights": [1.0],
     "mask_truncated_completions": True, "loss_type": "dapo", "importance_sampling_level": "token", "epsilon": 0.2,
     "epsilon_high": 0.28, "delta": 4.0, "top_entropy_quantile": 1.0, "entropy_coef": 0.001, "use_adaptive_entropy": False,
