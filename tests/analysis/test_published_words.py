@@ -36,7 +36,14 @@ COMMANDS = {
 RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
 # A search declares no arms; the others have no table of seeds.
-WITHOUT = {"clip_lr_search", "all_systems_rates", "dapo_ladder_pass_at_256", "public_tables", "language_pilot"}
+WITHOUT = {
+    "clip_lr_search",
+    "all_systems_rates",
+    "dapo_ladder_pass_at_256",
+    "public_tables",
+    "language_pilot",
+    "language_ladder",
+}
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
 
