@@ -118,7 +118,7 @@ def on_one_and_two(config: RunConfig, folder: Path) -> tuple[RunDir, RunDir]:
         assert train(config, run)
     assert apart(alone, together) < 1e-5
     for run in (alone, together):
-        assert sorted(item.name for item in run.checkpoints()[-1][1].iterdir()) == ["policy", "state.pt"]
+        assert sorted(item.name for item in run.checkpoints()[-1][1].iterdir()) == ["files.seal", "policy", "state.pt"]
     return alone, together
 
 
