@@ -65,8 +65,9 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
     assert figure is not None
     drawn = [label.get_text() for axes in figure.axes for child in axes.child_axes for label in child.get_yticklabels()]
     assert [CELL.match(text)[3] for text in drawn] == [delta.words(100) for delta in deltas.values()]
-    colours = [container.lines[0].get_color() for container in figure.axes[0].containers]
-    assert colours == [MARKS[delta.verdict]["color"] for delta in deltas.values()]
+    lines = [container.lines[0] for container in figure.axes[0].containers]  # one a word
+    colours = {round(row): line.get_color() for line in lines for row in line.get_ydata()}
+    assert [colours[row] for row in range(len(deltas))] == [MARKS[delta.verdict]["color"] for delta in deltas.values()]
 
 
 def test_a_column_says_that_its_intervals_are_simultaneous_and_a_single_comparison_that_it_is_not(results):
