@@ -1,13 +1,13 @@
-"""One GRPO step of a real language model on a CPU: ours beside TRL.
+"""One GRPO step of a real language model: ours beside TRL.
 
-    python tests/parity/build_peer.py trl                                   # once: TRL 1.16 in an environment of its own
     python tests/benchmarks/language_step.py [--threads 2] [--precision mixed,bfloat16] [--rounds 3] [--without trl]
+    python tests/benchmarks/language_step.py --device cuda --precision bfloat16 --steps 8
 
 The work is `preset=language` on SmolLM2 135M: 16 prompts x 8 responses of at most 24 tokens, two updates. The verifier runs, then every
 other response is called right, so that every group trains, as in TRL's script (`language_trl.py`; bfloat16, or float32 with
-`--peer-float32`). Each part is a process of its own, one after the other in every round; the first step of a process warms up. Prints
-medians over rounds, CPU seconds and wall, and their ratios; on a busy machine only CPU seconds mean something. `engine_speed.py --policy`
-compares the samplers.
+`--peer-float32`). Each part is a process of its own, one after the other in every round; the first half of its steps warms up. Prints
+medians over rounds, CPU seconds and wall, and their ratios; on a busy machine only CPU seconds mean something, on a GPU only wall.
+`engine_speed.py --policy` compares the samplers.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from harness.training import loop as steps
 from harness.training.run_parts import RunParts
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))
-sys.path.append(str(Path(__file__).parents[1] / "parity"))
 
-from build_peer import interpreter
 from steps import ContrastGrader
 
 HERE = Path(__file__).resolve().parent
-WARM, TIMED = 1, 1  # steps of a process
+ON_GPU = ["runtime=one_gpu", "runtime.gradient_checkpointing=false"]
 
 
-def configuration(precision: str, threads: int) -> RunConfig:
-    far = "training.evaluate_every=100000"
-    return compose_run(["preset=language", f"model.precision={precision}", f"runtime.threads={threads}", far])
+def configuration(options: argparse.Namespace, precision: str) -> RunConfig:
+    machine = ON_GPU if options.device == "cuda" else []
+    settings = [f"model.precision={precision}", "training.evaluate_every=100000"]
+    return compose_run(["preset=language", *machine, *settings, f"runtime.threads={options.threads}"])
 
 
-def ours(folder: Path, precision: str, threads: int) -> None:
+def ours(options: argparse.Namespace) -> None:
     """Take whole steps and print what each took."""
-    config = configuration(precision, threads)
+    torch.set_num_threads(options.threads)
+    folder, config = options.part, configuration(options, options.precision)
     run = ResultStore(folder / "store").run(os.urandom(8).hex())
     run.path.mkdir(parents=True)
     trainer = RunParts(
         config, run, folder / "model", resolve_kernel("auto"), ContrastGrader(config.verifier, config.runtime)
     )
-    for _ in range(WARM + TIMED):
+    for _ in range(options.steps):
         cpu, wall = time.process_time(), time.perf_counter()
         steps.take_step(trainer, 0)
         row = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
@@ -72,19 +72,20 @@ def peak_gb() -> float:
     return next(int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM"))
 
 
-def part(command: list[str], threads: int) -> dict[str, float]:
+def part(command: list[str], options: argparse.Namespace) -> dict[str, float]:
     """Run a process; medians of its timed steps."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')][WARM:]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+    rows = rows[len(rows) // 2 :]
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, options: argparse.Namespace) -> None:
     """The model's checkpoint and the training problems as JSON."""
-    config = configuration("float32", 1)
+    config = configuration(options, "float32")
     made = pretrained.prepare(config.model, config.task, 0, folder, resolve_kernel("auto"))
     (folder / "model").symlink_to(made)
     problems = [[problem.prompt, problem.gold] for problem in load_benchmark(config.task).problems]
@@ -105,49 +106,43 @@ def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> N
             print(f"| TRL / ours, {precision} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
 
 
-def commands_of(folder: Path, precisions: list[str], threads: int, peer_float32: bool) -> dict[str, list[str]]:
+def commands_of(folder: Path, options: argparse.Namespace) -> dict[str, list[str]]:
     """Return the command of each part by its name, in the order of a round."""
-    commands: dict[str, list[str]] = {}
-    for precision in precisions:
-        settings = ["--threads", str(threads), "--precision", precision]
-        commands[f"ours {precision}"] = [sys.executable, __file__, *settings, "--part", str(folder)]
-    trl = [
-        str(HERE / "language_trl.py"),
-        f"{folder}/model",
-        f"{folder}/problems.json",
-        str(WARM + TIMED),
-        str(threads),
-    ]
-    commands["TRL"] = [str(interpreter("trl")), *trl, "false" if peer_float32 else "true"]
+    machine = ["--threads", str(options.threads), "--steps", str(options.steps), "--device", options.device]
+    commands = {
+        f"ours {precision}": [sys.executable, __file__, *machine, "--precision", precision, "--part", str(folder)]
+        for precision in options.precision.split(",")
+    }
+    if options.without != "trl":
+        peer = [*machine, *(["--float32"] if options.peer_float32 else [])]
+        files = [f"{folder}/model", f"{folder}/problems.json"]
+        commands["TRL"] = [sys.executable, str(HERE / "language_trl.py"), *files, *peer]
     return commands
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--precision", default="mixed")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2, help="of a process; the first half warms up")
     parser.add_argument("--without", choices=["trl"])
     parser.add_argument("--peer-float32", action="store_true")
     parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    precisions, threads = options.precision.split(","), options.threads
     if options.part:
-        torch.set_num_threads(threads)
-        ours(options.part, precisions[0], threads)
+        ours(options)
         return
-    found: dict[str, list[dict[str, float]]] = {}
+    rows: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        prepare(folder)
+        prepare(folder, options)
         for turn in range(options.rounds):
-            commands = commands_of(folder, precisions, threads, options.peer_float32)
-            for name, command in commands.items():
-                if options.without != name.lower():
-                    row = part(command, threads)
-                    found.setdefault(name, []).append(row)
-                    print(f"round {turn + 1}, {name}: {row}", file=sys.stderr, flush=True)
-    report(found, precisions)
+            for name, command in commands_of(folder, options).items():
+                rows.setdefault(name, []).append(part(command, options))
+                print(f"round {turn + 1}, {name}: {rows[name][-1]}", file=sys.stderr, flush=True)
+    report(rows, options.precision.split(","))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""TRL's GRPO step on a language model on a CPU, for `language_step.py`. Runs with TRL's interpreter, without the harness.
+"""TRL's GRPO step on a language model, for `language_step.py`; without the harness.
 
-    python language_trl.py CHECKPOINT PROBLEMS.json STEPS THREADS true|false
+    python language_trl.py CHECKPOINT PROBLEMS.json --steps 2 --threads 2 --device cpu [--float32]
 
-PROBLEMS.json: [[problem, answer], ...]; 16 of them x 8 completions of at most 24 tokens, two updates a step, bfloat16 (`true`) or float32.
+PROBLEMS.json: [[problem, answer], ...]; 16 of them x 8 completions of at most 24 tokens, two updates a step, bfloat16 unless `--float32`.
 Each pair of a group is rewarded 1 and -1, so that every group trains. Prints a JSON line a step.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from typing import Any
@@ -21,7 +21,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-MICRO = 32  # sequences in one forward and backward; 128 are a step
+MICRO = {"cpu": 32, "cuda": 64}  # sequences in one forward and backward; 128 are a step
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
@@ -37,14 +37,25 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step % 2 == 0:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
             row = {"cpu": time.process_time() - self.cpu, "wall": time.perf_counter() - self.wall}
             print(json.dumps({**row, "tokens": self.tokens}), flush=True)
             self.start()
 
 
-def main(folder: str, problems: str, steps: str, threads: str, half: str) -> None:
-    torch.set_num_threads(int(threads))
-    with open(problems) as file:
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("problems")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--device", choices=list(MICRO), required=True)
+    parser.add_argument("--float32", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    micro, cpu = MICRO[options.device], options.device == "cpu"
+    with open(options.problems) as file:
         rows = [{"prompt": [{"role": "user", "content": text}], "answer": gold} for text, gold in json.load(file)]
     clock = Clock()
 
@@ -53,14 +64,14 @@ def main(folder: str, problems: str, steps: str, threads: str, half: str) -> Non
         return [1.0 if index % 2 else -1.0 for index in range(len(completions))]
 
     config = GRPOConfig(
-        output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=half == "true", seed=0, report_to="none", disable_tqdm=True,
-        save_strategy="no", per_device_train_batch_size=MICRO, gradient_accumulation_steps=64 // MICRO,
-        steps_per_generation=128 // MICRO, num_generations=8, max_completion_length=24, max_steps=2 * int(steps),
+        output_dir=tempfile.mkdtemp(), use_cpu=cpu, bf16=not options.float32, seed=0, report_to="none", disable_tqdm=True,
+        save_strategy="no", per_device_train_batch_size=micro, gradient_accumulation_steps=64 // micro,
+        steps_per_generation=128 // micro, num_generations=8, max_completion_length=24, max_steps=2 * options.steps,
         learning_rate=2e-5, lr_scheduler_type="constant", max_grad_norm=1.0, loss_type="grpo", beta=0.0, epsilon=0.2,
-        temperature=1.0, top_p=1.0, top_k=0, gradient_checkpointing=False, dataloader_pin_memory=False, optim="adamw_torch",
+        temperature=1.0, top_p=1.0, top_k=0, gradient_checkpointing=False, dataloader_pin_memory=not cpu, optim="adamw_torch",
     )  # fmt: skip
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(options.folder, padding_side="left")
     GRPOTrainer(
         model=model, reward_funcs=reward, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer,
         callbacks=[clock],
@@ -68,4 +79,4 @@ def main(folder: str, problems: str, steps: str, threads: str, half: str) -> Non
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
