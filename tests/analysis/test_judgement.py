@@ -17,6 +17,7 @@ from analysis.frames import SCORES, load
 from analysis.judgement import MEAN
 from analysis.tables.table import numbers_text
 from harness.exchange.score_table import TableError, read_file, score_table
+from harness.statistics.aggregates import interquartile_mean, probability_of_improvement
 
 LONG = pd.DataFrame(
     [
@@ -172,6 +173,14 @@ def test_improvement_and_interquartile_mean_by_hand():
     # m: 11 > 10, 11 < 12, 13 > both: 3 of 4. g: 41 > 40, 41 < 44, 39 below both: 1 of 4.
     assert judged.improvement(judged.primary[0]) == pytest.approx(0.5)
     assert judged.interquartile(judged.primary[0]) == pytest.approx(np.mean([13, 39]) - np.mean([12, 40]))
+
+
+def test_improvement_and_interquartile_mean_equal_scipy():
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 4, (seeds, 3)).astype(float) for seeds in (5, 4))  # many ties
+    wins = stats.mannwhitneyu(a, b, method="asymptotic").statistic
+    assert probability_of_improvement(a, b) == pytest.approx(wins.mean() / (5 * 4))
+    assert interquartile_mean(a) == pytest.approx(stats.trim_mean(a.ravel(), 0.25))
 
 
 def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):
