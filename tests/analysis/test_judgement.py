@@ -183,6 +183,25 @@ def test_improvement_and_interquartile_mean_equal_scipy():
     assert interquartile_mean(a) == pytest.approx(stats.trim_mean(a.ravel(), 0.25))
 
 
+def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
+    frame = table("arm,seed,loss\na,0,2.0\na,1,2.4\na,2,2.2\nb,0,1.5\nb,1,2.1\nb,2,1.6")
+    judged = judge(frame, baseline="a", score="loss", better="lower")
+    (effect,) = judged.primary
+    # Differences −0.5, −0.3, −0.6: mean −1.4/3, and t(0.975, 2) = 4.303 times their standard error is 0.379.
+    assert (effect.estimate.value, effect.estimate.high) == pytest.approx((-1.4 / 3, -1.4 / 3 + 0.379), abs=1e-3)
+    assert judged.sentences[0] == "1 difference to a in loss, lower is better: 1 lower."
+    assert judged.notes[0].endswith("benchmarks fixed, lower is better.")
+    # Of nine pairs of runs, b is below a in all but 2.1 against 2.0.
+    assert judged.improvement(effect) == pytest.approx(8 / 9)
+    assert "scores below one of the reference" in judged.tables[-1].notes[0]
+    assert judged.figure().axes[0].get_xlabel().startswith("difference in loss, lower is better (95 % interval)")
+    with pytest.raises(ValueError, match="neither higher nor lower"):
+        judge(frame, better="less")
+    usual = judge(frame, baseline="a", score="loss")
+    assert usual.improvement(effect) == pytest.approx(1 / 9)
+    assert "better" not in f"{usual.sentences} {usual.notes} {usual.figure().axes[0].get_xlabel()}"
+
+
 def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):
     judged = judge(LONG, baseline="grpo", name="four", margin=1)
     names = {path.name for path in judged.write(tmp_path, formats=("png",))}
