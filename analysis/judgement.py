@@ -25,7 +25,7 @@ from analysis.figures.drawing import save, styled
 from analysis.figures.effects import forest_figure
 from analysis.html.page import Section, document, listed, picture, table_html
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
-from harness.evaluation.metrics.names import HIGHER, POINTS, Metric
+from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
 from harness.statistics.aggregates import (
     interquartile_mean,
@@ -47,7 +47,13 @@ Cells = Mapping[tuple[str, str], Mapping[str, Cell]]  # by group and arm
 
 
 def judge(
-    source: pd.DataFrame | Path | str, *, name: str = "", margin: float | None = None, pair: bool = True, **columns: Any
+    source: pd.DataFrame | Path | str,
+    *,
+    name: str = "",
+    margin: float | None = None,
+    pair: bool = True,
+    better: str = HIGHER,
+    **columns: Any,
 ) -> Judgement:
     """Judge a table of scores.
 
@@ -56,32 +62,37 @@ def judge(
         name: of the tables and files; that of the file unless given.
         margin: the difference that does not matter, in the shown unit; None for none.
         pair: compare arms seed by seed where they share seeds; else as independent samples.
+        better: ``higher`` or ``lower`` scores. Signs and words stay those of the numbers, and what is better is told beside them.
         columns: what `harness.exchange.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit.
 
     Raises:
         TableError: a table that cannot be read as scores.
+        ValueError: `better` is neither.
     """
+    if better not in (HIGHER, LOWER):
+        raise ValueError(f"better={better!r} is neither {HIGHER} nor {LOWER}")
     if isinstance(source, pd.DataFrame):
-        return Judgement(score_table(source, **columns), name or "scores", margin, pair)
+        return Judgement(score_table(source, **columns), name or "scores", margin, pair, better)
     path = Path(source)
-    return Judgement(score_table(read_file(path), **columns), name or path.stem, margin, pair)
+    return Judgement(score_table(read_file(path), **columns), name or path.stem, margin, pair, better)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a table of scores says. `margin` is in the shown unit."""
+    """What a table of scores says. `margin` is in the shown unit, `better` is higher or lower."""
 
     table: ScoreTable
     name: str
     margin: float | None = None
     pair: bool = True
+    better: str = HIGHER
 
     # ---- scores ----
 
     @cached_property
     def metric(self) -> Metric:
         """The score with its unit and scale."""
-        score = Metric("score", self.table.score, POINTS, better=HIGHER, kind="avg")
+        score = Metric("score", self.table.score, POINTS, better=self.better, kind="avg")
         if self.table.unit == "raw":
             return replace(score, unit="", digits=2)
         return replace(score, scale=100.0 if self.table.unit == "fraction" else 1.0)
@@ -118,6 +129,11 @@ class Judgement:
     @property
     def _about(self) -> str:
         return f"the {MEAN}" if self.title == MEAN else self.title
+
+    @property
+    def _direction(self) -> str:
+        """``, lower is better``; that higher is goes without saying."""
+        return f", {self.metric.direction}" if self.better == LOWER else ""
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
@@ -201,8 +217,9 @@ class Judgement:
         return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if len(a) and len(b) else math.nan
 
     def improvement(self, effect: Effect) -> float:
-        """The probability that a run of the arm scores above one of the reference, over the benchmarks."""
-        a, b = (self.whole[effect.group, name].to_numpy() for name in (effect.arm, effect.reference))
+        """The probability that a run of the arm scores better than one of the reference, over the benchmarks."""
+        arms = (effect.arm, effect.reference) if self.better == HIGHER else (effect.reference, effect.arm)
+        a, b = (self.whole[effect.group, name].to_numpy() for name in arms)
         return probability_of_improvement(a, b) if len(a) and len(b) else math.nan
 
     @cached_property
@@ -228,7 +245,8 @@ class Judgement:
             return ["No two arms have scores to compare."]
         references = dict.fromkeys(self.table.baselines.values())
         to = "the arm above" if ABOVE in references else " or ".join(references)
-        head = counted([effect.estimate for effect in known], self.metric, "difference", f" to {to} in {self._about}")
+        of = f" to {to} in {self._about}{self._direction}"
+        head = counted([effect.estimate for effect in known], self.metric, "difference", of)
         words = [effect for effect in known if effect.estimate.resolved or effect.estimate.inside_margin]
         named = [f"{_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in words[:_NAMED]]
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
@@ -294,7 +312,7 @@ class Judgement:
         together = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
         intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}{together}"
         uneven = [line for group in self.arms for line in self._uneven(group)]
-        lines = [f"intervals: {intervals}; benchmarks fixed", *self.table.notes, *uneven]
+        lines = [f"intervals: {intervals}; benchmarks fixed{self._direction}", *self.table.notes, *uneven]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
 
     def _uneven(self, group: str) -> list[str]:
@@ -393,8 +411,8 @@ class Judgement:
         ]
         note = (
             "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together; it has no interval at few seeds. "
-            "P(improvement): a run of the arm scores above one of the reference, mean over benchmarks (arXiv:2108.13264). Sign flips need "
-            "six pairs."
+            f"P(improvement): a run of the arm scores {'above' if self.better == HIGHER else 'below'} one of the reference, mean over "
+            "benchmarks (arXiv:2108.13264). Sign flips need six pairs."
         )
         return self._table("-robust", "other readings", columns, cells, note)
 
@@ -402,7 +420,8 @@ class Judgement:
         """Every primary comparison with its interval, its word and the margin; None where nothing can be compared."""
         known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         unit = f", {self.metric.unit}" if self.metric.unit else ""
-        return forest_figure(known, f"difference in {self._about}{unit}", self.margin, wide=wide) if known else None
+        label = f"difference in {self._about}{unit}{self._direction}"
+        return forest_figure(known, label, self.margin, wide=wide) if known else None
 
     def page(self) -> str:
         """The judgement as one HTML file."""

@@ -8,7 +8,7 @@ harness judge long.csv where.metric=avg               only the rows with metric=
 
 One row a score, or one row a run with a column for each benchmark. Columns that are not named are guessed, and the guess is told. arm=,
 seed=, score=, by=, benchmark=: columns. baseline=: an arm, or one for each group. pair=none: never seed by seed. unit=percent, fraction,
-raw. out=FOLDER and columns=KEYS as in `harness report`; formats=pdf: the figure's, pdf, png or svg.
+raw. better=lower: a loss or an error rate. out=FOLDER and columns=KEYS as in `harness report`; formats=pdf: the figure's, pdf, png or svg.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from harness.commands._answer import formats_of
 from harness.commands._arguments import VerbAnswer, key_values, listed_names
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
+from harness.evaluation.metrics.names import HIGHER, LOWER
 
 _COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit")
-_KEYS = (*_COLUMNS, "pair", "margin", "out", "columns", "formats", "name")
+_KEYS = (*_COLUMNS, "pair", "better", "margin", "out", "columns", "formats", "name")
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, then key=value; see above"}}
 
@@ -71,17 +72,19 @@ def answer(options: argparse.Namespace) -> Answer:
         raise ConfigError("judge takes one table: harness judge scores.csv")
     where = dict(item.removeprefix("where.").split("=", 1) for item in given if item.startswith("where."))
     plain = [item for item in given if not item.startswith("where.")]
-    values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "columns", "formats", "name"))
+    values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "better", "columns", "formats", "name"))
     require("pair", values.setdefault("pair", "seed"), ["seed", "none"])
-    if "unit" in values:
-        require("unit", values["unit"], ["percent", "fraction", "raw"])
+    for key, choices in {"better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}.items():
+        if key in values:
+            require(key, values[key], choices)
     margin = values.get("margin")
     if margin is not None and (not isinstance(margin, int | float) or margin <= 0):
         raise ConfigError(f"margin={margin} must be a number above 0, in the unit that is shown")
     path = Path(files[0])
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such file")
-    settings: dict[str, Any] = {key: values[key] for key in ("arm", "seed", "benchmark", "unit") if key in values}
+    single = ("arm", "seed", "benchmark", "unit", "better")
+    settings: dict[str, Any] = {key: values[key] for key in single if key in values}
     settings |= {key: listed_names(values[key]) for key in ("score", "by") if key in values}
     settings |= {"baseline": values["baseline"]} if values.get("baseline") else {}
     folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)

@@ -17,6 +17,7 @@ from analysis.frames import SCORES, load
 from analysis.judgement import MEAN
 from analysis.tables.table import numbers_text
 from harness.exchange.score_table import TableError, read_file, score_table
+from harness.statistics.aggregates import interquartile_mean, probability_of_improvement
 
 LONG = pd.DataFrame(
     [
@@ -172,6 +173,33 @@ def test_improvement_and_interquartile_mean_by_hand():
     # m: 11 > 10, 11 < 12, 13 > both: 3 of 4. g: 41 > 40, 41 < 44, 39 below both: 1 of 4.
     assert judged.improvement(judged.primary[0]) == pytest.approx(0.5)
     assert judged.interquartile(judged.primary[0]) == pytest.approx(np.mean([13, 39]) - np.mean([12, 40]))
+
+
+def test_improvement_and_interquartile_mean_equal_scipy():
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 4, (seeds, 3)).astype(float) for seeds in (5, 4))  # many ties
+    wins = stats.mannwhitneyu(a, b, method="asymptotic").statistic
+    assert probability_of_improvement(a, b) == pytest.approx(wins.mean() / (5 * 4))
+    assert interquartile_mean(a) == pytest.approx(stats.trim_mean(a.ravel(), 0.25))
+
+
+def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
+    frame = table("arm,seed,loss\na,0,2.0\na,1,2.4\na,2,2.2\nb,0,1.5\nb,1,2.1\nb,2,1.6")
+    judged = judge(frame, baseline="a", score="loss", better="lower")
+    (effect,) = judged.primary
+    # Differences −0.5, −0.3, −0.6: mean −1.4/3, and t(0.975, 2) = 4.303 times their standard error is 0.379.
+    assert (effect.estimate.value, effect.estimate.high) == pytest.approx((-1.4 / 3, -1.4 / 3 + 0.379), abs=1e-3)
+    assert judged.sentences[0] == "1 difference to a in loss, lower is better: 1 lower."
+    assert judged.notes[0].endswith("benchmarks fixed, lower is better.")
+    # Of nine pairs of runs, b is below a in all but 2.1 against 2.0.
+    assert judged.improvement(effect) == pytest.approx(8 / 9)
+    assert "scores below one of the reference" in judged.tables[-1].notes[0]
+    assert judged.figure().axes[0].get_xlabel().startswith("difference in loss, lower is better (95 % interval)")
+    with pytest.raises(ValueError, match="neither higher nor lower"):
+        judge(frame, better="less")
+    usual = judge(frame, baseline="a", score="loss")
+    assert usual.improvement(effect) == pytest.approx(1 / 9)
+    assert "better" not in f"{usual.sentences} {usual.notes} {usual.figure().axes[0].get_xlabel()}"
 
 
 def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):

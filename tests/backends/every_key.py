@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig, dump, load
+from harness.experiment.checks import inert
 
 CHOICES = {
     "policy": ("score", "mask", "soft", "mask_and_soft", "keep", "drop", "refill"),
@@ -100,3 +101,31 @@ def changed(config: RunConfig, key: str, values: list[Any]) -> RunConfig | None:
         except ConfigError:
             continue
     return None
+
+
+def lost_changes(
+    config: RunConfig,
+    told: Callable[[RunConfig], object],
+    refusals: Callable[[RunConfig], Sequence[str]],
+    passed_over: Callable[[str], bool],
+) -> tuple[list[str], set[str]]:
+    """Change every key but those that are passed over.
+
+    Returns:
+        Changes that are lost: what the trainer is told stays the same, nothing is refused, and no check says that the key does nothing.
+        All keys that were changed.
+    """
+    lost, tried, before = [], set(), told(config)
+    for key in leaves(config, ""):
+        plain = key.strip("/").replace("/", ".")
+        if passed_over(plain):
+            continue
+        checked = f"{plain}.kind" if "/" in key else plain
+        for values in alternatives(config, key):
+            other = changed(config, key, values)
+            if other is None:
+                continue
+            tried.add(plain)
+            if not (refusals(other) or told(other) != before or inert(checked, other) or inert(checked, config)):
+                lost.append(f"{plain}: {values}")
+    return lost, tried

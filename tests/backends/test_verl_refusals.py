@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from every_key import alternatives, changed, leaves
+from every_key import lost_changes
 
 from harness.backends.verl.overrides import Place, data_folder, overrides, refusals
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.experiment.checks import inert
 
 COMMON = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]
 ACCEPT = "backend.accept=[unbounded_refill,warmup_from_zero]"
@@ -47,32 +46,21 @@ def place(config: RunConfig) -> Place:
     return Place(Path("/run"), data_folder(config, Path("/cache"), model), model, 100, (2,), 0)
 
 
-def says_nothing(config: RunConfig, other: RunConfig, key: str) -> bool:
-    """Whether a change is lost between the configuration and verl."""
-    return not (
-        refusals(other)
-        or overrides(config, place(config)) != overrides(other, place(other))
-        or inert(key, other)
-        or inert(key, config)
-    )
+def command_line(config: RunConfig) -> list[str]:
+    """What verl is started with."""
+    return overrides(config, place(config))
+
+
+def passed_over(key: str) -> bool:
+    """Whether a change of the key need not reach verl."""
+    return key == "backend" or key.startswith(("runtime", *(known.rstrip(".") for known in NOT_VERLS)))
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     config = compose_run([*COMMON, *BASES[name]])
     assert refusals(config) == []
-    lost, tried = [], set()
-    for key in leaves(config, ""):
-        plain = key.strip("/").replace("/", ".")
-        if plain == "backend" or plain.startswith(("runtime", *(known.rstrip(".") for known in NOT_VERLS))):
-            continue
-        for values in alternatives(config, key):
-            other = changed(config, key, values)
-            if other is None:
-                continue
-            tried.add(plain)
-            if says_nothing(config, other, f"{plain}.kind" if "/" in key else plain):
-                lost.append(f"{plain}: {values}")
+    lost, tried = lost_changes(config, command_line, refusals, passed_over)
     assert lost == []
     assert {
         "seed",

@@ -30,6 +30,7 @@ def test_paired_and_welch_equal_scipy():
     reference = stats.ttest_ind(A, B[:3], equal_var=False)
     assert welch.p_value == pytest.approx(reference.pvalue)
     assert (welch.low, welch.high) == pytest.approx(tuple(reference.confidence_interval()))
+    assert st.welch_difference(A, [0.5] * 3).degrees == pytest.approx(4)  # only the five of A have a spread
 
 
 def test_one_seed_resolves_nothing():
