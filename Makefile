@@ -85,6 +85,7 @@ publish: install
 	$(BIN)/harness report experiment=$(EXPERIMENT)
 	rm -rf $(PUBLISHED) && mkdir -p $(PUBLISHED)
 	cd results/experiments/$(EXPERIMENT) && cp -r tables figures methods $(CURDIR)/$(PUBLISHED)/
+	mkdir $(PUBLISHED)/frames && cp results/experiments/$(EXPERIMENT)/frames/scores.parquet $(PUBLISHED)/frames/
 	find $(PUBLISHED) -name '*.svg' -delete
 	test -z "$(CHROMIUM)" || $(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1240,1500 \
 	  --screenshot=$(PUBLISHED)/report.png file://$(CURDIR)/results/experiments/$(EXPERIMENT)/report.html

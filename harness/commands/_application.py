@@ -34,7 +34,7 @@ from harness.configuration.compose import (
     searchpath,
 )
 from harness.configuration.error import ConfigError
-from harness.experiment.planning import replacing, spelled_out
+from harness.experiment.planning import replacing, shared_overrides, spelled_out
 from harness.store import StoreError
 
 # Flags of Hydra that take the argument after them.
@@ -149,4 +149,4 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]
     outcome.get().overrides = own
-    return [*flags, *settings, *plain(own), *elsewhere, *searchpath()]
+    return [*flags, *settings, *shared_overrides(own), *plain(own), *elsewhere, *searchpath()]

@@ -55,6 +55,7 @@ from harness.experiment.planning import (
     plan_jobs,
     refuse_declarations,
     run_overrides,
+    shared_overrides,
     with_runs,
 )
 from harness.experiment.power import score
@@ -266,7 +267,8 @@ def sweep_design(config: DictConfig, arguments: Sequence[str], launcher: Launche
     if (config.get("experiment") or {}).get("search"):
         return sweep_search(config, arguments, launcher, {})
     jobs = Jobs(config, launcher)
-    plan = refuse(plan_experiment(arguments))
+    shared = set(shared_overrides(arguments))
+    plan = refuse(plan_experiment([item for item in arguments if item not in shared]))
     store = ResultStore(plan.arms[0].config.runtime.results)
     sweep = outcome.get().sweep = Sweep(plan, lambda part: jobs.bring(part, longest_first(part, store), store))
     sweep.to_its_end()

@@ -15,6 +15,7 @@ from harness.configuration.compose import (
     compose_values,
     expand,
     folder_flags,
+    plain,
     refuse_second_choice,
 )
 from harness.configuration.error import ConfigError, require
@@ -222,6 +223,15 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
             "experiment.margin= in its unit, or experiment.margin=null"
         )
     return experiment
+
+
+def shared_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides that a declaration among `overrides` gives to all its arms, as Hydra takes them; none without a declaration.
+
+    Hydra composes the sweep with them: a key on the command line may exist only in a group that they choose (`model.precision`).
+    """
+    named = [item for item in overrides if item.startswith(("experiment=", "claim="))]
+    return plain(declared_experiment(overrides).overrides) if len(named) == 1 and "," not in named[0] else []
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:

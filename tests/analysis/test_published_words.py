@@ -1,6 +1,7 @@
 """Every published main table comes out of the scores of its seeds alone: the same numbers, intervals and words.
 
-The scores are `per-seed.csv` beside the table, the question is the experiment's declaration; nothing else is read.
+The scores are `frames/scores.parquet` or `per-seed.csv` beside the table, the question is the experiment's declaration; nothing else is
+read.
 """
 
 from __future__ import annotations
@@ -47,23 +48,31 @@ WITHOUT = {
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
 
+def scores_of(folder: Path, benchmark: str) -> pd.DataFrame:
+    """The scores after the last step, as `Frames.scores`."""
+    if (folder / "frames").exists():
+        scores = pd.read_parquet(folder / "frames" / "scores.parquet")
+        return scores[scores["step"] == scores["step"].max()]
+    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str}).replace({"arm": RENAMED})
+    return long(wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=benchmark, step=1))
+
+
 def published(folder: Path) -> Results:
     """The results of the seeds that were published, under the plan of today's declaration."""
-    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str}).replace({"arm": RENAMED})
     overrides = COMMANDS.get(folder.name, [])
     named = [] if any(item.startswith("experiment=") for item in overrides) else [f"experiment={folder.name}"]
     plan = plan_experiment([*named, *overrides])
-    ids = wide.drop_duplicates(["arm", "seed"])
+    scores = scores_of(folder, plan.benchmark)
+    ids = scores.drop_duplicates(["arm", "seed"])
     runs = {
         arm.name: dict(zip(part["seed"], part["run_id"], strict=True))
         for arm in plan.arms
         for part in [ids[ids["arm"] == arm.name]]
     }
-    seeds = tuple(dict.fromkeys([*(s for s in plan.seeds if s in set(wide["seed"])), *sorted(wide["seed"])]))
+    seeds = tuple(dict.fromkeys([*(s for s in plan.seeds if s in set(ids["seed"])), *sorted(ids["seed"])]))
     plan = replace(plan, arms=tuple(replace(arm, runs=runs[arm.name]) for arm in plan.arms), seeds=seeds)
     states = ids[["arm", "seed", "run_id"]].assign(status="finished").reindex(columns=list(RUNS))
-    cells = wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=plan.benchmark, step=1)
-    return results_of(Frames(plan, states, pd.DataFrame({name: [] for name in STEPS}), long(cells)))
+    return results_of(Frames(plan, states, pd.DataFrame({name: [] for name in STEPS}), scores))
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -50,11 +50,8 @@ def test_deterministic_runs_repeat_their_bits(bench: Bench, tmp_path: Path) -> N
 
 
 def test_a_checkpoint_is_evaluated_by_the_transformers_engine(base_policy: Path, tmp_path: Path) -> None:
-    command = ["evaluate", f"model={base_policy}", "benchmark=arithmetic_heldout", "engine=transformers"]
-    command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda"]
-    command += [
-        "figures=false",
-        "evaluation.benchmarks.arithmetic_heldout.problems=4",
-        f"runtime.results={tmp_path}",
-    ]
-    assert main(command) == 0
+    problems = tmp_path / "chains.jsonl"
+    problems.write_text("".join(f'{{"id": "{n}", "problem": "{n}+1=", "answer": "{n + 1}"}}\n' for n in range(4)))
+    command = ["evaluate", f"model={base_policy}", f"data.path={problems}", "template=plain", "engine=transformers"]
+    command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda", "figures=false"]
+    assert main([*command, f"runtime.results={tmp_path}"]) == 0
