@@ -18,7 +18,7 @@ from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, cell_scores, declared_effects, differences_to_reference
 from analysis.figures import drawing
 from analysis.results import Results
-from analysis.tables.table import cell_text
+from analysis.tables.table import cell_text, number_text
 from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_header, metric_name
 from harness.statistics.attribution import subset_of
 from harness.statistics.intervals import Estimate, Verdict, mean_interval
@@ -214,17 +214,14 @@ def _known(results: Results) -> list[Effect]:
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
-    """Draw one point a comparison: its effect and interval here across, there up, and the line where both are equal."""
-    figure, axes = drawing.new_figure(height=1.4)
-    drawn = drawing.appearances(list(points))
-    for name, pair in points.items():
-        x, y = (effect.value for effect in pair)
-        spread = [np.nan_to_num([[e.value - e.low], [e.high - e.value]]) for e in pair]
-        pen = drawn[name].pen() | {"linestyle": "none"}
-        axes.errorbar(x, y, xerr=spread[0], yerr=spread[1], elinewidth=0.8, capsize=1.5, **pen)
-    axes.axhline(0.0, color="#000000", linewidth=0.5, zorder=0)
-    axes.axvline(0.0, color="#000000", linewidth=0.5, zorder=0)
-    axes.axline((0.0, 0.0), slope=1.0, color="#777777", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set(xlabel=here, ylabel=there)
-    drawing.name_below(figure, drawn, linestyle="none")
+    """Draw one row a comparison: its effect and interval here, below it those there, in the colours of their words."""
+    figure, axes = drawing.new_figure(wide=True, height=0.4 + 0.21 * len(points))
+    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    for side, offset in ((0, -0.18), (1, 0.18)):
+        for verdict, mark in MARKS.items():
+            rows = {y: pair[side] for y, pair in enumerate(points.values()) if pair[side].verdict is verdict}
+            drawing.draw_intervals(axes, [y + offset for y in rows], list(rows.values()), 1.0, **mark)
+    words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
+    drawing.label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
+    axes.set_xlabel(f"upper line: {here}\nlower line: {there}")
     return figure

@@ -58,6 +58,8 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
         (["+absent=1"], "unknown key 'absent'"),
         (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
         (["algorithm=grpo", "algorithm=dapo"], "keep one of them"),
+        # A key that exists only in a group which the experiment chooses for its arms.
+        (["experiment=language_ladder", "model.precision=half"], "model.precision='half' is not known"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(said: Said, arguments: list[str], says: str) -> None:
