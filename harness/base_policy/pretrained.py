@@ -38,7 +38,7 @@ class Config(Checked, key="model"):
         path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
         revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`, so that a run has one meaning; of a GGUF file its
             SHA-256.
-        precision: of the products: bfloat16 or float32; or mixed, for one CPU rank: bfloat16 inputs where the processor multiplies so,
+        precision: of the products: bfloat16 or float32; or mixed, for one CPU rank: float32 products of inputs rounded to bfloat16,
             except in the product with the vocabulary. Weights, gradients and optimiser state are float32.
         lora: adapters.
         cold_start: supervised training before RL.

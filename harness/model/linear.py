@@ -48,7 +48,7 @@ def _onednn_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.
 
 @contextmanager
 def _rounding() -> Iterator[None]:
-    """Round the inputs of float32 products on CPU to bfloat16, where the processor multiplies it; sums stay float32."""
+    """Let the processor round the inputs of float32 products to bfloat16 if it multiplies that faster; sums stay float32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
@@ -58,13 +58,19 @@ def _rounding() -> Iterator[None]:
 
 
 def _rounded(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
+    x_NI, weight_OI = _inputs(x_NI, weight_OI)
     with _rounding():
         return functional.linear(x_NI, weight_OI, bias_O)
 
 
+def _inputs(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The inputs of a rounded product: as they are where the processor rounds them, else rounded here, so that both compute the same."""
+    return tensors if rounds() else tuple(tensor.bfloat16().float() for tensor in tensors)
+
+
 @functools.cache
 def rounds() -> bool:
-    """Whether this processor rounds inputs where it is allowed to. Those without AMX multiply in float32, by oneDNN's kernels."""
+    """Whether this processor rounds inputs itself where it is allowed to. Those without AMX multiply in float32, by oneDNN's kernels."""
     ones = torch.eye(64)
     with _rounding():
         return not torch.equal(ones * (1 + 2**-12) @ ones, ones * (1 + 2**-12))
@@ -82,6 +88,7 @@ def batched(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str) -> tor
 
 
 def _rounded_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
+    grad_NO, x_NI = _inputs(grad_NO, x_NI)
     with _rounding():
         return grad_NO.t() @ x_NI
 

@@ -38,11 +38,10 @@ sys.path.append(str(Path(__file__).parents[1] / "gpu"))
 from steps import ContrastGrader
 
 HERE = Path(__file__).resolve().parent
-ON_GPU = ["runtime=one_gpu", "runtime.gradient_checkpointing=false"]
 
 
 def configuration(options: argparse.Namespace, precision: str) -> RunConfig:
-    machine = ON_GPU if options.device == "cuda" else []
+    machine = ["runtime=one_gpu"] if options.device == "cuda" else []
     settings = [f"model.precision={precision}", "training.evaluate_every=100000"]
     return compose_run(["preset=language", *machine, *settings, f"runtime.threads={options.threads}"])
 

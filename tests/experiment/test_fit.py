@@ -23,11 +23,13 @@ def composed(*more: str) -> RunConfig:
     """A 7B model with responses of 2048 tokens on one GPU."""
     base = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling.max_response_tokens=2048"]
     base += ["engine=vllm", "engine.gpu_memory_utilization=0.3", "runtime.micro_batch_tokens=4096"]
+    base += ["runtime.gradient_checkpointing=true"]
     return compose_run([*base, *more])
 
 
 def test_the_native_engines_room_counts_and_fewer_rows_are_named():
     overrides = ["model=qwen25_1_5b", "task=gsm8k_train", "runtime=one_gpu", "runtime.rollout_rows=2048"]
+    overrides += ["runtime.gradient_checkpointing=true"]
     config = compose_run([*overrides, "sampling.max_response_tokens=2048"])
     (reason,) = misfits(config)
     assert "126.0 GiB of keys and values (with room for 2048 response(s) of 2048 tokens)" in reason
