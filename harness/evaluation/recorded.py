@@ -17,7 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, numbered
-from harness.evaluation.named_models import run_config
+from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
 from harness.problems.problem import benchmark_config, load_benchmark, normalised, read_jsonl
 from harness.store import ResultStore, RunDir

@@ -380,7 +380,10 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
-    path, run = request.logs.parent / line["log"], line.get("run") or None
+    folder, run = request.logs.parent, line.get("run") or None
+    path = folder / line["log"]
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{request.logs}: {line['log']!r} lies outside of its folder; keep the list above its logs")
     entries = read_log(path, names, run, request.step)
     rows = store_rows(entries, names, SCORE_UNITS[request.unit], request.responses_per_step, request.score)
     score = _score(request, path, rows, names, shared_scores(entries, names))
