@@ -25,6 +25,7 @@ from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.experiment.history import format_seconds
 from harness.store import ResultStore
+from harness.store.foreign_text import escaped, trusted, visible
 from harness.store.pack import opened
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
@@ -213,7 +214,7 @@ class Counter:
     """Call it with (done, total); it prints `label: done/total, rate, time left` often enough and not more."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label, self.stream = label, stream or sys.stderr
+        self.label, self.stream = visible(label), trusted(stream or sys.stderr)
         self._start: tuple[float, int] | None = None
         self._next = 0.0
 
@@ -267,7 +268,7 @@ def to_json(answer: VerbAnswer) -> str:
     from pydantic import TypeAdapter
 
     plain = TypeAdapter(type(answer)).dump_python(answer, mode="json")
-    return json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

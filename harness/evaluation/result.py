@@ -26,6 +26,7 @@ from harness.evaluation.metrics.names import (
     second_codes,
 )
 from harness.statistics.intervals import problems_interval
+from harness.store import foreign_text
 from harness.verify import TROUBLE
 
 SCHEMA_VERSION = 1
@@ -226,7 +227,7 @@ def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
 def markdown(cells: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table with a line on what the intervals are."""
     head, rows = shown(cells)
-    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    lines = [f"| {' | '.join(map(foreign_text.markdown, row))} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, "", f"Intervals: {cells[0]['intervals']['method']}."]) + "\n"
 
 

@@ -69,7 +69,7 @@ def test_a_configuration_that_is_no_text_is_named_and_written_anew(run: RunDir) 
     assert run.settings() == {"a": 1}
 
 
-@pytest.mark.parametrize("text", ["", '{"schema', DEEP, "[]", '{"schema_version": 99}'])
+@pytest.mark.parametrize("text", ["", '{"schema', DEEP, "[]", '{"schema_version": 99}', '{"error": "\\uD800"}'])
 def test_a_run_whose_manifest_cannot_be_read_has_a_status_of_its_own(run: RunDir, text: str) -> None:
     (run.path / "manifest.json").write_text(text)
     assert run.status == layout.UNREADABLE
