@@ -174,8 +174,7 @@ def _contents(store: ResultStore) -> Iterator[Check]:
     for run in map(store.run, ids):
         manifest = run.manifest() or {}
         listed += layout.FILES in manifest
-        lacking = str(manifest["error"]) if manifest["status"] == layout.INCOMPLETE else ""
-        faults = [lacking or run.broken(manifest, hashes=True)]
+        faults = [run.fault()]
         faults += [seal.broken_folder(path) for _, path in run.checkpoints()]
         for fault in filter(None, faults):
             yield Check(f"run {run.run_id}", fault, False)

@@ -96,7 +96,7 @@ def answer(options: argparse.Namespace) -> Answer:
             "provenance": (provenance_of(run), provenance_of(other)),
             "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
         }
-    manifest = run.manifest() or {}
+    manifest = run.manifest(hashes=True) or {}
     keys = [item.name for item in fields(Attempt)]
     return Answer(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")},

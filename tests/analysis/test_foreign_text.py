@@ -86,6 +86,7 @@ def hostile(tmp_path: Path) -> Path:
     store = build_store(tmp_path / "results", rungs=rungs, missing={(1, 2): "failed"}, design="arms", **SHORT)
     path = layout.plan_file(store.root, "ladder")
     plan = json.loads(path.read_text())
+    plan.pop("sha256")
     plan |= {"title": f"t{EVIL}", "question": f"q{EVIL}", "notes": [f"n{EVIL}"]}
     path.write_text(json.dumps(plan))
     run = ResultStore(store.root).run(plan["arms"][1]["runs"]["2"])

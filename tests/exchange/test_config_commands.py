@@ -114,6 +114,28 @@ def test_a_text_that_hydra_would_resolve_is_not_written(monkeypatch: pytest.Monk
         hydra_value(["a", "'${oc.env:A_TOKEN}"])
 
 
+@pytest.mark.parametrize(
+    "deep", ["[" * 100_000, '{"a":' * 100_000, "{a: " * 3_000, "- " * 5_000, '{"beta": ' + "[" * 100_000]
+)
+def test_deep_nesting_is_one_line_with_the_name_of_the_file(deep: str, said: Said, tmp_path: Path) -> None:
+    for name in ("config.yaml", "args.json", "log.json", "log.jsonl", "samples.jsonl", "samples.json"):
+        (tmp_path / name).write_text(deep)
+    (tmp_path / "runs.csv").write_text("arm,seed,log\na,0,log.json\nb,0,log.jsonl\n")
+    results = f"runtime.results={tmp_path / 'results'}"
+    for file, *verb in (
+        ("config.yaml", "import", "dialect=verl", f"file={tmp_path / 'config.yaml'}"),
+        ("args.json", "import", "dialect=trl", f"file={tmp_path / 'args.json'}"),
+        ("log.json", "import", "experiment=x", f"logs={tmp_path / 'runs.csv'}", "dialect=trl", results),
+        ("samples.jsonl", "evaluate", f"samples={tmp_path / 'samples.jsonl'}", f"out={tmp_path / 'out'}"),
+        ("samples.json", "evaluate", f"samples={tmp_path / 'samples.json'}", f"out={tmp_path / 'out'}"),
+        ("samples.jsonl", "evaluate", "check", f"data.path={tmp_path / 'samples.jsonl'}"),
+    ):
+        refusal = said(*verb, code=2)
+        assert file in refusal, verb
+        assert refusal.strip().count("\n") == 0
+        assert len(refusal) < 1000
+
+
 def test_references_that_multiply_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     keys = {f"k{number}": "${all}" for number in range(1000)}
