@@ -31,6 +31,7 @@ from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, MISSING, Estimat
 from harness.statistics.sequential import pooled, shared, word_p_value
 from harness.store import ResultStore, StoreError, layout
 from harness.store.atomic import write_file
+from harness.store.foreign_text import csv_text, markdown
 
 
 @dataclass(frozen=True)
@@ -351,7 +352,7 @@ def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
     write_file(out / "README.md", _page(claims).encode())
     write_file(out / "claims.md", _list(claims, table).encode())
     write_file(out / "claims.csv", to_csv(table).encode())
-    write_file(out / "effects.csv", effects_frame(claims).to_csv(index=False, lineterminator="\n").encode())
+    write_file(out / "effects.csv", csv_text(effects_frame(claims)).encode())
     with styled("paper"):
         save(claims_figure(claims), out / "figures", "claims")
 
@@ -362,7 +363,7 @@ def _page(claims: Sequence[JudgedClaim]) -> str:
 
 {len(claims)} claims: {counts(claims)}. `harness audit claim=NAME` makes each again; `claim=all` runs all that are declared.
 
-{wrong_words(claims)}
+{markdown(wrong_words(claims))}
 
 ![All claims](figures/claims.png)
 
@@ -376,7 +377,7 @@ the looks as numbers and the claims' own words.
 def _list(claims: Sequence[JudgedClaim], table: Table) -> str:
     keys = ("claim", "effect", "second", "both", "verdict")
     head = f"| claim | title | {' | '.join(_HEADERS[key] for key in keys[1:])} |\n|{'---|' * 6}"
-    rows = (" | ".join(str(row[key]) for key in keys) for row in table.rows)
+    rows = (" | ".join(markdown(str(row[key])) for key in keys) for row in table.rows)
     lines = (f"| `{claim.name}` | {row} |" for claim, row in zip(claims, rows, strict=True))
     return "\n".join(["# All claims", "", head, *lines]) + "\n"
 

@@ -246,10 +246,12 @@ def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
                 continue
             run_id = arm.runs.get(seed, "")
             try:
-                manifest = store.run(run_id).manifest() if run_id else None
+                manifest = store.run(run_id).manifest(hashes=True) if run_id else None
             except StoreError as error:
                 manifest = None
                 notes.append(f"{arm.name}, seed {seed}: {error}")
+            if run_id and layout.RUN_ID.fullmatch(run_id) and (lost := store.run(run_id).without_manifest()):
+                notes.append(f"{arm.name}, seed {seed}: {lost}")
             status = "not started" if manifest is None else str(manifest["status"])
             error_text = "" if manifest is None else str(manifest.get("error") or "")
             if status == layout.INCOMPLETE:

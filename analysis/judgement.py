@@ -36,6 +36,7 @@ from harness.statistics.aggregates import (
 from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
 from harness.store.atomic import write_file
+from harness.store.foreign_text import csv_text, markdown
 
 MEAN = "mean over benchmarks"
 _NAMED = 4  # decided comparisons that the answer names before all are listed
@@ -451,9 +452,9 @@ class Judgement:
         texts = {f"{t.name}.{suffix}": text for t in self.tables for suffix, text in renderings(t, columns).items()}
         texts |= {
             "numbers.tex": numbers_text(self.tables, {}),
-            "answer.md": "\n".join(self.sentences) + "\n",
-            "effects.csv": self.effects.to_csv(index=False, lineterminator="\n"),
-            "scores.csv": self.table.rows.to_csv(index=False, lineterminator="\n"),
+            "answer.md": "\n".join(map(markdown, self.sentences)) + "\n",
+            "effects.csv": csv_text(self.effects),
+            "scores.csv": csv_text(self.table.rows),
             "report.html": self.page(),
         }
         for file, text in texts.items():

@@ -20,6 +20,7 @@ from harness.configuration.identity import flatten
 from harness.experiment.history import counted, format_seconds
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
+from harness.store.foreign_text import markdown
 
 _TRAINING = (
     "Training takes {training.steps} rollout steps of {algorithm.prompts_per_step} prompts with {algorithm.responses_per_prompt} responses "
@@ -151,7 +152,7 @@ class Methods:
         cited = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
         return {
             "methods.tex": f"{paragraph}{cited}\n",
-            "methods.md": "\n\n".join(self.sentences) + "\n",
+            "methods.md": "\n\n".join(map(markdown, self.sentences)) + "\n",
             "sources.bib": "\n".join(self.sources.values()),
         }
 

@@ -24,6 +24,7 @@ from analysis.tables.table import UnknownColumn, numbers_text, renderings
 from analysis.tables.words import metric_suffix
 from harness.store import ResultStore
 from harness.store.atomic import publish_file, write_file
+from harness.store.foreign_text import csv_text, markdown
 from harness.store.layout import experiment_dir
 
 # What a report writes of figures unless all are asked for; an experiment has data for about four of them.
@@ -85,7 +86,7 @@ def write_tables(
     }
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
-    answer = "\n".join(answer_sentences(results)) + "\n"
+    answer = "\n".join(map(markdown, answer_sentences(results))) + "\n"
     return _write(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
 
 
@@ -97,9 +98,7 @@ def write_frames(results: Results, directory: Path) -> list[Path]:
     scores = pd.concat([frames.all_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
     tables = {"scores": scores, "steps": frames.steps}
     texts = {"effects": effects_frame(all_effects(results)), **tables}
-    paths = _write(
-        directory, {f"{name}.csv": table.to_csv(index=False, lineterminator="\n") for name, table in texts.items()}
-    )
+    paths = _write(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})
     for name, table in tables.items():
         paths.append(directory / f"{name}.parquet")
         publish_file(paths[-1], partial(table.to_parquet, index=False), durable=False)

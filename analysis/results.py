@@ -185,29 +185,36 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
     averaged = last_evaluations(plan.checkpoint_rule)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
-    before: list[pd.DataFrame] = []
+    before: list[int] = []
+    numbers = _numbers(experiment.cells)
+    of_run: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for key in sorted(experiment.evaluations):
+        of_run.setdefault(key[:2], []).append(key)
     for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
         run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
         training = _training(experiment, state)
-        for key in sorted(key for key in experiment.evaluations if key[:2] == run):
+        for key in of_run.get(run, ()):
             group = experiment.evaluations[key]
-            before.append(group[group["step"] == 0])
+            steps, places = group["step"].to_numpy(), group.index.to_numpy()
+            before += places[steps == 0].tolist()
             if checkpoints is None:
-                trained = group["step"] >= (1 if len(training) else 0)  # no steps: the policy before RL
-                chosen = group[trained].sort_values("step").tail(averaged)
+                order = np.argsort(steps, kind="stable")
+                trained = steps[order] >= (1 if len(training) else 0)  # no steps: the policy before RL
+                chosen = order[trained][-averaged:]
                 if 0 < len(chosen) < averaged:
                     notes.append(f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}")
             else:
-                chosen = group[group["step"] == checkpoints.get(key, -1)]
+                chosen = np.flatnonzero(steps == checkpoints.get(key, -1))
             if len(chosen):
                 judged = True
-                rows.append(_checkpoint_row(state, chosen, training))
+                place = {"cap": int(key[2]), "checkpoint": int(steps[chosen[-1]])}
+                rows.append(_checkpoint_row(state, place, numbers.loc[places[chosen]], training))
         if not judged:
             missing = "finished without an evaluation after step 0"
             elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
             notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
-    base = pd.concat(before, ignore_index=True) if before else _empty()
+    base = experiment.cells.loc[before].reset_index(drop=True) if before else _empty()
     base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
     target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
@@ -250,14 +257,20 @@ def unreached_text(values: Mapping[int, float]) -> str:
     return f"not reached in {never} of {len(values)} seeds" if never else ""
 
 
-def _checkpoint_row(state: Mapping[str, Any], chosen: pd.DataFrame, training: pd.DataFrame) -> dict[str, Any]:
-    step = int(chosen["step"].iloc[-1])
-    row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
-    row |= {"cap": int(chosen["cap"].iloc[0]), "checkpoint": step}
-    values = chosen.select_dtypes("number").drop(columns=["step", "cap", "seed"])
-    row |= {str(name): mean for name, mean in values.mean().items()}
+def _numbers(cells: pd.DataFrame) -> pd.DataFrame:
+    """What of each cell is averaged over the chosen evaluations."""
+    return cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
+
+
+def _checkpoint_row(
+    state: Mapping[str, Any], place: dict[str, int], chosen: pd.DataFrame, training: pd.DataFrame
+) -> dict[str, Any]:
+    row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")} | place
+    # A single evaluation is its own mean, which of thousands of runs takes long.
+    means = chosen.iloc[0] if len(chosen) == 1 else chosen.mean()
+    row |= {str(name): mean for name, mean in means.items()}
     if len(training):
-        last = np.flatnonzero(training["step"].to_numpy() <= step)[-1]
+        last = np.flatnonzero(training["step"].to_numpy() <= place["checkpoint"])[-1]
         logged = [name for name in TOKEN_COLUMNS if name in training]
         row |= {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
     return row

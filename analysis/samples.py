@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,16 +46,30 @@ class RunCells:
 
 @dataclass(frozen=True)
 class RunSamples:
-    """The samples of all evaluations of a run: as arrays, and one row a sample of what else a cell is made of."""
+    """The samples of all evaluations of a run as arrays, with what else a cell is made of."""
 
     samples: names.Samples
-    rows: pd.DataFrame  # step, cap, entropy, log_prob, second
+    step_R: names.Ints
+    cap_R: names.Ints
+    entropy_R: Floats
+    log_prob_R: Floats
+    second_R: names.Codes
+
+    @cached_property
+    def cells(self) -> dict[tuple[int, int], names.Ints]:
+        """The places of the samples of each step and cap, both ascending."""
+        (steps, step_R), (caps, cap_R) = (np.unique(each, return_inverse=True) for each in (self.step_R, self.cap_R))
+        cell_R = step_R * len(caps) + cap_R
+        cells, first = np.unique(np.sort(cell_R), return_index=True)
+        places = np.split(np.argsort(cell_R, kind="stable"), first[1:])
+        keys = ((int(steps[cell // len(caps)]), int(caps[cell % len(caps)])) for cell in cells)
+        return dict(zip(keys, places, strict=True)) if len(cells) else {}
 
     @property
     def largest(self) -> int:
         """Samples of the problem that has the most in one evaluation at one cap."""
-        counts = self.rows.groupby(["step", "cap", self.samples.problem_R]).size()
-        return int(counts.max()) if len(counts) else 0
+        problem_R = self.samples.problem_R
+        return max((int(np.bincount(problem_R[places]).max()) for places in self.cells.values()), default=0)
 
 
 def run_samples(table: pa.Table | pd.DataFrame, equivalent: names.Equivalence | None = None) -> RunSamples:
@@ -65,14 +79,14 @@ def run_samples(table: pa.Table | pd.DataFrame, equivalent: names.Equivalence | 
     """
     table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     frame = table.drop_columns(["second_correct"]).to_pandas()
-    rows = {
-        "step": frame["step"].to_numpy(dtype=np.int64),
-        "cap": frame["max_response_tokens"].to_numpy(dtype=np.int64),
-        "entropy": frame["entropy_sum_nats"].to_numpy(dtype=np.float64),
-        "log_prob": frame["log_prob_sum"].to_numpy(dtype=np.float64),
-        "second": table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy(),
-    }
-    return RunSamples(code_samples(frame, "response_tokens", equivalent), pd.DataFrame(rows))
+    return RunSamples(
+        code_samples(frame, "response_tokens", equivalent),
+        step_R=frame["step"].to_numpy(dtype=np.int64),
+        cap_R=frame["max_response_tokens"].to_numpy(dtype=np.int64),
+        entropy_R=frame["entropy_sum_nats"].to_numpy(dtype=np.float64),
+        log_prob_R=frame["log_prob_sum"].to_numpy(dtype=np.float64),
+        second_R=table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy(),
+    )
 
 
 def run_cells(
@@ -86,10 +100,8 @@ def run_cells(
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
     problem_ids = run.samples.problem_ids
-    key: Any
-    for key, places in run.rows.groupby(["step", "cap"]).indices.items():
-        step, cap = key
-        samples, part = run.samples.take(np.asarray(places)), run.rows.iloc[places]
+    for (step, cap), places in run.cells.items():
+        samples = run.samples.take(places)
         ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= samples.n] or [samples.n]
         try:
             reduced = names.reduce_samples(samples, ks)
@@ -97,8 +109,8 @@ def run_cells(
             refused.append(f"step {step}, cap {cap}: {error}")
             continue
         averages[step, cap] = reduced.avg_P
-        row = {"step": step, "cap": cap, **_row(samples, reduced, part)}
-        second_R = part["second"].to_numpy()
+        row = {"step": step, "cap": cap, **_row(samples, reduced, run.entropy_R[places], run.log_prob_R[places])}
+        second_R = run.second_R[places]
         if (second_R != names.NO_VERDICT).any():
             row |= _graders(samples, second_R, ks if by_second else ())
         rows.append(row)
@@ -130,7 +142,7 @@ def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -
     return row
 
 
-def _row(samples: names.Samples, reduced: names.Reduction, part: pd.DataFrame) -> dict[str, Any]:
+def _row(samples: names.Samples, reduced: names.Reduction, entropy_R: Floats, log_prob_R: Floats) -> dict[str, Any]:
     tokens, means = int(samples.tokens_R.sum()), reduced.means
     row: dict[str, Any] = {
         "problems": samples.problems,
@@ -139,8 +151,8 @@ def _row(samples: names.Samples, reduced: names.Reduction, part: pd.DataFrame) -
         **means,
         **reduced.shares,
         "lost_samples": reduced.lost,
-        "entropy_nats": float(part["entropy"].to_numpy().sum()) / tokens if tokens else np.nan,
-        "token_probability": float(np.exp(part["log_prob"].to_numpy().sum() / tokens)) if tokens else np.nan,
+        "entropy_nats": float(entropy_R.sum()) / tokens if tokens else np.nan,
+        "token_probability": float(np.exp(log_prob_R.sum() / tokens)) if tokens else np.nan,
     }
     for outcome, length in reduced.lengths.items():
         for statistic in ("mean", "p50", "p95"):
@@ -358,9 +370,14 @@ def _first_reach(scores: Floats, spent: Floats, target: float) -> float:
 
 def total_at(steps: pd.DataFrame, column: str, wanted: ArrayLike) -> Floats:
     """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
-    logged = steps.set_index("step")[column] if len(steps) else pd.Series(dtype=np.float64)
     at = np.asarray(wanted, dtype=np.int64)
-    return np.where(at == 0, 0.0, logged.reindex(at).to_numpy(dtype=np.float64))
+    values = np.full(at.shape, np.nan)
+    if len(steps):
+        step, logged = steps["step"].to_numpy(dtype=np.int64), steps[column].to_numpy(dtype=np.float64)
+        order = np.argsort(step, kind="stable")
+        place = order[np.minimum(np.searchsorted(step, at, sorter=order), len(order) - 1)]
+        values = np.where(step[place] == at, logged[place], np.nan)
+    return np.where(at == 0, 0.0, values)
 
 
 def _with_seconds(steps: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 from harness import __version__
 from harness.commands._arguments import FAMILY, Exit, answering, to_json
@@ -19,6 +19,7 @@ from harness.configuration.compose import config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
+from harness.store.foreign_text import VisibleStream, escaped
 
 _ABOUT = (
     "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
@@ -29,7 +30,16 @@ _BEGIN = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code (`Exit`). Errors with a known cause are one line on standard error, code 2."""
+    """Run one verb and return the exit code (`Exit`). Errors with a known cause are one line on standard error, code 2.
+
+    What it prints goes through `VisibleStream`: a file's text reaches the terminal without control characters.
+    """
+    out, errors = (cast(TextIO, VisibleStream(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     verbs = kinds(FAMILY)
     if arguments[:1] == ["-sc"]:  # the shell asks the program, not a verb, what comes next
@@ -65,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         if vars(options).get("json"):
-            print(json.dumps({"error": str(error)}, ensure_ascii=False))
+            print(escaped(json.dumps({"error": str(error)}, ensure_ascii=False)))
         return Exit.REFUSED
     except KeyboardInterrupt:
         print(f"harness {verb}: interrupted; what is written stays", file=sys.stderr)

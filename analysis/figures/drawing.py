@@ -34,6 +34,7 @@ from analysis.samples import total_at
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, t_band
 from harness.store.atomic import write_file
+from harness.store.foreign_text import visible
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
 NAMED = 9  # arms whose lines can be named at their ends
@@ -442,18 +443,21 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
     _settle(figure)
     paths = {suffix: directory / f"{name}.{suffix}" for suffix in formats}
     for suffix, path in paths.items():
-        drawn = io.BytesIO()  # on a full disk Matplotlib's own files end in errors of other kinds
-        figure.savefig(drawn, format=suffix, metadata=_UNDATED[suffix])
-        write_file(path, drawn.getvalue(), durable=False)
+        write_file(path, _drawn(figure, suffix), durable=False)
     return list(paths.values())
 
 
 def svg_bytes(figure: Figure) -> bytes:
     """Return the figure as an SVG document, for embedding."""
     _settle(figure)
+    return _drawn(figure, "svg")
+
+
+def _drawn(figure: Figure, suffix: str) -> bytes:
+    """The figure as a file's content: on a full disk Matplotlib's own files end in errors of other kinds."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata=_UNDATED["svg"])
-    return buffer.getvalue()
+    figure.savefig(buffer, format=suffix, metadata=_UNDATED[suffix])
+    return visible(buffer.getvalue().decode()).encode() if suffix == "svg" else buffer.getvalue()
 
 
 def _settle(figure: Figure) -> None:

@@ -18,7 +18,7 @@
 
   function row(one) {
     const line = make("tr"), name = make("th", null, { scope: "row" });
-    name.append(make("a", one.name, { href: `/${encodeURIComponent(one.name)}` }), make("br"), make("small", one.title));
+    name.append(make("a", one.name, { href: encodeURIComponent(one.name) }), make("br"), make("small", one.title));
     const answer = make("td", null, { class: "long", "data-label": "Answer" });
     answer.append(make("span"));
     answer.firstChild.append(one.answer || make("em", nothing(one)));
@@ -63,7 +63,7 @@
   draw(list);
 
   async function renew() {
-    const answer = await fetch("/", { cache: "no-store" });
+    const answer = await fetch(location.pathname, { cache: "no-store" });
     list = read(new DOMParser().parseFromString(await answer.text(), "text/html"));
     draw(list);
   }

@@ -36,6 +36,7 @@ from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
+from harness.store.foreign_text import visible
 from harness.store.run import RunDir
 
 Json = Mapping[str, Any]
@@ -116,7 +117,7 @@ def document(
         "data": "".join(elements),
         "scripts": "".join(f"<script>{_asset(name)}</script>" for name in scripts),
     }
-    return Template(_asset("page.html")).substitute(parts)
+    return visible(Template(_asset("page.html")).substitute(parts))
 
 
 def _section(section: Section) -> str:

@@ -7,14 +7,17 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from hmac import compare_digest
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,17 +47,54 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _NICENESS = 10  # runs on the same cores come first
+_MOST_CLIENTS = 256
+_PATIENCE_SECONDS = 0.1  # before a client that is slow to ask gives way
 _OLDER = " (before the newest results)"
 
 
-def serve(root: Path, experiment: str | None, port: int) -> None:
-    """Serve the pages of a results root, or of one experiment, until an interrupt. Raises OSError: the port cannot be had."""
-    handler = partial(Handler, Watch(root, experiment))
-    with ThreadingHTTPServer((ADDRESS, port), handler) as server, suppress(KeyboardInterrupt):
+def serve(root: Path, experiment: str | None, port: int, token: str = "") -> None:
+    """Serve the pages of a results root, or of one experiment, until an interrupt. Raises OSError: the port cannot be had.
+
+    With a `token` every address begins with it, so that other users of this machine, who can reach the port, see nothing.
+    """
+    with Server((ADDRESS, port), Watch(root, experiment), token) as server, suppress(KeyboardInterrupt):
         os.nice(_NICENESS)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        print(f"http://{ADDRESS}:{server.server_port}/{experiment or ''} (Ctrl-C ends it)", flush=True)
+        print(f"http://{ADDRESS}:{server.server_port}{server.prefix}{experiment or ''} (Ctrl-C ends it)", flush=True)
         server.serve_forever()
+
+
+class Server(ThreadingHTTPServer):
+    """A thread for each client, of which there are no more than `most`: where more come, the slowest to ask gives way."""
+
+    request_queue_size = 256  # clients that come at the same moment
+
+    def __init__(self, address: tuple[str, int], watch: Watch, token: str = "", most: int = _MOST_CLIENTS) -> None:
+        self.prefix = f"/{token}/" if token else "/"
+        self._places = threading.BoundedSemaphore(most)
+        self._asking: dict[socket.socket, None] = {}  # clients whose request has not arrived yet, the first first
+        super().__init__(address, partial(Handler, watch, self))
+
+    def process_request(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
+        """Give the client a thread, as soon as one is free."""
+        while not self._places.acquire(timeout=_PATIENCE_SECONDS):
+            for slowest in list(self._asking)[:1]:
+                with suppress(OSError):
+                    slowest.shutdown(socket.SHUT_RDWR)
+        self._asking[request] = None
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
+        """Answer one client."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.has_asked(request)
+            self._places.release()
+
+    def has_asked(self, request: socket.socket) -> None:
+        """Note that the request of a client has arrived."""
+        self._asking.pop(request, None)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -64,8 +104,8 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "harness-view", ""
     error_content_type, error_message_format = "text/plain; charset=utf-8", "%(message)s: %(explain)s\n"
 
-    def __init__(self, watch: Watch, *connection: Any) -> None:
-        self.watch = watch
+    def __init__(self, watch: Watch, server: Server, *connection: Any) -> None:
+        self.watch, self._server = watch, server
         super().__init__(*connection)  # answers the request
 
     def handle(self) -> None:
@@ -73,12 +113,17 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        watch, names = self.watch, self.watch.names()
-        hosts = self.headers.get_all("Host", [])
-        name = unquote(self.path.partition("?")[0]).removeprefix("/")
+        self._server.has_asked(self.connection)
+        hosts, prefix = self.headers.get_all("Host", []), self._server.prefix
+        path = unquote(self.path.partition("?")[0])
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0].strip()):
             self.send_error(HTTPStatus.FORBIDDEN, explain=f"open http://{ADDRESS} at this port")
-        elif not name:
+            return
+        if not compare_digest(path[: len(prefix)].encode(errors="replace"), prefix.encode()):
+            self.send_error(HTTPStatus.FORBIDDEN, explain="open the address that `harness view` has printed")
+            return
+        watch, names, name = self.watch, self.watch.names(), path[len(prefix) :]
+        if not name:
             now = [{**watch.progress(name), "runs": [], "name": name, "answer": watch.answer(name)} for name in names]
             self._answer(index_page(now))
         elif name in names:
@@ -115,6 +160,7 @@ class Watch:
         self.store = ResultStore(root)
         self._only = only
         self._lock = threading.Lock()
+        self._progress: dict[str, _Shared] = {}
         self._pages: dict[
             str, tuple[str, str, str]
         ] = {}  # version of the store, page, first sentence of its answer (may be empty)
@@ -133,11 +179,16 @@ class Watch:
             raise PlanError(f"plan {name} cannot be read: {error}") from error
 
     def progress(self, name: str) -> dict[str, Any]:
-        """Say what the runs do now, ready for JSON; of each label, seed and a `harness.store.reader.RunState`. Cheap; nothing is raised.
+        """Say what the runs do now, ready for JSON; of each label, seed and a `harness.store.reader.RunState`. Nothing is raised.
+
+        Clients that wait for it at the same time share it.
 
         ``version`` is that of the results, ``counts`` has the number of runs of each status, ``fraction`` is the share of all steps that is
         done (a run of unknown length counts when it ends), ``error`` why the plan cannot be read (else null).
         """
+        return self._progress.setdefault(name, _Shared()).get(partial(self._progress_now, name))
+
+    def _progress_now(self, name: str) -> dict[str, Any]:
         now = {"version": self.version(name), "title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": None}
         try:
             plan = self.plan(name)
@@ -172,8 +223,8 @@ class Watch:
 
     def page(self, name: str) -> str:
         """The page of an experiment, computed by one thread at a time; a store that cannot be read gives a page that says why."""
+        progress = self.progress(name)
         with self._lock:
-            progress = self.progress(name)
             if self._pages.get(name, ("",))[0] != progress["version"]:
                 self._pages[name] = progress["version"], *self._render(name, progress)
             return self._pages[name][1]
@@ -207,6 +258,23 @@ class Watch:
             for run_id in filter(layout.RUN_ID.fullmatch, ids):
                 for pattern in patterns:
                     yield from layout.run_dir(self.store.root, run_id).glob(pattern)
+
+
+class _Shared:
+    """A value that all who ask for it while it is computed share; nobody gets one whose computation began before he asked."""
+
+    def __init__(self) -> None:
+        self._lock, self._begun = threading.Lock(), -inf
+        self._value: dict[str, Any] = {}
+
+    def get(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the value, computed by this thread or by another."""
+        asked = time.monotonic()
+        with self._lock:
+            if self._begun < asked:
+                begun = time.monotonic()
+                self._value, self._begun = compute(), begun
+            return self._value
 
 
 def _stamp(paths: Iterable[Path]) -> str:

@@ -23,6 +23,7 @@ from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate
 from harness.store import StoreError
 from harness.store.atomic import write_file
+from harness.store.foreign_text import csv_text, visible
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"
@@ -125,7 +126,7 @@ def to_frame(table: Table) -> pd.DataFrame:
 
 def to_csv(table: Table) -> str:
     """Write the frame as CSV, shortest exact decimals, Unix line ends."""
-    return to_frame(table).to_csv(index=False, lineterminator="\n")
+    return csv_text(to_frame(table))
 
 
 def to_terminal(table: Table, width: int = 160) -> str:
@@ -144,7 +145,7 @@ def to_terminal(table: Table, width: int = 160) -> str:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"[\\`*_|<>]", r"\\\g<0>", text).replace("\n", " ")
+    return re.sub(r"[\\`*_|<>]|(?<=\])\(", r"\\\g<0>", visible(text)).replace("\n", " ")
 
 
 def _pipe(cells: Sequence[str]) -> str:

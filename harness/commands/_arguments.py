@@ -24,7 +24,8 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.experiment.history import format_seconds
-from harness.store import ResultStore
+from harness.store import ResultStore, layout
+from harness.store.foreign_text import escaped, trusted, visible
 from harness.store.pack import opened
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
@@ -149,6 +150,10 @@ def require_stored(store: ResultStore, name: str) -> None:
     """Raises `ConfigError` unless the store holds the experiment; one that is only declared is to be run first."""
     if name in store.plans():
         return
+    if layout.is_safe(name) and (plan := layout.plan_file(store.root, name)).parent.is_dir():
+        raise ConfigError(
+            f"{plan} is missing; put it back, or run the experiment again: no run that finished is run twice"
+        )
     if name in options("experiment"):
         where = "" if store.root == Path(RuntimeConfig.results) else f" runtime.results={store.root}"
         raise ConfigError(
@@ -179,6 +184,12 @@ def find_run(store: ResultStore, prefix: str) -> str:
         raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     ids = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
     if not ids:
+        folders = sorted(layout.runs_dir(store.root).glob("*"))
+        unread = [
+            folder.name for folder in folders if folder.name.startswith(prefix) and layout.RUN_ID.fullmatch(folder.name)
+        ]
+        if faults := [fault for run_id in unread if (fault := store.run(run_id).fault())]:
+            raise ConfigError(faults[0])
         raise ConfigError(f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them")
     if len(ids) > 1:
         raise ConfigError(f"{len(ids)} runs begin with {prefix!r}: {', '.join(ids[:5])}; give more digits")
@@ -213,7 +224,7 @@ class Counter:
     """Call it with (done, total); it prints `label: done/total, rate, time left` often enough and not more."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label, self.stream = label, stream or sys.stderr
+        self.label, self.stream = visible(label), trusted(stream or sys.stderr)
         self._start: tuple[float, int] | None = None
         self._next = 0.0
 
@@ -267,7 +278,7 @@ def to_json(answer: VerbAnswer) -> str:
     from pydantic import TypeAdapter
 
     plain = TypeAdapter(type(answer)).dump_python(answer, mode="json")
-    return json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

@@ -30,6 +30,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash
 from harness.store import ResultStore
 from harness.store.atomic import write_file
+from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
         write_table(table, out, table.name)
     answers = pd.concat(rows for _, rows, _ in differing)
     for name, frame in (("problems", problems), ("disagreements", answers)):
-        write_file(out / f"{name}.csv", frame.to_csv(index=False).encode())
+        write_file(out / f"{name}.csv", csv_text(frame).encode())
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:

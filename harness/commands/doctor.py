@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -26,6 +25,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.configuration.user_code import own_members_faults
 from harness.execution.attempt import hardware
+from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
@@ -110,7 +110,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         table = Table(show_header=False, box=None, pad_edge=False)
         for check in result.checks:
             table.add_row(_WORDS[check.good], check.name, escape(check.found))
-        Console().print(table)
+        Terminal().print(table)
 
 
 def _of_members(overrides: Sequence[str]) -> Answer:
@@ -174,8 +174,7 @@ def _contents(store: ResultStore) -> Iterator[Check]:
     for run in map(store.run, ids):
         manifest = run.manifest() or {}
         listed += layout.FILES in manifest
-        lacking = str(manifest["error"]) if manifest["status"] == layout.INCOMPLETE else ""
-        faults = [lacking or run.broken(manifest, hashes=True)]
+        faults = [run.fault()]
         faults += [seal.broken_folder(path) for _, path in run.checkpoints()]
         for fault in filter(None, faults):
             yield Check(f"run {run.run_id}", fault, False)

@@ -22,14 +22,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from harness.commands._arguments import Counter, Exit, key_values, listed_names
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
+from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
 from harness.store import ResultStore
+from harness.store.atomic import write_file
+from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def evaluate_recorded(items: Sequence[str]) -> int:
 def evaluate_again(items: Sequence[str]) -> int:
     """`regrade=RESULT verifier=NAME`, `verifier.KEY=`, `out=DIR` for a table of the changes."""
     from harness.evaluation.recorded import regrade
-    from harness.store.atomic import publish_file
 
     values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
     result, out = str(values.pop("regrade")), values.pop("out", None)
@@ -100,7 +100,7 @@ def evaluate_again(items: Sequence[str]) -> int:
     print("\n".join(regraded.lines()))
     if out is not None:
         changed = regraded.changed.drop(columns="response")
-        publish_file(Path(str(out)), lambda path: changed.to_csv(path, index=False))
+        write_file(Path(str(out)), csv_text(changed).encode())
         print(f"changed verdicts: {out}")
     return 0
 
@@ -115,7 +115,6 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
-    from harness.store.atomic import write_file
 
     given, request = _request(items, "evaluate model=")
     composed = compose_run(request.machine)
@@ -128,10 +127,10 @@ def evaluate_models(items: Sequence[str]) -> int:
     result = compare.evaluate_models(models, config, store, kernel, ks_of(given.get("ks")), Counter)
     out = Path(str(given["out"])) if "out" in given else store.root / "evaluations" / result["id"]
     cells = result["cells"]
-    write_file(out / "table.csv", tables.cell_frame(cells).to_csv(index=False).encode())
+    write_file(out / "table.csv", csv_text(tables.cell_frame(cells)).encode())
     write_file(out / "table.md", tables.markdown(cells).encode())
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
-    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
+    Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
     return draw(out / "evaluation.json") if given.get("figures", True) else 0
 

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from harness.commands._arguments import key_values, listed_names
 from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
+from harness.execution.progress import Terminal
 from harness.store.atomic import write_file
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if output is not None:
         raise ConfigError(f"output={output} is for format=json; the table goes to the terminal")
-    console = Console(markup=False)
+    console = Terminal(markup=False)
     for part in tables(explained, console.width):
         console.print(part)
     if brief:

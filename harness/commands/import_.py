@@ -37,6 +37,7 @@ from harness.exchange.logs import Import, import_logs
 from harness.experiment.declaration import as_file
 from harness.store import ResultStore
 from harness.store.atomic import write_file
+from harness.store.foreign_text import visible
 from harness.store.layout import safe_name
 
 _OPTIONS = ("devices", "for", "out", "overwrite")
@@ -146,7 +147,7 @@ def _remarks(name: str, translation: Translation) -> list[str]:
     if translation.missing:
         lines.append(f"# not in the file, so that the values here stand for them: {', '.join(translation.missing)}")
     lines += [f"# note: {note}" for note in translation.notes]
-    return [" ".join(line.splitlines()) for line in lines]
+    return [visible(" ".join(line.splitlines())) for line in lines]
 
 
 def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, remarks: list[str]) -> str:

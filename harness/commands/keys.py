@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from rich.console import Console
 from rich.table import Column, Table
 
 from harness.commands._arguments import flag
@@ -22,6 +21,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.reference import Key, keys_of
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig
+from harness.execution.progress import Terminal
 from harness.experiment.declaration import Experiment
 
 ARGUMENTS = {
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.markdown:
         print("\n".join(page(keys)))
         return 0
-    console = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
+    console = Terminal(markup=False) if sys.stdout.isatty() else Terminal(width=160, markup=False)
     if not options.key:
         for section in _sections(keys):
             count = sum(_section(key) == section for key in keys)

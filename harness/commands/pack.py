@@ -15,9 +15,7 @@ import sys
 
 from harness.commands._arguments import Exit, key_values, require_one_experiment, select
 from harness.configuration.error import ConfigError
-from harness.store import layout
 from harness.store.pack import SUFFIX, write_pack
-from harness.store.reader import run_state
 
 _OWN = ("out", "checkpoints")
 
@@ -37,8 +35,7 @@ def run(options: argparse.Namespace) -> int:
     packed = write_pack(selection.store, name, out, checkpoints=checkpoints)
     finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)
     print(f"written: {out} ({finished} finished runs of {len(selection.run_ids)} in the plan)")
-    states = (run_state(selection.store, run_id) for run_id in selection.run_ids)
-    broken = [state for state in states if state.status in (layout.INCOMPLETE, layout.UNREADABLE)]
-    for state in broken:
-        print(f"harness pack: run {state.run_id} is left out: {state.problem}", file=sys.stderr)
-    return Exit.FOUND if broken else Exit.DONE
+    left_out = [run for run in map(selection.store.run, selection.run_ids) if run.run_id not in packed and run.exists()]
+    for run in left_out:
+        print(f"harness pack: run {run.run_id} is left out: {run.fault()}", file=sys.stderr)
+    return Exit.FOUND if left_out else Exit.DONE

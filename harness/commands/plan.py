@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.identity import difference
 from harness.configuration.schema import dump, yaml_text
+from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
 from harness.experiment.history import (
@@ -234,7 +234,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         print("".join(configurations(result)), end="")
         return
     # A pipe or a narrow terminal gets the whole names, too.
-    console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
+    console = Terminal(markup=False) if sys.stdout.isatty() else Terminal(width=200, markup=False)
     console.print(Text(result.title, style="bold"), f" {result.question}")
     console.print(_table(result.arms))
     for line in result.notes:

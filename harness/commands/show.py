@@ -13,7 +13,6 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -22,6 +21,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
+from harness.execution.progress import Terminal
 from harness.store import ResultStore, RunDir, layout
 from harness.store.atomic import devices_of
 
@@ -96,7 +96,7 @@ def answer(options: argparse.Namespace) -> Answer:
             "provenance": (provenance_of(run), provenance_of(other)),
             "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
         }
-    manifest = run.manifest() or {}
+    manifest = run.manifest(hashes=True) or {}
     keys = [item.name for item in fields(Attempt)]
     return Answer(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")},
@@ -115,7 +115,7 @@ def answer(options: argparse.Namespace) -> Answer:
 
 def show(run: Answer, options: argparse.Namespace) -> None:
     """Print the tables, or the configuration as it is stored."""
-    console = Console()
+    console = Terminal()
     if options.config:
         text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
         console.print(text, markup=False, highlight=False, end="")
@@ -140,7 +140,7 @@ def show(run: Answer, options: argparse.Namespace) -> None:
     console.print(table)
 
 
-def _show_differences(console: Console, run: Answer) -> None:
+def _show_differences(console: Terminal, run: Answer) -> None:
     """Print a table of each kind of difference between the two runs."""
     for kind, rows in run.differences.items():
         title = "last step and scores" if kind == "results" else kind

@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from harness.commands._arguments import SELECTION, Selection, VerbAnswer, flag, select
 from harness.configuration.error import ConfigError
-from harness.execution.progress import status_table
+from harness.execution.progress import Terminal, status_table
 from harness.store.reader import RunState, run_state
 
 ARGUMENTS = {
@@ -79,12 +79,12 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         print(f"no runs: there is no folder {result.results} (another one: runtime.results=DIR)")
         return
     if not options.watch:
-        console = Console()
+        console = Terminal()
         console.print(_shown(result, options.runs))
         for problem in result.problems:
             console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
         return
-    with Live(_shown(result, options.runs), refresh_per_second=2) as display:
+    with Live(_shown(result, options.runs), console=Terminal(), refresh_per_second=2) as display:
         try:
             while True:
                 time.sleep(1.0)

@@ -3,22 +3,26 @@
 harness view                              all experiments of the store, on http://127.0.0.1:8000/
 harness view experiment=NAME port=8123    one of them; port=0 takes a free port and prints it
 harness view pack=NAME.tar.xz             what `harness pack` wrote
+harness view token=true                   for a machine with other users: only who knows the printed address sees anything
 
-Only this machine can connect; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
+Only this machine can connect, every user of it; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
+import secrets
 
 from harness.commands._arguments import select, split, unpacked
-from harness.configuration.error import ConfigError
+from harness.configuration.error import ConfigError, require
 
 _PORT, _MOST_PORT = 8000, 65535
 
 
-ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME or pack=FILE] [port=8000] [runtime.results=DIR]"}}
+ARGUMENTS = {
+    "overrides": {"nargs": "*", "help": "[experiment=NAME or pack=FILE] [port=8000] [token=true] [runtime.results=DIR]"}
+}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,6 +33,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _view(overrides: list[str]) -> int:
     ports, rest = split(overrides, "port")
+    tokens, rest = split(rest, "token")
+    for value in tokens:
+        require("token", value, ("true", "false"))
     selection = select(rest)
     if len(ports) > 1 or len(selection.experiments) > 1:
         raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
@@ -39,7 +46,8 @@ def _view(overrides: list[str]) -> int:
     from analysis.html.server import serve
 
     try:
-        serve(selection.store.root, selection.experiments[0] if selection.experiments else None, port)
+        only = selection.experiments[0] if selection.experiments else None
+        serve(selection.store.root, only, port, secrets.token_urlsafe() if tokens[-1:] == ["true"] else "")
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         why, other = ("is taken", port + 1) if taken else (f"cannot be had ({error.strerror})", _PORT)

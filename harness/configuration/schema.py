@@ -91,7 +91,9 @@ class RunConfig:
 
 def load(values: dict[str, Any]) -> RunConfig:
     """Build a `RunConfig` from a plain nested mapping. Raises `ConfigError` that names the key."""
-    own_members(map(Path, (values.get("runtime") or {}).get("config_dir") or ()))
+    runtime = values.get("runtime")
+    folders = runtime.get("config_dir") if isinstance(runtime, dict) else None
+    own_members(Path(name) for name in (folders if isinstance(folders, list) else ()) if isinstance(name, str))
     return load_dataclass(RunConfig, values, "")
 
 

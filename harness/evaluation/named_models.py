@@ -7,7 +7,8 @@ from pathlib import Path
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
-from harness.configuration.schema import RunConfig, load
+from harness.configuration.schema import RunConfig
+from harness.evaluation.protocol import run_config
 from harness.model.hub import HUB_ID, download, gguf_checkpoint, gguf_file
 from harness.model.system import content_fingerprint
 from harness.store import ResultStore, RunDir
@@ -24,11 +25,6 @@ class Model:
     folder: Path
     fingerprint: str
     run: RunDir | None = None
-
-
-def run_config(run: RunDir) -> RunConfig:
-    """Return the configuration that a run was trained and evaluated under."""
-    return load(run.settings())
 
 
 def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = True) -> Model:

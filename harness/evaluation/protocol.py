@@ -17,9 +17,10 @@ from omegaconf.errors import OmegaConfBaseException
 from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, load
+from harness.configuration.schema import RunConfig, dump, load
 from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import RunDir
+from harness.store.layout import CONFIG
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
 _VERIFIER = "answer_line"  # a box, else an answer line: covers what every template asks for
@@ -81,22 +82,36 @@ def benchmarks_of(request: Request) -> dict[str, Any]:
     return protocol_config(request, []).evaluation.benchmarks
 
 
+def run_config(run: RunDir) -> RunConfig:
+    """Return the configuration that a run was trained and evaluated under. Raises `ConfigError` that names its file."""
+    try:
+        return load(run.settings())
+    except ConfigError as error:
+        raise ConfigError(f"{run.path / CONFIG}: {error}") from error
+
+
 def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own protocol with value overrides; machine settings come from here and now."""
-    values: dict[str, Any] = run.settings()
+    values = dump(run_config(run))
     composed = compose_values(request.machine)
     values["runtime"] = composed["runtime"]
     if "engine" in map(_key, request.overrides):
         values["engine"] = composed["engine"]
     rest = [item for item in request.overrides if item not in request.machine]
     try:
-        merged = OmegaConf.merge(OmegaConf.create(values), OmegaConf.from_dotlist(rest))
+        given = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot apply {' '.join(rest)}: {str(error).splitlines()[0]}") from error
-    result = OmegaConf.to_container(merged)
+    result = _overlaid(values, given)  # not by OmegaConf, which resolves what a stored file refers to
     assert isinstance(result, dict)
     _set_template(result["evaluation"]["benchmarks"], request.template)
-    return {str(key): value for key, value in result.items()}
+    return result
+
+
+def _overlaid(below: Any, above: Any) -> Any:
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    return {**below, **{key: _overlaid(below.get(key), value) for key, value in above.items()}}
 
 
 def _of_request(request: Request) -> dict[str, Any]:

@@ -17,13 +17,14 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, numbered
-from harness.evaluation.named_models import run_config
+from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
 from harness.problems.problem import benchmark_config, load_benchmark, normalised, read_jsonl
 from harness.store import ResultStore, RunDir
-from harness.store.atomic import publish_file, write_file
-from harness.store.layout import MANIFEST, RUN_ID, part_paths
+from harness.store.atomic import TornFile, publish_file, write_file
+from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
 from harness.store.samples import read_parts
+from harness.store.seal import broken_folder
 from harness.verify import MathVerifier, Verdict
 
 SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
@@ -226,7 +227,7 @@ def _by_k(values: dict[str, float]) -> str:
     return "  ".join(f"{k}: {100 * value:.2f} %" for k, value in values.items())
 
 
-_ABOUT = "about.json"
+ABOUT = "about.json"
 
 
 @dataclass
@@ -289,7 +290,7 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if (path / SAMPLES_FILE).exists():
         frame = pq.read_table(path / SAMPLES_FILE).to_pandas()
         return frame.assign(set=path.name, model=path.name, benchmark="")
-    if (path / _ABOUT).exists() and part_paths(path):
+    if (path / ABOUT).exists() and part_paths(path):
         return _of_model(path)
     if (path / "evaluation.json").exists():
         folders = _folders(path, store)
@@ -310,7 +311,7 @@ def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
     folders = {}
     # One folder holds all caps.
     for name, model in {cell["samples"]: cell["model"] for cell in cells}.items():
-        matches = [root / name for root in roots if (root / name / _ABOUT).exists()]
+        matches = [root / name for root in roots if (root / name / ABOUT).exists()]
         if not matches:
             raise ConfigError(
                 f"regrade={evaluation}: its samples ({name}) are not under {store.root}; give the results root that the evaluation "
@@ -325,7 +326,12 @@ def _said(answer: object) -> str:
 
 
 def _of_model(folder: Path, model: str | None = None) -> pd.DataFrame:
-    about = json.loads((folder / _ABOUT).read_bytes())
+    again = "delete the folder, then evaluate again"
+    if fault := broken_folder(folder):
+        raise TornFile(f"{fault}; {again}")
+    about = read_object(folder / ABOUT, again) or {}
+    if not about.keys() >= {"benchmark_config", "benchmark", "names"}:
+        raise TornFile(f"{folder / ABOUT} is not of an evaluation; {again}")
     config = benchmark_config(about["benchmark_config"], "benchmark")
     return _with_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
 

@@ -26,6 +26,7 @@ from harness.evaluation.metrics.names import (
     second_codes,
 )
 from harness.statistics.intervals import problems_interval
+from harness.store import foreign_text
 from harness.verify import TROUBLE
 
 SCHEMA_VERSION = 1
@@ -62,10 +63,13 @@ def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | Non
 
 def codes(values: pd.Series) -> tuple[Ints, list[str]]:
     """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
-    column = values.astype("category").cat.remove_unused_categories()
-    texts = sorted(column.cat.categories)
-    code_R = column.cat.reorder_categories(texts).cat.codes
-    return np.asarray(code_R, dtype=np.int64), texts
+    coded = isinstance(values.dtype, pd.CategoricalDtype)
+    found_R, found = (values.cat.codes.to_numpy(), values.cat.categories) if coded else pd.factorize(values)
+    known = [str(text) for text in found]
+    texts = sorted(known[code] for code in np.unique(found_R) if code >= 0)
+    code = {text: number for number, text in enumerate(texts)}
+    code_T = np.array([*(code.get(text, NO_ANSWER) for text in known), NO_ANSWER], dtype=np.int64)  # the last: missing
+    return code_T[found_R], texts
 
 
 def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | None) -> Ints:
@@ -226,7 +230,7 @@ def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
 def markdown(cells: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table with a line on what the intervals are."""
     head, rows = shown(cells)
-    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    lines = [f"| {' | '.join(map(foreign_text.markdown, row))} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, "", f"Intervals: {cells[0]['intervals']['method']}."]) + "\n"
 
 

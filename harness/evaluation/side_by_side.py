@@ -52,13 +52,13 @@ from harness.evaluation.metrics.names import (
     reduce_samples,
 )
 from harness.evaluation.named_models import Model
-from harness.evaluation.recorded import graded_frame, read_recorded, stored_samples
+from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark, normalised
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
 from harness.statistics.intervals import Estimate, comparison_level, mean_interval
-from harness.store import ResultStore, lease
+from harness.store import ResultStore, lease, seal
 from harness.store.atomic import write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths
 from harness.store.samples import read_parts, write_part
@@ -186,8 +186,8 @@ def _cell(
     }
     directory = store.root / "evaluations" / "samples" / content_hash(about)
     described = {**about, "names": [model.name], "benchmark_config": asdict(protocol.benchmarks[name])}
-    if not (directory / "about.json").exists():
-        write_file(directory / "about.json", canonical_json(described).encode() + b"\n")
+    if not (directory / ABOUT).exists():
+        write_file(directory / ABOUT, canonical_json(described).encode() + b"\n")
     return Cell(model, name, benchmark, directory)
 
 
@@ -198,6 +198,7 @@ def sample_missing(
     wanted = protocol.samples_per_problem
     total = wanted * len(cell.benchmark.problems)
     with lease.acquire(cell.directory / "claim.lock"):
+        sealed = seal.drop_broken(cell.directory, ABOUT)
         have = _existing(cell.directory)
         done = sum(min(len(indices & set(range(wanted))), wanted) for indices in have.values())
         progress(done, total)
@@ -213,7 +214,10 @@ def sample_missing(
             rows = SampleRows([cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)])
             completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
             table = graded_table(rows, completions, protocol.caps, sampler.tokenizer, grader)
-            write_part(cell.directory / f"part-{part:06d}.parquet", table, metadata)
+            path = cell.directory / f"part-{part:06d}.parquet"
+            write_part(path, table, metadata)
+            sealed |= seal.seal_of({each.name: each for each in (path, cell.directory / ABOUT)})
+            seal.write_seal(cell.directory, sealed)
             part += 1
             done += len(rows_P) * len(index_G)
             progress(done, total)

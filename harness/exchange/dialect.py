@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
@@ -137,7 +135,12 @@ class Translation:
 
 
 def hydra_value(value: Any) -> str:
-    """Write a value as Hydra's command line reads it back: words as they are, other texts in quotes."""
+    """Write a value as Hydra's command line reads it back: words as they are, other texts in quotes.
+
+    Raises `ConfigError` for a text that Hydra would resolve: no quotes keep it from that.
+    """
+    if _refers(value):
+        raise ConfigError(f"{value!r} refers to another setting or to this machine; give the value itself")
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
@@ -418,6 +421,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _refers(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_refers, value))
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
@@ -450,7 +455,7 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
             f"{path} holds neither settings nor key=value lines; give the configuration that the trainer resolved: verl's "
             ".hydra/config.yaml, wandb's config.yaml, or TRL's training arguments as JSON"
         )
-    return _resolved(content)
+    return _followed(flatten({str(key): value for key, value in content.items()}), load)
 
 
 def read_assignments(items: Sequence[str], load: LoadYaml) -> dict[str, Any]:
@@ -465,20 +470,32 @@ def read_assignments(items: Sequence[str], load: LoadYaml) -> dict[str, Any]:
     return values
 
 
-def _resolved(content: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return dotted keys; Hydra writes `${KEY}` as it stands, so it is followed here. What cannot be followed stays a text."""
-    values = flatten({str(key): value for key, value in content.items()})
-    if not any(isinstance(value, str) and "${" in value for value in values.values()):
-        return values
-    config = OmegaConf.create(dict(content))
-    for key, value in list(values.items()):
-        if isinstance(value, str) and "${" in value:
-            try:
-                target = OmegaConf.select(config, key)
-            except (OmegaConfBaseException, ValueError, TypeError):
-                continue
-            if OmegaConf.is_config(target):
-                del values[key]
-                target = OmegaConf.to_container(target)
-            values |= flatten({key: target})
-    return values
+# A value that is a reference and nothing else: `${KEY}`, or `${oc.select:KEY,DEFAULT}`, whose key may be absent.
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:(?P<select>[\w./@-]+)(?:, *(?P<default>[\w.-]+))?|(?P<key>[\w./@-]+))\}")
+_MOST_REFERENCES = 10  # in a row; a circle ends here
+_MOST_SETTINGS = 100_000
+
+
+def _followed(values: Mapping[str, Any], load: LoadYaml) -> dict[str, Any]:
+    """Return settings with references among them followed, which Hydra writes as they stand. What else refers stays the text that it is.
+
+    OmegaConf would also run the resolvers that a file names, which read this machine's environment.
+    """
+    followed: dict[str, Any] = {}
+    for key, value in values.items():
+        followed |= {f"{key}{rest}": part for rest, part in _target(value, values, load, _MOST_REFERENCES).items()}
+        if len(followed) > _MOST_SETTINGS:
+            raise ConfigError(f"{key}={value}: with what it refers to there are more than {_MOST_SETTINGS} settings")
+    return followed
+
+
+def _target(value: Any, values: Mapping[str, Any], load: LoadYaml, left: int) -> dict[str, Any]:
+    """Return what a value stands for by the rest of its key: one value, or those of a section."""
+    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not left:
+        return {"": value}
+    key = match["key"] or match["select"]
+    if key in values:
+        return _target(values[key], values, load, left - 1)
+    section = {name.removeprefix(key): part for name, part in values.items() if name.startswith(f"{key}.")}
+    return section or {"": load(match["default"], value) if match["default"] else value}

@@ -205,6 +205,10 @@ def _text(path: Path) -> str:
 def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     """Rows of a table; with headers `run - metric` those of one run, without the chart's envelope (`__MIN`, `__MAX`)."""
     reader = csv.DictReader(io.StringIO(_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise ForeignLogError(f"cannot read {path}: {error}") from error
     headers = [name for name in reader.fieldnames or [] if name and not re.search(r"__(MIN|MAX)$", name)]
     runs = list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
     if run is None and len(runs) > 1:
@@ -213,7 +217,7 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
         raise ForeignLogError(f"{path} has no run {run!r}; runs: {', '.join(runs) or 'one, without a name'}")
     prefix = f"{run if run is not None else runs[0]} - " if runs else ""
     columns = {name: name.removeprefix(prefix) for name in headers if " - " not in name or name.startswith(prefix)}
-    return [{column: row[name] for name, column in columns.items() if row.get(name)} for row in reader]
+    return [{column: row[name] for name, column in columns.items() if row.get(name)} for row in rows]
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
@@ -355,7 +359,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
             rows, columns = list(reader), reader.fieldnames or []
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     unknown = [name for name in columns if name not in (*_COLUMNS, *_MORE)]
     if unknown or not set(_COLUMNS) <= set(columns):
@@ -365,6 +369,9 @@ def _lines(path: Path) -> list[dict[str, str]]:
     places: dict[tuple[str, str], int] = {}
     for number, row in enumerate(rows, start=2):
         faults = [f"{name} is empty" for name in _COLUMNS if not row[name]]
+        faults += [
+            f"{name} {row[name]!r} has control characters" for name in _COLUMNS if not (row[name] or "").isprintable()
+        ]
         faults += ["more values than columns"] if None in row else []
         if not faults and not row["seed"].isdigit():
             faults = [f"seed {row['seed']!r} is no integer from 0 on"]
@@ -380,7 +387,10 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
-    path, run = request.logs.parent / line["log"], line.get("run") or None
+    folder, run = request.logs.parent, line.get("run") or None
+    path = folder / line["log"]
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{request.logs}: {line['log']!r} lies outside of its folder; keep the list above its logs")
     entries = read_log(path, names, run, request.step)
     rows = store_rows(entries, names, SCORE_UNITS[request.unit], request.responses_per_step, request.score)
     score = _score(request, path, rows, names, shared_scores(entries, names))

@@ -5,23 +5,37 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.history import counted, format_seconds
 from harness.store import ResultStore, layout
+from harness.store.foreign_text import trusted, visible
 from harness.store.reader import RunState, read_tail
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
 _ERROR_LINES = 3
+
+
+class Terminal(Console):
+    """A console that sends its own control characters, and shows those of the texts that it is given."""
+
+    def __init__(self, stream: TextIO | None = None, **settings: Any) -> None:
+        super().__init__(file=trusted(stream or sys.stdout), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Return the segments of a renderable."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 @dataclass
@@ -195,8 +209,9 @@ class LiveProgress(Progress):
         self._live.stop()
 
 
-def progress_on(stream: TextIO = sys.stderr) -> Progress:
-    return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
+def progress_on(stream: TextIO | None = None) -> Progress:
+    stream = stream or sys.stderr
+    return LiveProgress(Terminal(stream)) if stream.isatty() else PlainProgress(stream)
 
 
 def status_table(states: Sequence[RunState], *, finished: bool = False) -> RenderableType:

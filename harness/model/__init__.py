@@ -1,4 +1,4 @@
 """The policy network: a fused decoder for Llama/Qwen shapes, and reading and writing transformers checkpoints.
 
-May import: configuration.
+May import: configuration, store.
 """

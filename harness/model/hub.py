@@ -10,13 +10,12 @@ import hashlib
 import io
 import re
 from contextlib import redirect_stderr
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from filelock import FileLock
 
 from harness.configuration.error import ConfigError
+from harness.store.seal import made
 
 _WEIGHTS = "*.safetensors"
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -138,13 +137,7 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
             "install the one that is named, or set model.revision to this hash (another policy, another run)"
         )
     folder = cache / "gguf" / f"{digest[:16]}-{_VERSION}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            with TemporaryDirectory(dir=folder.parent) as made:
-                _convert(file, Path(made) / "checkpoint")
-                (Path(made) / "checkpoint").rename(folder)
-    return folder
+    return made(folder, partial(_convert, file))
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -207,7 +207,10 @@ METRICS = (
 def read_object(path: Path, fix: str) -> dict[str, Any] | None:
     """Read a file that holds one JSON object; None where it is not there. Raises `TornFile` with the fix for anything else."""
     try:
-        content = json.loads(path.read_bytes())
+        text = path.read_bytes()
+        content = json.loads(text)
+        if b"\\ud" in text.lower():
+            json.dumps(content, ensure_ascii=False).encode()  # half a character goes into no frame and no file
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError) as error:  # a file from elsewhere may be nested beyond all depths

@@ -10,6 +10,7 @@ client may go on writing; `RunDir.require_newest` stops it at its next checkpoin
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -29,6 +30,7 @@ _BUSY = {errno.EAGAIN, errno.EACCES}
 # A claimant writes its name right after it has the lock, and a forked child closes its copy of one at once. On a busy machine both take a
 # moment, so a lock without a name is waited for this long before it counts as a claim.
 _NAMING_SECONDS = 1.0
+_OWNERS_ALONE = 0o600  # who can open the file for reading can hold a shared lock, which keeps its owner out
 _POLL_SECONDS = 0.01
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len (0: the whole file), l_pid
 _FLOCK = "hhqqi4x"
@@ -92,7 +94,9 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
     while True:
         with write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNERS_ALONE)
+            with contextlib.suppress(PermissionError):  # of another user, who lets us write
+                os.fchmod(descriptor, _OWNERS_ALONE)
         try:
             _wait_for(path, descriptor, wait_seconds)
             # `harness clean` may have deleted the file while this waited: a lock on what has no name keeps nobody out.

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.store import atomic, layout
-from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
+from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, TornFile, write_errors
 from harness.store.layout import read_object
 from harness.store.lease import acquire
-from harness.store.reader import ResultStore
+from harness.store.reader import ResultStore, plan_text, read_plan
 from harness.store.run import RunDir
 
 SUFFIX = ".tar.xz"
@@ -46,8 +46,7 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
         StoreError: there is no such experiment, or the file cannot be written.
     """
     ids = {str(run_id) for arm in store.plan(experiment)["arms"] for run_id in arm["runs"].values()}
-    left_out = (None, layout.INCOMPLETE, layout.UNREADABLE)
-    runs = [run for run in map(store.run, sorted(ids)) if run.status not in left_out]
+    runs = [run for run in map(store.run, sorted(ids)) if run.exists() and not run.fault()]
     files = experiment_files(layout.plan_file(store.root, experiment).parent)
     for run in runs:
         files += [run.path / layout.MANIFEST, *layout.report_files(run.path).values()]
@@ -228,11 +227,14 @@ def _merge_experiments(store: ResultStore, source: ResultStore, merged: Merged) 
             if not ours.exists():
                 atomic.write_file(ours, path.read_bytes())
             elif ours.read_bytes() != path.read_bytes():
-                _join(ours, path, f"experiment {name}", merged)
+                try:
+                    _join(ours, path, f"experiment {name}", merged)
+                except TornFile as error:
+                    merged.apart.append(f"experiment {name}: {error}")
 
 
 def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
-    theirs_now = theirs.manifest() or {}
+    theirs_now = theirs.manifest(hashes=True) or {}
     if theirs_now.get("status") == layout.INCOMPLETE:
         merged.apart.append(f"run {ours.run_id} is not taken: {theirs_now['error']}")
         return
@@ -300,14 +302,16 @@ def _words(progress: tuple[bool, int, int]) -> str:
 def _join(ours: Path, theirs: Path, where: str, merged: Merged) -> None:
     """Put together two versions of a file of an experiment, or name what stays apart."""
     if theirs.name != layout.STUDY:
-        here, there = read_object(ours, "delete it") or {}, read_object(theirs, "delete it") or {}
+        read = read_plan if theirs.name == layout.PLAN else partial(read_object, fix="delete it")
+        here, there = read(ours) or {}, read(theirs) or {}
         joined = (
             _plans(here, there)
             if theirs.name == layout.PLAN
             else min(here, there, key=lambda claim: str(claim.get("first_run_at")))
         )
         if joined is not None:
-            atomic.write_file(ours, json.dumps(joined, indent=1, allow_nan=False).encode() + b"\n")
+            text = json.dumps(joined, indent=1, allow_nan=False).encode() + b"\n"
+            atomic.write_file(ours, plan_text(joined) if theirs.name == layout.PLAN else text)
             return
     merged.apart.append(
         f"{where}: {theirs.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "

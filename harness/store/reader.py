@@ -80,9 +80,7 @@ class ResultStore:
 
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
         """Publish the plan of an experiment, unless it says the same already; `schema_version` is filled in."""
-        whole = {"schema_version": PLAN_VERSION, **plan}
-        text = json.dumps(whole, indent=1, allow_nan=False).encode() + b"\n"
-        path = layout.plan_file(self.root, name)
+        text, path = plan_text(plan), layout.plan_file(self.root, name)
         if not path.exists() or path.read_bytes() != text:  # its date tells whether tables are older
             atomic.write_file(path, text)
 
@@ -91,13 +89,10 @@ class ResultStore:
         if not layout.is_safe(name):
             raise StoreError(f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})")
         path = layout.plan_file(self.root, name)
-        plan = read_object(path, "delete it, then run the experiment again")
+        plan = read_plan(path)
         if plan is None:
             known = ", ".join(self.plans()) or "none"
             raise StoreError(f"{path} does not exist (plans here: {known}); `harness run` writes it")
-        check_version(plan.get("schema_version"), PLAN_VERSION, path)
-        if not _has_arms(plan):
-            raise TornFile(f"{path} names no arms with the ids of their runs; delete it, then run the experiment again")
         return plan
 
     def plans(self) -> list[str]:
@@ -131,9 +126,36 @@ class ResultStore:
             if manifest is not None:
                 yield name, manifest
             # An unfinished start gets its manifest soon, or `harness run` takes it over.
-            elif not RunDir(root / name).unfinished_start():
-                problem = f"has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored"
-                yield name, f"{root / name} {problem}"
+            elif fault := RunDir(root / name).without_manifest():
+                yield name, fault
+
+
+CHECKSUM = "sha256"  # of a plan, over all its other fields
+
+
+def plan_text(plan: Mapping[str, Any]) -> bytes:
+    """A plan as its file holds it; version and checksum are filled in."""
+    whole = {"schema_version": PLAN_VERSION, **{key: value for key, value in plan.items() if key != CHECKSUM}}
+    return json.dumps({**whole, CHECKSUM: _checksum(whole)}, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def read_plan(path: Path) -> dict[str, Any] | None:
+    """Read a plan's file, None where there is none. Raises `TornFile` or `SchemaMismatch` for what is no plan, or not what was written."""
+    plan = read_object(path, "delete it, then run the experiment again")
+    if plan is None:
+        return None
+    check_version(plan.get("schema_version"), PLAN_VERSION, path)
+    digest = _checksum(plan)
+    if plan.pop(CHECKSUM, digest) != digest:
+        raise TornFile(f"{path} is not what was written; put it back, or delete it and run the experiment again")
+    if not _has_arms(plan):
+        raise TornFile(f"{path} names no arms with the ids of their runs; delete it, then run the experiment again")
+    return plan
+
+
+def _checksum(plan: Mapping[str, Any]) -> str:
+    others = {key: value for key, value in plan.items() if key != CHECKSUM}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 STARTING = "starting"

@@ -85,16 +85,17 @@ class RunDir:
             )
         return settings
 
-    def manifest(self) -> dict[str, Any] | None:
+    def manifest(self, *, hashes: bool = False) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`.
 
-        A finished run that lacks a file, or has one of another size, is `layout.INCOMPLETE` here, and `error` names the file.
+        A finished run that lacks a file, or has one of another size, is `layout.INCOMPLETE` here, and `error` names the file; so is one
+        with a file of other content where `hashes` are asked for: whoever counts what the files say asks.
         """
         path = self.path / layout.MANIFEST
         manifest = read_object(path, "delete it to run this run again")
         if manifest is not None:
             check_manifest(manifest, self.run_id, path)
-            if fault := self.broken(manifest):
+            if fault := self.broken(manifest, hashes=hashes):
                 manifest |= {"status": layout.INCOMPLETE, "error": fault}
         return manifest
 
@@ -112,6 +113,14 @@ class RunDir:
             f"{self.path} is not what it was when the run finished: {fault}; put the file back, or delete the folder and run the "
             "experiment again"
         )
+
+    def fault(self) -> str:
+        """Say why a run cannot be believed: its manifest cannot be read, or it finished and its files are not what they were."""
+        try:
+            manifest = self.manifest(hashes=True) or {}
+        except StoreError as error:
+            return str(error)
+        return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
 
     def sealed(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The manifest of a run that finishes now, with the files that it has."""
@@ -164,6 +173,14 @@ class RunDir:
         files = (name for _, _, names in os.walk(self.path) for name in names)
         begun = (name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files)
         return not self.exists() and all(begun)
+
+    def without_manifest(self) -> str:
+        """Say that a run has lost its manifest; nothing where it has one, or nothing is computed in it."""
+        if self.exists() or not self.path.is_dir() or self.unfinished_start():
+            return ""
+        return (
+            f"{self.path} has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored"
+        )
 
     def forget_start(self) -> None:
         """Delete an unfinished start of a dead supervisor, and nothing else. Only the holder of `lock()` may call this."""

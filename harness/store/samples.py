@@ -82,7 +82,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
                 tables.append(_with_added(part).select(read))
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
-                f"{path} is not a readable Parquet file ({error}); move the run's directory away and run it again"
+                f"{path} is not a readable Parquet file ({' '.join(str(error).split())}); move the run's directory away and run it again"
             ) from error
         versions.add(metadata.get("benchmark_version", ""))
     if len(versions) > 1:

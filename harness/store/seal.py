@@ -1,6 +1,6 @@
 """Files that are what they were: a seal names each with its size and its SHA-256.
 
-The manifest of a finished run holds the run's. A folder that is published whole, a checkpoint or a cached base policy, holds its own.
+The manifest of a finished run holds the run's. A checkpoint, a cached base policy or other weights, and a cached evaluation hold their own.
 What was written before there were seals has none and is believed.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import layout
-from harness.store.atomic import TornFile, publish_directory, remove_leftovers
+from harness.store.atomic import TornFile, publish_directory, remove_leftovers, write_file
 from harness.store.lease import acquire
 
 SEAL = "files.seal"  # no .json: what lies beside weights as .json is part of a checkpoint's fingerprint
@@ -62,6 +62,33 @@ def broken_folder(folder: Path) -> str:
     except (TornFile, OSError) as error:
         return str(error)
     return f"{folder} is not what was written: {fault}" if fault else ""
+
+
+def drop_broken(folder: Path, fixed: str) -> dict[str, Any]:
+    """Delete the files of a folder that are not what its seal says, so that they are made again, and say so; returns the seal of the rest.
+
+    Raises:
+        TornFile: the seal cannot be read, or the file `fixed` is not what it was: the folder is to be deleted.
+    """
+    seal = layout.read_object(folder / SEAL, "delete the folder") or {}
+    for name, entry in list(seal.items()):
+        path = folder / name
+        if fault := broken({name: path} if path.is_file() else {}, {name: entry}, hashes=True):
+            if name == fixed:
+                raise TornFile(f"{folder} is not what was written: {fault}; delete the folder")
+            print(
+                f"{layout.WARNING}{folder} is not what was written: {fault}; it is made again",
+                file=sys.stderr,
+                flush=True,
+            )
+            path.unlink(missing_ok=True)
+            del seal[name]
+    return seal
+
+
+def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
+    """Publish the seal of a folder that grows file by file."""
+    write_file(folder / SEAL, json.dumps(seal, indent=1).encode() + b"\n")
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:

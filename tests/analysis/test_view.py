@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -292,8 +296,75 @@ def test_a_taken_port_names_the_key(growing):
     [
         ("port=65536", "is no port"),
         ("port=http", "is no port"),
+        ("token=yes", "token"),
         ("experiment=nothing", "holds no experiment"),
     ],
 )
 def test_wrong_arguments_are_named_before_anything_is_served(growing, given, words, said):
     assert words in said("view", f"runtime.results={growing.root}", given, code=2)
+
+
+def test_two_hundred_clients_at_once_are_answered(growing):
+    with served(growing.root) as url, ThreadPoolExecutor(200) as clients:
+        pages = [f"{url}/ladder", f"{url}/ladder.json", url]
+        answers = list(clients.map(lambda number: ask(pages[number % 3])[0], range(200)))
+    assert answers == [200] * 200
+
+
+def test_what_waits_together_is_computed_once(growing, monkeypatch):
+    watch, computed = Watch(growing.root), []
+    compute = watch._progress_now
+
+    def slow(name: str):
+        computed.append(name)
+        time.sleep(0.2)
+        return compute(name)
+
+    monkeypatch.setattr(watch, "_progress_now", slow)
+    with ThreadPoolExecutor(50) as clients:
+        list(clients.map(watch.progress, ["ladder"] * 50))
+    assert len(computed) <= 3
+    watch.progress("ladder")
+    assert len(computed) <= 4, "one that comes later gets a new one"
+
+
+def test_clients_that_do_not_ask_give_way_and_threads_are_bounded(growing):
+    with served(growing.root, most=8) as url, contextlib.ExitStack() as stack:
+        port = int(url.rpartition(":")[2])
+        before = threading.active_count()
+        for _ in range(40):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            slow.sendall(b"GET / HTTP/1.0\r\nHost: ")
+        assert ask(f"{url}/ladder.json")[0] == 200
+        assert threading.active_count() <= before + 8
+
+
+def test_with_a_token_only_who_has_it_sees_anything(growing):
+    with served(growing.root, token="secret") as url:
+        for path in (
+            "/",
+            "/ladder",
+            "/ladder.json",
+            "/secret",
+            "/secretladder",
+            "/SECRET/",
+            "/Secret/ladder",
+            "/%73ecre/",
+        ):
+            status, text, _ = ask(f"{url}{path}")
+            assert (status, "ladder" in text) == (403, False), path
+        assert names_of(ask(f"{url}/secret/")[1]) == ["ladder"]
+        assert ask(f"{url}/secret/ladder")[0] == ask(f"{url}/secret/ladder.json")[0] == 200
+        assert ask(f"{url}/secret/ladder", Host="evil.example")[0] == 403
+
+
+def test_the_verb_makes_a_token(growing):
+    process = subprocess.Popen(command(growing.root, "port=0", "token=true"), stdout=-1, stderr=-1, text=True)
+    try:
+        url = re.match(r"http://127\.0\.0\.1:\d+/", line := process.stdout.readline())[0]
+        assert ask(url)[0] == 403
+        assert names_of(ask(line.split()[0])[1]) == ["ladder"]
+        assert len(line.split()[0]) > len(url) + 40
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -26,7 +26,7 @@ def store(tmp_path):
 @pytest.fixture
 def page(store):
     with served(store.root) as url, chromium() as browser, watched_page(browser, url) as page:
-        page.click("a[href='/ladder']")
+        page.click("a[href='ladder']")
         page.wait_for_selector("#progress-line:not(:empty)")  # a click does not wait for it
         yield page
 

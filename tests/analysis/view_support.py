@@ -7,20 +7,19 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
-from analysis.html.server import Handler, Watch
+from analysis.html.server import Server, Watch
 
 RUNGS = [("a", "first arm", 0.4, 1.0), ("b", "+ second arm", 0.8, 1.0)]
 SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "evaluate": (0, 3, 6)}
 
 
 @contextlib.contextmanager
-def served(root: Path, only: str | None = None) -> Iterator[str]:
+def served(root: Path, only: str | None = None, **options: Any) -> Iterator[str]:
     """The address of a server, without a slash at its end."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, Watch(root, only)))
+    server = Server(("127.0.0.1", 0), Watch(root, only), **options)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -100,6 +100,26 @@ def test_an_interrupted_evaluation_goes_on_from_its_parts(
     pd.testing.assert_frame_equal(samples_of(tmp_path / "torn", cell), whole)
 
 
+def test_a_part_that_is_not_what_was_written_is_made_again(
+    asked: list[str], tmp_path: Path, said: Said, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked += ["evaluation.samples_per_problem=3"]
+    cell = first_cell(tmp_path, *asked)
+    whole, folder = samples_of(tmp_path, cell), tmp_path / cell["samples"]
+    for part in folder.glob("part-*.parquet"):
+        part.write_bytes(part.read_bytes()[:-40] + bytes(40))
+    told = said("compare", str(folder), str(folder.parent), f"runtime.results={tmp_path}", code=2)
+    assert "is not what was written" in told
+    capsys.readouterr()
+    again = first_cell(tmp_path, *asked)
+    assert "is not what was written: part-000000.parquet has other content; it is made again" in capsys.readouterr().err
+    pd.testing.assert_frame_equal(samples_of(tmp_path, again), whole)
+    (folder / "about.json").write_text("{}")
+    told = said("evaluate", *asked, f"runtime.results={tmp_path}", "figures=false", code=2)
+    assert "about.json has 2 bytes" in told
+    assert "delete the folder" in told
+
+
 def test_both_engines_give_the_same_samples(asked: list[str], tmp_path: Path) -> None:
     asked += ["evaluation.samples_per_problem=4"]
     results = [evaluate(tmp_path, *asked, f"engine={engine}") for engine in ("native", "transformers")]

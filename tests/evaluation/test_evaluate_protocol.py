@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
-from harness.configuration.compose import options
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
+from harness.configuration.schema import dump
 from harness.evaluation.protocol import Request, protocol_config
+from harness.store import RunDir
 
 PRESETS = [name for name in options("evaluation") if name != "testbed"]
 
@@ -85,3 +88,13 @@ def test_local_data_is_a_file_or_a_folder_of_files(tmp_path: Path) -> None:
 def test_a_mistyped_key_names_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'evaluation\.temperature'"):
         protocol_config(Request(["aime24"], overrides=["evaluation.temprature=0.5"]), [])
+
+
+def test_what_a_stored_configuration_refers_to_is_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "{caps: [16]}")
+    values = dump(compose_run([])) | {"evaluation": "${oc.decode:${oc.env:A_TOKEN}}"}
+    run = RunDir(tmp_path / ("0" * 16))
+    run.write_config(yaml.safe_dump(values))
+    with pytest.raises(ConfigError, match="evaluation") as refusal:
+        protocol_config(Request(overrides=["evaluation.temperature=0.5"]), [run])
+    assert "16" not in str(refusal.value)

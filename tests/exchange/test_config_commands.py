@@ -16,7 +16,7 @@ from harness.commands._arguments import key_values, read_yaml
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialect import read_config
+from harness.exchange.dialect import hydra_value, read_config
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,8 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(
         "data: {max_response_length: 1024}\nactor_rollout_ref:\n  rollout: {n: 8, response_length: '${data.max_response_length}', k: {}}\n"
-        "  actor: {strategy: fsdp, rollout_n: '${oc.select:actor_rollout_ref.rollout.n,1}', optim: {lr: 1e-6}}\n"
+        "  actor: {strategy: fsdp, rollout_n: '${oc.select:actor_rollout_ref.rollout.n,1}', x: '${oc.select:no.key,2}',"
+        " optim: {lr: 1e-6}}\n"
         "  ref: {strategy: '${actor_rollout_ref.actor.strategy}', all: '${actor_rollout_ref.actor.optim}', lost: '${no.such.key}'}\n"
     )
     values = read_config(file, read_yaml)
@@ -75,12 +76,72 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
         values["actor_rollout_ref.rollout.response_length"],
         values["actor_rollout_ref.actor.rollout_n"],
     ) == (1024, 8)
+    assert values["actor_rollout_ref.actor.x"] == 2
     assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == (
         "fsdp",
         1e-6,
     )
     assert values["actor_rollout_ref.ref.lost"] == "${no.such.key}"
     assert values["actor_rollout_ref.rollout.k"] == {}
+
+
+def test_what_a_file_refers_to_outside_of_itself_is_never_read(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_TOKEN", "hf_secret")
+    out = tmp_path / "mine" / "experiment" / "grpo.yaml"
+    for text in (
+        "model_name_or_path: ${oc.env:A_TOKEN,none}",
+        "model_name_or_path: ${oc.decode:${oc.env:A_TOKEN}}",
+        "model_name_or_path: \\${oc.env:A_TOKEN}",
+        "model_name_or_path: ${a}\na: ${oc.env:A_TOKEN}",
+        "model_name_or_path: ${a}\na: ${model_name_or_path}",
+        "model_name_or_path: a\nlora_r: 4\nlora_target_modules: ['${oc.env:A_TOKEN}']",
+        "model_name_or_path: a\nreward_funcs: ['${oc.env:A_TOKEN}']",
+        "model_name_or_path: ${run_directory:}",
+    ):
+        file = tmp_path / "config.yaml"
+        file.write_text(f"beta: 0.1\nuse_peft: true\n{text}\n")
+        refusal = said("import", "dialect=trl", f"file={file}", f"out={out}", code=2)
+        assert "refers to another setting" in refusal
+        assert "hf_secret" not in refusal
+        assert not out.exists()
+
+
+def test_a_text_that_hydra_would_resolve_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "hf_secret")
+    with pytest.raises(ConfigError, match="refers to another setting"):
+        hydra_value(["a", "'${oc.env:A_TOKEN}"])
+
+
+@pytest.mark.parametrize(
+    "deep", ["[" * 100_000, '{"a":' * 100_000, "{a: " * 3_000, "- " * 5_000, '{"beta": ' + "[" * 100_000]
+)
+def test_deep_nesting_is_one_line_with_the_name_of_the_file(deep: str, said: Said, tmp_path: Path) -> None:
+    for name in ("config.yaml", "args.json", "log.json", "log.jsonl", "samples.jsonl", "samples.json"):
+        (tmp_path / name).write_text(deep)
+    (tmp_path / "runs.csv").write_text("arm,seed,log\na,0,log.json\nb,0,log.jsonl\n")
+    results = f"runtime.results={tmp_path / 'results'}"
+    for file, *verb in (
+        ("config.yaml", "import", "dialect=verl", f"file={tmp_path / 'config.yaml'}"),
+        ("args.json", "import", "dialect=trl", f"file={tmp_path / 'args.json'}"),
+        ("log.json", "import", "experiment=x", f"logs={tmp_path / 'runs.csv'}", "dialect=trl", results),
+        ("samples.jsonl", "evaluate", f"samples={tmp_path / 'samples.jsonl'}", f"out={tmp_path / 'out'}"),
+        ("samples.json", "evaluate", f"samples={tmp_path / 'samples.json'}", f"out={tmp_path / 'out'}"),
+        ("samples.jsonl", "evaluate", "check", f"data.path={tmp_path / 'samples.jsonl'}"),
+    ):
+        refusal = said(*verb, code=2)
+        assert file in refusal, verb
+        assert refusal.strip().count("\n") == 0
+        assert len(refusal) < 1000
+
+
+def test_references_that_multiply_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    keys = {f"k{number}": "${all}" for number in range(1000)}
+    file.write_text(yaml.safe_dump({"all": {f"k{number}": 1 for number in range(1000)}, **keys}))
+    with pytest.raises(ConfigError, match="more than 100000 settings"):
+        read_config(file, read_yaml)
 
 
 @pytest.mark.parametrize(

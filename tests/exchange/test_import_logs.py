@@ -322,6 +322,8 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,absent.jsonl"], "cannot read"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,runs.csv"], "has no row with a metric and a step"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,text.log"], "line 1 is not JSON"),
+        ("arm,seed,log", ["grpo,0,../results.jsonl"], "lies outside of its folder; keep the list above its logs"),
+        ("arm,seed,log", ["grpo,0,/etc/hostname"], "'/etc/hostname' lies outside"),
         ("arm,seed,log,run", ["grpo,0,export.csv,c"], "has no run 'c'; runs: one, without a name"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stored_runs import about
 
-from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, TornFile, atomic, layout
+from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, TornFile, atomic, layout, lease
 from harness.store.reader import run_state
 
 RUN_ID = "00000000000000aa"
@@ -69,7 +69,7 @@ def test_a_configuration_that_is_no_text_is_named_and_written_anew(run: RunDir) 
     assert run.settings() == {"a": 1}
 
 
-@pytest.mark.parametrize("text", ["", '{"schema', DEEP, "[]", '{"schema_version": 99}'])
+@pytest.mark.parametrize("text", ["", '{"schema', DEEP, "[]", '{"schema_version": 99}', '{"error": "\\uD800"}'])
 def test_a_run_whose_manifest_cannot_be_read_has_a_status_of_its_own(run: RunDir, text: str) -> None:
     (run.path / "manifest.json").write_text(text)
     assert run.status == layout.UNREADABLE
@@ -85,6 +85,30 @@ def test_a_plan_without_arms_names_the_fix(tmp_path: Path, arms: object) -> None
     with pytest.raises(TornFile, match=r"plan\.json names no arms .*delete it, then run the experiment again"):
         store.plan("e")
     assert any("plan.json" in line for line in store.problems())
+
+
+def test_a_plan_that_was_changed_is_named(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    arms = [{"name": "a", "runs": {"0": RUN_ID}}]
+    store.write_plan("e", {"arms": arms, "margin": 3})
+    plan = store.plan("e")
+    assert plan == {"schema_version": 1, "arms": arms, "margin": 3}
+    path = layout.plan_file(tmp_path, "e")
+    before = path.stat().st_mtime_ns, path.read_bytes()
+    store.write_plan("e", plan)
+    assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+    path.write_text(path.read_text().replace('"margin": 3', '"margin": 1'))
+    with pytest.raises(TornFile, match=r"plan\.json is not what was written; put it back"):
+        store.plan("e")
+    path.write_text(json.dumps(plan))  # of an earlier version, which has no checksum
+    assert store.plan("e") == plan
+
+
+def test_a_lock_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "claim.lock"
+    path.touch(0o644)
+    with lease.acquire(path):
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_error_of_a_library_after_a_full_disk_is_a_full_disk(tmp_path: Path) -> None:
