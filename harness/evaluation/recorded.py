@@ -106,7 +106,7 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
 
 
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
-    """Make samples of one prompt with one gold those of one problem, whatever their ids, and say so; without a prompt the id is all there is.
+    """Make samples of one prompt with one gold those of one problem, whatever their ids, and say so; without a prompt the id decides.
 
     Raises:
         ConfigError: one id stands for two prompts, or for two golds.
@@ -131,7 +131,7 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
         return []
     name, ids = next(iter(several.items()))
     return [
-        f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}); samples of one prompt and gold are those of one problem"
+        f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}); samples of one prompt and gold are of one problem"
     ]
 
 

@@ -160,5 +160,5 @@ def test_a_run_from_before_seals_that_lacks_its_last_evaluation_is_compared_at_n
 
 def test_a_sealed_run_that_is_not_whole_is_compared_at_none(run: RunDir) -> None:
     (run.path / PART.format(2)).unlink()
-    with pytest.raises(StoreError, match="step-000002/part-000.parquet is missing"):
+    with pytest.raises(StoreError, match=r"step-000002/part-000\.parquet is missing"):
         run.last_evaluation("b")
