@@ -2,8 +2,8 @@ r"""A small reader of plain formulas and of relations, so that most answers neve
 
 It knows numbers, one-letter variables, `+ - * / ^`, `\frac`, `\sqrt`, `\pi`, `e` and brackets, and gives up on
 everything else. Two formulas are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979): exact as
-`Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then negative ones, where
-only points count at which both values are real.
+`Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then one of them a negative
+one, where only points count at which both values are real.
 """
 
 from __future__ import annotations
@@ -71,10 +71,13 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
         same = _same_at(left[0], right[0], dict(zip(names, values, strict=False)))
         if not same:
             return same
-    for values in _POINTS if names else ():
-        if _same_at(left[0], right[0], {n: -v for n, v in zip(names, values, strict=False)}) is False:
-            return False
-    return True
+    turned = (_turned(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
+    return all(_same_at(left[0], right[0], point) is not False for point in turned)
+
+
+def _turned(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
+    r"""A point with one sign turned: `\sqrt{hg}` asks of h and g to have one sign, and physics for the positive one."""
+    return {**point, name: -point[name]}
 
 
 def magnitudes(text: str) -> tuple[int, ...]:
