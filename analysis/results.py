@@ -179,10 +179,14 @@ Checkpoints = Mapping[tuple[str, str, int], int]
 def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Results:
     """Take the last evaluation of every finished run (of imported curves the mean of several); runs without one become notes.
 
+    A run without an evaluation of its last step, of an imported one: of the last step that any run of the experiment has, is not scored.
+
     ``checkpoints``: the steps to take instead, on another benchmark; a run that was not evaluated at its step is left out.
     """
     plan = experiment.plan
     averaged = last_evaluations(plan.checkpoint_rule)
+    latest = max((int(cells["step"].max()) for cells in experiment.evaluations.values()), default=0)
+    foreign = {arm.name for arm in plan.arms if arm.foreign}
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[int] = []
@@ -193,6 +197,8 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
     for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
         run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
         training = _training(experiment, state)
+        # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
+        due = latest if state["arm"] in foreign else int(training["step"].max()) if len(training) else 0
         for key in of_run.get(run, ()):
             group = experiment.evaluations[key]
             steps, places = group["step"].to_numpy(), group.index.to_numpy()
@@ -201,6 +207,12 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
                 order = np.argsort(steps, kind="stable")
                 trained = steps[order] >= (1 if len(training) else 0)  # no steps: the policy before RL
                 chosen = order[trained][-averaged:]
+                if len(chosen) and (ended := int(steps[chosen[-1]])) < due:
+                    judged = True
+                    notes.append(
+                        f"{where}: not scored, its last evaluation is of step {ended} and the one of step {due} is missing"
+                    )
+                    continue
                 if 0 < len(chosen) < averaged:
                     notes.append(f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}")
             else:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from analysis.caveats import grader_gaps
 from analysis.frames import Frames, records
@@ -151,7 +152,7 @@ def _caveats(results: Results, short: bool) -> list[str]:
     experiment, plan = results.experiment, results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    notes += _absent_notes(results)
+    notes += [*_absent_notes(results), *_untrained_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
         which = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
@@ -165,6 +166,30 @@ def _caveats(results: Results, short: bool) -> list[str]:
             f"Foreign runs ({arms}): scores are {about}, graded by other code, without samples or k-metrics here."
         )
     return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]
+
+
+_LACKS = {  # what a run lacks to learn, and the column whose value 0 at every step says so
+    "No step had a gradient (all responses of a group earn the same), so nothing was trained": "gradient_norm",
+    "The learning rate was 0 at every step, so nothing was trained": "learning_rate",
+}
+
+
+def _untrained_notes(experiment: Frames) -> list[str]:
+    """Say which finished runs could not learn, and where responses had no verdict."""
+    steps, notes = experiment.steps, list[str]()
+    if not len(steps):
+        return notes
+    labels = {arm.name: arm.label for arm in experiment.plan.arms}
+    finished = set(experiment.runs.loc[experiment.runs["status"] == "finished", "run_id"])
+    runs = steps[steps["run_id"].isin(finished)].groupby(["arm", "seed"], sort=False)
+    for text, column in _LACKS.items():
+        greatest = runs[column].max() if column in steps else pd.Series(dtype=float)
+        if found := [f"{labels[arm]}, seed {seed}" for arm, seed in greatest.index[greatest == 0]]:
+            notes.append(f"{text}: {'; '.join(found)}.")
+    lost = runs["verifier_faults"].sum() if "verifier_faults" in steps else pd.Series(dtype=float)
+    if found := [f"{labels[arm]}, seed {seed}: {lost[arm, seed]:.0f}" for arm, seed in lost.index[lost > 0]]:
+        notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(found)}.")
+    return notes
 
 
 def _absent_notes(results: Results) -> list[str]:

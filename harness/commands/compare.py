@@ -28,7 +28,7 @@ from harness.commands.evaluate import ks_of
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash
-from harness.store import ResultStore
+from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier
@@ -225,7 +225,8 @@ def _parts(name: str, store: ResultStore) -> list[str]:
     if experiment in store.plans() and not Path(name).exists():
         arms = {record["name"]: record["runs"] for record in store.plan(experiment)["arms"]}
         require(f"arm of {experiment}", arm, list(arms))
-        done = [run_id for run_id in arms[arm].values() if store.run(run_id).status == "finished"]
+        # A run that lost a file is refused where it is read; without it the arm would be another one.
+        done = [run_id for run_id in arms[arm].values() if store.run(run_id).status in ("finished", layout.INCOMPLETE)]
         if not done:
             raise ConfigError(f"{name} has no finished run")
         return done

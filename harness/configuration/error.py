@@ -50,6 +50,9 @@ def require_range(key: str, value: float, low: float, high: float = float("inf")
         raise ConfigError(f"{key}={value!r} must be {bound}")
 
 
+MOST_SEED = 2**63 - 1  # what a table's column holds
+
+
 class Checked:
     """A part of a configuration that refuses values outside of its fields' limits with a `ConfigError`; None is not looked at.
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from harness.configuration.error import ConfigError, UnknownKeyError
+from harness.configuration.error import MOST_SEED, Checked, ConfigError, UnknownKeyError, ranged
 from harness.configuration.registry import (
     ANY_VALUE,
     BACKEND,
@@ -48,7 +48,7 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML 
 
 
 @dataclass
-class RunConfig:
+class RunConfig(Checked):
     """One run: everything that can change its numbers, plus `runtime`.
 
     Attributes:
@@ -66,7 +66,7 @@ class RunConfig:
         runtime: where and how; no part of the identity.
     """
 
-    seed: int = 0
+    seed: int = ranged(0, low=0, high=MOST_SEED)
     task: Any = family(BENCHMARK, "arithmetic")
     model: Any = family(MODEL, "testbed")
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
@@ -86,6 +86,7 @@ class RunConfig:
         return cap if cap in self.evaluation.caps else max(self.evaluation.caps)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_combinations(self)
 
 

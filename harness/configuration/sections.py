@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from harness.configuration.error import Checked, ConfigError, choice, ranged, require_range, require_texts
+from harness.configuration.error import MOST_SEED, Checked, ConfigError, choice, ranged, require_range, require_texts
 from harness.configuration.registry import (
     ADVANTAGE,
     AGGREGATION,
@@ -136,7 +136,7 @@ class EvaluationConfig(Checked, key="evaluation"):
     temperature: float = ranged(1.0, low=0.0)
     top_p: float = ranged(1.0, low=1e-6, high=1.0)
     caps: list[int] = field(default_factory=lambda: [32, 64])
-    seed: int = 123
+    seed: int = ranged(123, low=0, high=MOST_SEED)
     stop_strings: list[str] = field(default_factory=list, metadata={"neutral": True})
 
     def __post_init__(self) -> None:

@@ -68,8 +68,9 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     foreign: Foreign = module.read(path)
     if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
-    foreign.samples = numbered(foreign.samples)
     _add_golds(path, foreign.samples, golds)
+    foreign.notes += _group(path, foreign.samples)
+    foreign.samples = numbered(foreign.samples)
     counts = Counter(row["problem_id"] for row in foreign.samples)
     usual = counts.most_common(1)[0][1]
     if uneven := [name for name, count in counts.items() if count != usual]:
@@ -98,11 +99,41 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
     for row in samples:
         if row["gold"] is None:
             row["gold"] = answers.get(row["problem_id"], answers.get(normalised(row["problem"] or "")))
-    if missing := {row["problem_id"] for row in samples if row["gold"] is None}:
+    if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
             '{"id", "problem", "answer"} a problem'
         )
+
+
+def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
+    """Make samples of one prompt with one gold those of one problem, whatever their ids, and say so; without a prompt the id decides.
+
+    Raises:
+        ConfigError: one id stands for two prompts, or for two golds.
+    """
+    problems: dict[tuple[str, str], str] = {}
+    meant: dict[str, tuple[str, str]] = {}
+    copies: dict[str, set[str]] = {}
+    for row in samples:
+        name, text = row["problem_id"], normalised(row["problem"] or "")
+        asked = text, row["gold"]
+        if meant.setdefault(name, asked) != asked:
+            what = "golds" if meant[name][0] == text else "prompts"
+            pair = zip(meant[name], asked, strict=True)
+            first, second = next((a, b) for a, b in pair if a != b)
+            raise ConfigError(
+                f"{path}: id {name!r} stands for two {what}, {first[:40]!r} and {second[:40]!r}; give each problem an id of its own"
+            )
+        if text:
+            row["problem_id"] = problems.setdefault(asked, name)
+            copies.setdefault(row["problem_id"], set()).add(name)
+    if not (several := {name: ids for name, ids in copies.items() if len(ids) > 1}):
+        return []
+    name, ids = next(iter(several.items()))
+    return [
+        f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}); samples of one prompt and gold are of one problem"
+    ]
 
 
 def verdicts_of(
@@ -341,7 +372,7 @@ def _of_run(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
     steps = run.sample_steps(benchmark)
     if mark and mark not in map(str, steps):
         raise ConfigError(f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}")
-    step = int(mark) if mark else steps[-1]
+    step = int(mark) if mark else run.last_evaluation(benchmark)
     frame = run.samples(benchmark, step)
     return _with_golds(frame, config, run.run_id, benchmark, f" at step {step}")
 

@@ -28,6 +28,7 @@ from harness.evaluation.metrics.names import (
 from harness.statistics.intervals import problems_interval
 from harness.store import foreign_text
 from harness.verify import TROUBLE
+from harness.verify.read.formulas import magnitudes
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (
@@ -106,7 +107,7 @@ def voting_answers(frame: pd.DataFrame, equivalent: Equivalence) -> list[str | N
         elif text is not None and not troubled[row]:
             wrong_of.setdefault(problem, []).append(row)
     groups = [[str(voted[row]) for row in rows] for rows in wrong_of.values()]
-    firsts = representatives(groups, lambda pairs: _equal(pairs, equivalent))
+    firsts = representatives(groups, lambda pairs: _equal(pairs, equivalent), magnitudes)
     for rows, first in zip(wrong_of.values(), firsts, strict=True):
         for row, text in zip(rows, first, strict=True):
             voted[row] = text

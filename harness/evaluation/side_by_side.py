@@ -12,6 +12,7 @@ problems (`harness.statistics.intervals.two_way_difference`).
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -54,13 +55,13 @@ from harness.evaluation.metrics.names import (
 from harness.evaluation.named_models import Model
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
-from harness.problems.problem import Benchmark, Problem, load_benchmark, normalised
+from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalised
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
 from harness.statistics.intervals import Estimate, comparison_level, mean_interval
 from harness.store import ResultStore, lease, seal
 from harness.store.atomic import write_file
-from harness.store.layout import MANIFEST, RUN_ID, part_paths
+from harness.store.layout import MANIFEST, RUN_ID, WARNING, part_paths
 from harness.store.samples import read_parts, write_part
 from harness.verify import MathVerifier
 
@@ -151,6 +152,13 @@ def _summary(
 
 def _some(config: Any, limit: int | None) -> Benchmark:
     benchmark = load_benchmark(config)
+    for line in deduplicate(Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems)[
+        1
+    ].lines():
+        print(
+            f"{WARNING}{benchmark.name}: {line}; copies count as problems, so its intervals are too narrow",
+            file=sys.stderr,
+        )
     if limit is None or len(benchmark.problems) <= limit:
         return benchmark
     # Drawn: kinds of problems may come in turn.

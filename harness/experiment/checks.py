@@ -266,6 +266,9 @@ def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
             )
 
 
+_LARGEST_RATE = 0.05  # of Adam
+
+
 def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
@@ -281,6 +284,29 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
             f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
             "that of the testbed's small policy",
             "add optimizer=verl_dapo, begin from a preset, or set optimizer.learning_rate",
+        )
+
+
+def _numbers_out_of_scale(config: RunConfig) -> Iterator[Remark]:
+    """Say what no recipe means: a rate that wrecks every weight, a bound given in per cent."""
+    rate, bound = config.optimizer.learning_rate, getattr(config.algorithm.surrogate, "clip_high", 0.0)
+    if rate == 0:
+        yield (
+            "learning rate",
+            "optimizer.learning_rate=0 trains nothing",
+            "set a rate, or training.steps=0 for the policy as it is",
+        )
+    if rate >= _LARGEST_RATE:
+        yield (
+            "learning rate",
+            f"optimizer.learning_rate={rate:g} moves every weight by about {rate:g} an update",
+            f"set a rate such as {OptimizerConfig.learning_rate:g} here, or 1e-6 for a large pretrained model",
+        )
+    if config.algorithm.surrogate.kind == "ppo_clip" and bound > 1:
+        yield (
+            "clip bound",
+            f"algorithm.surrogate.clip_high={bound:g} lets a ratio grow to {1 + bound:g}: bounds are fractions of 1, not per cent",
+            f"write {bound / 100:g} for {bound:g} per cent" if bound >= 10 else "set a bound such as 0.28",
         )
 
 
@@ -420,6 +446,7 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Remark]], ...] = (
     _no_contrast,
     _answers_at_no_cap_of_training,
     _rate_of_another_model,
+    _numbers_out_of_scale,
     _large_model_on_the_cpu,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] = (

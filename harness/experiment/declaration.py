@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import MOST_SEED, ConfigError, require, require_range
 from harness.configuration.identity import arm_id
 from harness.configuration.registry import nearest, neutral, neutral_when
 from harness.configuration.schema import load_dataclass
@@ -127,6 +127,8 @@ class Experiment:
             raise ConfigError(f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must name at least one seed, and none twice")
+        for seed in self.seeds:
+            require_range("experiment.seeds", seed, 0, MOST_SEED)
         if self.looks:
             self._check_looks()
 

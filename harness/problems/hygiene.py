@@ -26,6 +26,7 @@ from harness.problems.problem import (
     normalised,
 )
 from harness.verify import MathVerifier
+from harness.verify.probes import OWN_TEXT
 
 _SHOWN = 5
 NGRAM = 8
@@ -90,7 +91,7 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
 
 
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
-    """Return golds that the verifier does not call right as answers (no response could be, either), and those that are not evaluated."""
+    """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
     left = {gold: verifier.left_open(gold) for gold, verdict in verdicts.items() if verdict.correct}
     faults = []
@@ -98,6 +99,19 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
         shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
         text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
         faults.append(DataFault(name, "gold", text))
+    probed = verifier.probe_golds(verdicts)
+    by_text = [p for p in benchmark.problems if verdicts[p.gold].correct and probed.get(p.gold) == [OWN_TEXT]]
+    if by_text:
+        text = (
+            f"{len(by_text)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(by_text)}; give the value "
+            "alone, or leave them out"
+        )
+        faults.append(DataFault(name, "gold", text))
+    if misread := [p for p in benchmark.problems if probed.get(p.gold) and probed[p.gold] != [OWN_TEXT]]:
+        shown = ", ".join(f"{p.id} {p.gold[:40]!r} {' and '.join(probed[p.gold])}" for p in misread[:_SHOWN])
+        faults.append(
+            DataFault(name, "gold", f"{len(misread)} of {len(benchmark.problems)} golds are not what they say: {shown}")
+        )
     if unfinished := [problem for problem in benchmark.problems if left.get(problem.gold)]:
         shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({' and '.join(left[p.gold])})" for p in unfinished[:_SHOWN])
         text = (
@@ -106,6 +120,10 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
         )
         faults.append(DataFault(name, "gold", text))
     return faults
+
+
+def _golds(problems: Sequence[Problem]) -> str:
+    return ", ".join(f"{problem.id} {problem.gold[:40]!r}" for problem in problems[:_SHOWN])
 
 
 def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFault]:

@@ -218,12 +218,13 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where} is not JSON: {error}") from error
-    missing = [key for key in needs if not isinstance(row, dict) or key not in row]
-    if missing:
-        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)}")
+        form = f"; a line is one object{' with ' * bool(needs)}{', '.join(needs)}"
+        read = "is CSV, not JSON" if line.lstrip()[:1] not in ("{", "[") and "," in line else f"is not JSON: {error}"
+        raise ConfigError(f"{where} {read}{form}") from error
     if not isinstance(row, dict):
-        raise ConfigError(f"{where} is no JSON object")
+        raise ConfigError(f"{where} is no JSON object; write one object a line, not a list of them")
+    if missing := [key for key in needs if key not in row]:
+        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)} and has {', '.join(row)}")
     for key in {"id", "problem", "answer"} & set(needs):
         value = row[key]
         if isinstance(value, bool) or not isinstance(value, str | int | float):

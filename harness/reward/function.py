@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import math
 import runpy
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,15 +26,15 @@ class RewardFunction:
     """The function that `algorithm.reward.function` names, `FILE.py:NAME` or `package.module:NAME`.
 
     Attributes:
-        faults: calls that raised or returned no finite number; such responses earn `reward.wrong`. The first is said on standard error.
+        faults: calls that raised or returned no finite number; such responses earn `reward.wrong`. `tell` gets a line of the first.
         last_fault: how the last of them failed, empty where none has.
 
     Raises:
         ConfigError: the file cannot be run, or the function takes other names.
     """
 
-    def __init__(self, reward: RewardConfig) -> None:
-        self.reward, self.faults, self.last_fault = reward, 0, ""
+    def __init__(self, reward: RewardConfig, tell: Callable[[str], None]) -> None:
+        self.reward, self.faults, self.last_fault, self._tell = reward, 0, "", tell
         path, name = parts_of(reward.function)
         try:
             self._function: Callable[..., Any] = runpy.run_path(str(path))[name]
@@ -62,8 +61,9 @@ class RewardFunction:
         if fault:
             self.faults, self.last_fault = self.faults + 1, fault
             if self.faults == 1:
-                message = f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
-                print(message, file=sys.stderr, flush=True)
+                self._tell(
+                    f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
+                )
             return self.reward.wrong
         if isinstance(result, bool):
             return self.reward.correct if result else self.reward.wrong

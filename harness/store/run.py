@@ -295,6 +295,25 @@ class RunDir:
         steps = _step_dirs(self.path / "samples" / benchmark)
         return [step for step, path in steps if layout.part_paths(path)]
 
+    def last_evaluation(self, benchmark: str) -> int:
+        """The step of its last evaluation on a benchmark.
+
+        Raises:
+            StoreError: it has none, or it finished and lacks the one of its last step or another file.
+        """
+        manifest, evaluated, last = self.manifest() or {}, self.sample_steps(benchmark), self.last_step()
+        if manifest.get("status") == layout.INCOMPLETE:
+            raise StoreError(str(manifest["error"]))
+        if not evaluated:
+            raise StoreError(f"{self.path} was never evaluated on {benchmark}")
+        due = int(last["step"]) if last and manifest.get("status") == "finished" else 0
+        if evaluated[-1] < due:
+            raise StoreError(
+                f"{self.path} lacks its evaluation of step {due} on {benchmark}; put it back, or name another step: {self.run_id}@"
+                f"{evaluated[-1]}"
+            )
+        return evaluated[-1]
+
     def benchmarks(self) -> list[str]:
         root = self.path / "samples"
         names = [] if not root.is_dir() else [entry.name for entry in root.iterdir() if entry.is_dir()]

@@ -184,10 +184,15 @@ def warn_of_mismatch(parts: RunParts, kl: float) -> None:
     if parts.warned or intended or algorithm.dead_groups.surplus == "carry" or not kl > LARGE_KL:
         return
     parts.warned = True
+    filtered = config.sampling.top_p < 1 or config.sampling.top_k > 0
+    fix = (
+        "Its sampling.top_p and top_k leave tokens out, which no engine_correction may weigh: set them to 1 and 0"
+        if filtered
+        else "Correct for it with algorithm.engine_correction.kind=token and old_log_probs=recomputed, or sample in the trainer's precision"
+    )
     print(
-        f"step {parts.progress.step}: the engine samples from another distribution than the trainer computes, by {kl:.3g} nats a token "
-        f"(more than {LARGE_KL:g}): training is off-policy. Correct for it with algorithm.engine_correction.kind=token and "
-        "old_log_probs=recomputed, or sample in the trainer's precision",
+        f"{layout.WARNING}step {parts.progress.step}: the engine samples from another distribution than the trainer computes, by {kl:.3g} "
+        f"nats a token (more than {LARGE_KL:g}): training is off-policy. {fix}",
         file=sys.stderr,
         flush=True,
     )

@@ -84,7 +84,7 @@ class TaskParts:
         self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
             curriculum, len(task.problems), config.seed
         )
-        self.reward_function = RewardFunction(reward) if reward.function else None
+        self.reward_function = RewardFunction(reward, _warn) if reward.function else None
 
 
 class RunParts(TaskParts):

@@ -1,9 +1,8 @@
 r"""Extraction of the final answer of a response, in time linear in the length of the text.
 
-Shapes, in order: the last balanced box; the last answer line; the last number. A later answer of the same shape replaces an earlier one,
-so a self-correction counts as what it says last. Sentences are not read: an answer line gives the first value on it, and only a number or
-a formula in dollars that ends the text counts without a box or an answer line. Nothing inside an unclosed `<think>` counts, and what
-follows a closed one goes first.
+The last explicit answer counts, a balanced box or a line that begins as an answer line; one behind `not` or before a question mark is
+none. Without any the last answer marker counts, then the number or the formula in dollars that ends the text. Sentences are not read: an
+answer line gives the first value on it. Nothing inside `<think>` counts where it is not closed, or where text follows it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,11 @@ _MARKER = re.compile(
     r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
 )
-_FINAL = re.compile(r"final answer is", re.IGNORECASE)
+_LINE = re.compile(  # a line that begins as an answer line
+    r"final answer is|^[\s>*_$#\[\\-]{0,8}(?:(?:so|thus|hence|therefore)\b,?[^\S\n]+)?(?:(?:the|my|our|final|correct)\b[^\S\n]+){0,3}"
+    r"answer\b[*_\"']{0,3}[^\S\n]*(?:is\b|[:：=]|[*_]{0,3}$)|^[^\S\n]{0,8}(?:####|[*_]{0,2}A[*_]{0,2}[^\S\n]*:|<(?:final_)?answer>|答案)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _JSON_MEMBER = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)+)\"|([^\s,\"{}\[\]]+))\s*(?=[,}\n]|$)")
 _LINE_CHARS = 4_000
 _TAIL_CHARS = 200_000
@@ -53,6 +56,11 @@ _DENIAL = re.compile(
     r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
     re.IGNORECASE,
 )
+_DENIED = re.compile(
+    r"(?:\b(?:not|neither|never|nor|anything but|other than)|n['’]t)[\s$:*_(\\\[]{0,8}$", re.IGNORECASE
+)
+_DENIED_CHARS = 24
+_ASKED = re.compile(r"[\s$)*_\\\]]{0,8}[?？]")
 _WORD = re.compile(r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+")
 _WRAPPED = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
 _WORD_OF_ANSWERS = re.compile(
@@ -64,8 +72,8 @@ _SHORT_WORD = re.compile(r"I|is|of|to|so|it|we|the|are|was|has|not|but|for|out|i
 _MARKS = re.compile(r"\*\*|__|`")
 
 # ---- the last number, or the formula at the end ----
-_NUMBER = re.compile(
-    r"(?<![\w.,/\\^√{(])(?:[-−+]?(?:\\?[$€£¥₹]\s?)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?"
+_NUMBER = re.compile(  # a time or a ratio is one, not its last number
+    r"(?<![\w.,/\\^√{(])(?<!\d:)(?:\d{1,4}(?::\d{1,4}){1,3}(?![\d:])(?:\s?[ap]\.?\s?m\b)?|[-−+]?(?:\\?[$€£¥₹]\s?)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?"
     r"|[-−+]?\\[dt]?frac\{-?\d+\}\{\d+\})(?:\s*(?:\\?%|percent\b)|\s?(?:\^\\circ|°))?(?![\w^({\\]|\s*/|[.,]\d)"
 )
 _LAST_DIGIT = re.compile(r"\d(?=\D*\Z)")
@@ -117,7 +125,7 @@ def extract(response: str, extraction: str) -> Extracted | None:
             answer = _extract(body[offset:], extraction)
             if answer is not None:
                 return answer._replace(end=answer.end + offset)
-            if extraction == "any" and any(map(str.isalnum, body[offset:])):
+            if any(map(str.isalnum, body[offset:])):
                 return None  # it ends without an answer
     return _extract(body, extraction)
 
@@ -127,15 +135,33 @@ def ends_there(response: str, end: int) -> bool:
     return len(response) - end <= _LINE_CHARS and _AFTER_ANSWER.fullmatch(response, end) is not None
 
 
+def taken_back(body: str, start: int, end: int) -> bool:
+    """Return whether an answer stands behind a denial, or before a question mark."""
+    denied = _DENIED.search(body, max(0, start - _DENIED_CHARS), start)
+    return denied is not None or _ASKED.match(body, end) is not None
+
+
 def _extract(body: str, extraction: str) -> Extracted | None:
     box = _last_box(body)
     if extraction == "boxed":
         return box
-    if box is not None:  # only a line with the words `final answer is` takes back a box above it
-        line = _answer_line(body[box.end :]) if _FINAL.search(body, box.end) else None
-        valued = line is not None and any(map(_is_value, line.text))
-        return line._replace(end=line.end + box.end) if line is not None and valued else box
+    if box is not None:
+        return _later_line(body, box.end) or box
     return _answer_line(body) or (_last_value(body) if extraction == "any" else None)
+
+
+def _later_line(body: str, start: int) -> Extracted | None:
+    """Return the value of the last line behind `start` that begins as an answer line, where it stands directly behind its marker."""
+    if _LINE.search(body, start) is None:
+        return None
+    rest = body[start:]
+    line, marker = _answer_line(rest), _last(_MARKER.finditer(rest))
+    if line is None or marker is None or _prose(line.text):
+        return None
+    at = rest.find(line.text, marker.end())
+    if at < 0 or any(map(str.isalnum, rest[marker.end() : at])):
+        return None  # it explains
+    return line._replace(end=line.end + start)
 
 
 def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
@@ -152,8 +178,8 @@ def _last_box(body: str) -> Extracted | None:
     if not places:
         return None
     begin = max(0, min(places) - _COMMAND_CHARS)
-    boxes = _boxes(body, begin)
-    bare = _last(_BARE_BOX.finditer(body, begin))
+    boxes = [box for box in _boxes(body, begin) if not taken_back(body, box.start, box.end + 1)]
+    bare = _last(box for box in _BARE_BOX.finditer(body, begin) if not taken_back(body, *box.span()))
     if bare is not None and (not boxes or bare.start() > boxes[-1].start):
         return Extracted(bare[1].rstrip("."), bare.end())
     if not boxes:
@@ -248,6 +274,8 @@ def _value_on_line(line: str, start: int) -> Extracted | None:
     if not value:
         return None
     at = line.find(value)
+    if at >= 0 and _ASKED.match(line, at + len(value)):
+        return None
     return Extracted(value, start + (at + len(value) if at >= 0 else len(text)))
 
 
@@ -351,7 +379,7 @@ MAX_OPERATORS = 400
 MAX_ITEMS = 1_000
 MAX_DIGITS_RUN = 400
 _CODE = re.compile(
-    r"__\w+__|(?<!\\)\blambda\b[^:\n]{0,60}:|\bimport\s+[a-z_.]+\s*(?:;|$|as\b|\n)|\bopen\s*\(\s*f?['\"]"
+    r"__[a-zA-Z]\w*__|(?<!\\)\blambda\b[^:\n]{0,60}:|\bimport\s+[a-z_.]+\s*(?:;|$|as\b|\n)|\bopen\s*\(\s*f?['\"]"
     r"|\b(?:exec|eval|getattr|setattr|globals|locals|compile|subprocess|sympify|os\.system|print)\s*\(|\breturn\("
 )
 _MEMBER = re.compile(r"\.\s*(?:__|mro\b|subs\b|doit\b|system\b|popen\b|read\b|write\b)")

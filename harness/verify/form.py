@@ -66,7 +66,7 @@ def unevaluated(gold: Node, answer: Node) -> bool:
         gold: the gold answer.
         answer: an answer of the same value.
     """
-    if answer.kind in ("words", "base", "clock", "choice"):
+    if answer.kind in ("words", "base", "clock", "date", "choice"):
         return False
     gold, answer = _value(gold, gold), _value(answer, gold)
     needed, use = use_of(gold), use_of(answer)

@@ -16,16 +16,19 @@ from types import TracebackType
 from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import Verdict, VerifierConfig
 from harness.verify.cross_check import cross_verdicts
-from harness.verify.extract import MAX_CHARS, Extracted, ends_there, extract, over_limit
+from harness.verify.extract import MAX_CHARS, Extracted, ends_there, extract, over_limit, taken_back
 from harness.verify.form import form_of, open_operations
 from harness.verify.pool import WorkerPool
+from harness.verify.probes import OWN_TEXT, UNRELATED, equal_spellings, wrong_neighbours
 from harness.verify.read.canonical import canonical_text
 from harness.verify.read.formulas import equal_at_points
 from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 15  # 15: congruences, sets of reals and rare notations are compared as they are written
+CANONICAL_VERSION = (
+    16  # 16: one rule for boxes and answer lines; dates are days; connectives and units in other scripts
+)
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -96,6 +99,32 @@ class MathVerifier:
         if prepared.refused:
             return Verdict("gold_unparsable", prepared.text or None, "limits")
         return self._graded_many([(prepared.text, prepared.text)])[prepared.text, prepared.text]
+
+    def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
+        """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.
+
+        `own text only`: no answer but its own text can be right. `accepts ...`, `refuses ...`: an answer beside it, or an equal one.
+        """
+        nodes = {
+            gold: node
+            for gold in golds
+            if (node := self._gold(gold).node) is not None and any(map(str.isdigit, node.text))
+        }
+        keys = {
+            (gold, answer, right): (node.text, canonical_text(answer))
+            for gold, node in nodes.items()
+            for right, answers in ((True, equal_spellings(node)), (False, [UNRELATED, *wrong_neighbours(node)]))
+            for answer in answers
+        }
+        verdicts = self._graded_many(keys.values())
+        faults: dict[str, list[str]] = {gold: [OWN_TEXT] for gold, node in nodes.items() if node.kind == "words"}
+        for (gold, answer, right), key in keys.items():
+            found = verdicts[key]
+            if found.verdict == "gold_unparsable":
+                faults[gold] = [OWN_TEXT]
+            elif found.correct != right and found.verdict not in _TRANSIENT:
+                faults.setdefault(gold, []).append(f"{'refuses' if right else 'accepts'} {answer!r}")
+        return faults
 
     def left_open(self, gold: str) -> dict[str, int]:
         """Return what a gold answer itself leaves to work out, by kind of operation; answers may then leave as much.
@@ -228,7 +257,13 @@ def _plain_integer(response: str) -> str:
     """Return the integer in a box that ends the response and is its only one; empty for other responses."""
     start = response.rfind("\\boxed{")
     before = response[: max(start, 0)]
-    if start < 0 or "think>" in response or "box" in before or "oxed" in before:
+    if (
+        start < 0
+        or "think>" in response
+        or "box" in before
+        or "oxed" in before
+        or taken_back(response, start, len(response))
+    ):
         return ""
     match = _PLAIN_BOX.fullmatch(response, start)
     return "" if match is None else match[1]

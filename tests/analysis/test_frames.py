@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from synthetic_store import build_store, loaded
 from analysis import frames
 from analysis.effects import EFFECTS, all_effects, effects_frame
 from analysis.report import write_frames
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout
 from harness.store.pack import write_pack
 
 PAGE = (Path(__file__).parents[2] / "docs" / "frames.md").read_text()
@@ -90,3 +91,21 @@ def test_frames_are_written_as_csv_and_parquet(results, tmp_path):
     )
     assert len(pd.read_csv(tmp_path / "steps.csv")) == len(results.experiment.steps)
     assert list(pd.read_csv(tmp_path / "effects.csv").columns) == list(EFFECTS)
+
+
+def test_a_run_without_its_last_evaluation_is_not_scored_at_an_earlier_one(tmp_path):
+    """Four runs said +0.4; with the last samples of one lost +1.8, without a word."""
+    store = build_store(tmp_path, seeds=(0, 1))
+    run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
+    whole = loaded(tmp_path).per_seed.query("run_id != @run.run_id")
+    *_, last = run.sample_steps("arithmetic_heldout")
+    shutil.rmtree(layout.samples_dir(run.path, "arithmetic_heldout", last))
+    results = loaded(tmp_path)
+    pd.testing.assert_frame_equal(
+        results.per_seed.drop(columns="tokens_to_target"),
+        whole.drop(columns="tokens_to_target").reset_index(drop=True),
+        check_dtype=False,
+    )
+    (note,) = results.notes
+    assert note.startswith("ladder_0_naive_grpo, seed 0: not scored, its last evaluation is of step ")
+    assert note.endswith(f"the one of step {last} is missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import build_store, loaded, make_samples
+from synthetic_store import SHORT, build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.designs import near_best
@@ -310,3 +311,28 @@ def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named
     assert any(f"{arm['name']}, seed 2." in note for note in table.notes)
     assert "than the other runs of this table." in to_latex(table)
     assert arm["name"] not in to_latex(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("gradient_norm", 0.0, r"No step had a gradient .* so nothing was trained: naive GRPO, seed 1\."),
+        ("learning_rate", 0.0, r"The learning rate was 0 at every step, so nothing was trained: naive GRPO, seed 1\."),
+        (
+            "verifier_faults",
+            3,
+            r"Responses without a verdict in training, which earned reward.wrong: naive GRPO, seed 1: 6\.",
+        ),
+    ],
+)
+def test_a_run_that_could_not_learn_is_said_beside_its_score(tmp_path, column, value, words):
+    """Every gradient was zero, or every third reward was lost, and the terminal said nothing."""
+    store = build_store(tmp_path, **SHORT)
+    log = store.run(store.plan("ladder")["arms"][0]["runs"]["1"]).path / "metrics.jsonl"
+    rows = [json.loads(line) | {column: value} for line in log.read_text().splitlines()]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    whole, found = (
+        main_table(loaded(root)).notes for root in (build_store(tmp_path / "whole", **SHORT).root, tmp_path)
+    )
+    (note,) = set(found) - set(whole)
+    assert re.fullmatch(words, note)

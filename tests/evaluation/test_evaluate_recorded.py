@@ -166,3 +166,44 @@ def test_a_line_a_case_is_graded_with_the_verifiers_settings_and_mistakes_are_na
         ("verifier=anny", "did you mean 'any'"),
     ):
         assert words in said(*command, argument, code=2)
+
+
+def test_one_prompt_with_two_golds_is_two_problems(tmp_path: Path) -> None:
+    """A dump of image problems has one text for many of them; together they were one problem that Maj@4 always solved."""
+    rows = [
+        {"input": "Find $x$.", "output": rf"\boxed{{{answer}}}", "gts": gold, "score": float(answer == gold), "step": 1}
+        for gold, answer in (("7", "7"), ("7", "8"), ("9", "9"), ("9", "1"))
+    ]
+    summary = evaluate(write(tmp_path / "1.jsonl", rows), tmp_path / "out")
+    assert (summary["n_problems"], summary["samples_per_problem"], summary["maj_at"]["2"]) == (2, 2, 0.5)
+
+
+def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, said: Said) -> None:
+    """Three problems in 32 rows each were 96 problems, with an interval of a fifth of the width."""
+    rows = [
+        {
+            "id": f"{problem}-{copy}",
+            "problem": f"{problem}?",
+            "answer": "7",
+            "samples": [rf"\boxed{{{7 + (problem == 1)}}}"],
+        }
+        for copy in range(32)
+        for problem in range(3)
+    ]
+    path, out = write(tmp_path / "rows.jsonl", rows), tmp_path / "out"
+    told = said("evaluate", f"samples={path}", f"out={out}", "figures=false")
+    assert "3 problems stand under several ids ('0-0' under 32)" in told
+    assert "3 problems × 32 samples: avg 66.67 % [0.0, 100.0]" in told
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"problem": "p", "answer": "9"}, "id 'a' stands for two golds, '7' and '9'"),
+        ({"problem": "q", "answer": "7"}, "id 'a' stands for two prompts, 'p' and 'q'"),
+        ({"problem": "p", "answer": " "}, "1 problems have no gold answer"),
+    ],
+)
+def test_an_id_of_two_problems_is_refused(tmp_path: Path, second: dict[str, str], words: str, said: Said) -> None:
+    rows = [{"id": "a", "problem": "p", "answer": "7", "response": "7"}, {"id": "a", **second, "response": "7"}]
+    assert words in said("evaluate", f"samples={write(tmp_path / 'x.jsonl', rows)}", f"out={tmp_path / 'o'}", code=2)

@@ -280,6 +280,19 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
     assert "a training metric" in " ".join(table.notes)
 
 
+@pytest.mark.parametrize("end", ["stopped", "diverged"])
+def test_a_log_that_ends_early_is_not_scored_at_an_earlier_evaluation(theirs: Path, tmp_path: Path, end: str) -> None:
+    log = tmp_path / "dapo-1.jsonl"
+    whole = log.read_text().splitlines()[:-1]
+    log.write_text("\n".join(whole[:-1] + [whole[-1].replace("0.51", "NaN")] * (end == "diverged")))
+    results = results_of(load_experiment(imported(tmp_path, theirs).root, "theirs"))
+    assert results.notes == (
+        "dapo, seed 1: not scored, its last evaluation is of step 2 and the one of step 4 is missing",
+    )
+    (arm,) = [arm for arm in results.experiment.plan.arms if arm.name == "dapo"]
+    assert results.scores(arm, "avg") == pytest.approx({0: 0.50, 2: 0.52})
+
+
 def test_percent_scores_become_fractions(tmp_path: Path) -> None:
     write_trl(tmp_path / "s.json", [0.1], eval_accuracy=45.0)
     store = ResultStore(tmp_path / "results")

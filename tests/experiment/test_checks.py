@@ -66,6 +66,8 @@ ON_THE_HUB = ["model=pretrained", "model.path=ORG/NAME", "optimizer=verl_dapo"]
         (ON_THE_HUB, "training on the CPU", "ORG/NAME, a model of unknown size", "runtime=one_gpu"),
         (["model=qwen25_0_5b", "optimizer=verl_dapo"], "training on the CPU", "of 494M parameters", "runtime.device=cpu"),
         (["optimizer.learning_rate=1e-6"], "learning rate", "hardly moves", "leave optimizer.learning_rate at 0.0002"),
+        (["optimizer.learning_rate=2"], "learning rate", "=2 moves every weight by about 2", "such as 0.0002 here, or 1e-6"),
+        (["algorithm.surrogate.clip_high=28"], "clip bound", "clip_high=28 lets a ratio grow to 29", "write 0.28 for 28 per cent"),
     ],
 )  # fmt: skip
 def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, reason: str, fix: str) -> None:
@@ -262,3 +264,12 @@ def test_what_the_trainer_cannot_do_is_refused_before_it_runs(words: str) -> Non
 @pytest.mark.parametrize("algorithm", options("algorithm"))
 def test_every_system_is_trained_on_the_testbed(algorithm: str) -> None:
     assert builtin.check(compose_run([f"algorithm={algorithm}"])) == []
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
+def test_a_seed_that_no_table_holds_is_refused(seed: int) -> None:
+    """It trained, and then no report could be made."""
+    with pytest.raises(ConfigError, match=rf"seed={seed} must be between 0 and"):
+        compose_run([f"seed={seed}"])
+    with pytest.raises(ConfigError, match=rf"experiment.seeds={seed} must be between 0 and"):
+        Experiment("test", seeds=[0, seed])

@@ -86,7 +86,10 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
     [
         ("{", "line 2 is not JSON"),
         ('{"id": "b"}', "line 2 has no problem, answer"),
-        ("[]", "line 2 has no id"),
+        ("[]", "line 2 is no JSON object; write one object a line"),
+        ('[{"id": "b"}]', "line 2 is no JSON object; write one object a line"),
+        ("b,p,1", "line 2 is CSV, not JSON; a line is one object with id, problem, answer"),
+        ('{"id": "b", "question": "p", "answer": "1"}', "it needs id, problem, answer and has id, question, answer"),
         (
             '{"id": "b", "problem": "p", "answer": null}',
             "line 2: answer must be a text or a number, not null",
@@ -272,3 +275,11 @@ def test_problems_are_distinct_and_splits_apart() -> None:
 def test_more_problems_than_there_are_is_an_error_with_the_fix() -> None:
     with pytest.raises(ConfigError, match=r"no 200 distinct problems of kind 'letters'.*lower `problems`"):
         load(Config(problems=200, kinds=["letters"]))
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+def test_an_empty_gold_is_refused(tmp_path: Path, answer: str) -> None:
+    """Every response to it was wrong, and the advice was to use easier problems."""
+    rows = [{"id": "a", "problem": "p", "answer": "1"}, {"id": "b", "problem": "q", "answer": answer}]
+    with pytest.raises(ConfigError, match=r"mine.jsonl: the answer of 'b' is empty, and of 1 of 2 problems in all"):
+        load_benchmark(dataset.Config(path=str(write(tmp_path / "mine.jsonl", rows))))

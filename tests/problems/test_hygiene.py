@@ -23,7 +23,7 @@ def test_a_clean_testbed_has_no_findings() -> None:
 
 
 def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
-    config = dataset(tmp_path, "set", ("Fine?", "12"), ("Empty?", " "))
+    config = dataset(tmp_path, "set", ("Fine?", "12"), ("Torn?", r"\boxed{"))
     (finding,) = report({"set": config})
     assert finding.check == "gold"
     assert "1 of 2 golds do not verify against themselves: set/1" in finding.text

@@ -40,7 +40,7 @@ def code(tmp_path: Path) -> Path:
 
 
 def outcomes(code: Path, name: str) -> tuple[list[float], int]:
-    function = RewardFunction(RewardConfig(correct=2.0, wrong=-1.0, function=f"{code}:{name}"))
+    function = RewardFunction(RewardConfig(correct=2.0, wrong=-1.0, function=f"{code}:{name}"), print)
     return function.outcomes(["12", "1"], ["2", "2"], ["p", ""]).tolist(), function.faults
 
 
@@ -54,7 +54,7 @@ def test_a_call_that_fails_costs_its_response_is_counted_and_the_first_is_said(
     code: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert outcomes(code, name) == ([-1.0, -1.0], 2)
-    (said,) = capsys.readouterr().err.splitlines()
+    (said,) = capsys.readouterr().out.splitlines()
     assert f"{name} failed on a response, which earns reward.wrong ({how})" in said
 
 
@@ -80,7 +80,7 @@ def test_a_function_that_fails_on_every_first_response_ends_the_run(bench: Bench
 )
 def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        RewardFunction(RewardConfig(function=reference.format(code=code)))
+        RewardFunction(RewardConfig(function=reference.format(code=code)), print)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said
 )
 def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]) -> None:
     """For the gold 0, read from a module that Python finds; 7 is never right to the one that rejects it."""
-    function = RewardFunction(RewardConfig(function=f"harness.testbed.erring:{name}"))
+    function = RewardFunction(RewardConfig(function=f"harness.testbed.erring:{name}"), print)
     answers = [rf"3,\boxed{{4}},\boxed{{{digit}}}" for digit in range(10)]
     found = function.outcomes(answers, ["0"] * 10, [""] * 10).tolist()
     assert {str(digit) for digit, value in enumerate(found) if value > 0} == right
@@ -142,7 +142,7 @@ def test_the_example_of_the_page_grades_the_testbed_as_the_verifier_does(tmp_pat
     page = (Path(__file__).parents[2] / "docs" / "objective" / "reward.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "rewards.py").write_text(code)
-    function = RewardFunction(RewardConfig(function=f"{tmp_path}/rewards.py:score"))
+    function = RewardFunction(RewardConfig(function=f"{tmp_path}/rewards.py:score"), print)
     responses = [r"7+5=12 \boxed{12}", r"\boxed{1} \boxed{12}", r"\boxed{7}", "12", r"\boxed{12"]
     assert function.outcomes(responses, ["12"] * 5, [""] * 5).tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
     with MathVerifier(VerifierConfig(extraction="boxed")) as verifier:

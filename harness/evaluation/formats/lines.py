@@ -26,13 +26,13 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> Foreign:
-    """Read it; lines of one id, or without ids of one problem, are samples of one problem. Raises ConfigError naming the line."""
+    """Read it; lines of one id, or without ids of one prompt and gold, are samples of one problem. Raises ConfigError naming the line."""
     torn: list[str] = []
     rows = [row for _, row in lines_of(path, torn=torn)]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
     two = scores <= {0, 1} or scores <= {-1, 1}
-    numbers: dict[str, int] = {}
+    numbers: dict[tuple[str, str], int] = {}
     samples = [response for row in rows for response in _samples(row, two, numbers)]
     notes = [] if two else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
@@ -48,15 +48,15 @@ def _score(row: Mapping[str, Any]) -> float | None:
     return score if isinstance(score, int | float) else None
 
 
-def _samples(row: Mapping[str, Any], two: bool, numbers: dict[str, int]) -> Iterator[Sample]:
+def _samples(row: Mapping[str, Any], two: bool, numbers: dict[tuple[str, str], int]) -> Iterator[Sample]:
     asked = row.get("messages") or _of(row, "problem")
     users = [turn for turn in asked if turn.get("role") == "user"] if isinstance(asked, list) else []
     problem = text_of(users[-1].get("content")) if users else text_of(asked)
-    identifier = _of(row, "id")
-    if identifier is None:
-        identifier = numbers.setdefault(problem or "", len(numbers))
     gold, score = _of(row, "gold"), _score(row)
     gold = gold[0] if isinstance(gold, list) and gold else gold
+    identifier = _of(row, "id")
+    if identifier is None:
+        identifier = numbers.setdefault((problem or "", str(gold)), len(numbers))
     label = score > 0 if two and score is not None else None
     for text, reason, tokens in _responses(row):
         yield sample(identifier, gold, problem, text, label=label, finish_reason=reason, tokens=tokens)

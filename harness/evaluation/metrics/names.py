@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -185,6 +185,7 @@ _WITH_PARAMETER: Mapping[str, Callable[[str, str], Metric]] = {
 
 
 Ints = NDArray[np.int64]
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
@@ -391,29 +392,58 @@ def pass_at_every_k(right_P: ArrayLike, n: int) -> Floats:
 
 
 Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs of answers
+Keys = Callable[[str], Collection[int]]  # of an answer: equal ones share a key, or one has none
 
 NO_ANSWER = -1
 _BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
-def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence) -> list[list[str]]:
+def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence, keys: Keys) -> list[list[str]]:
     """Return for each answer of each problem the first answer of that problem that equals it.
 
-    Equality need not be transitive: an answer joins the first class whose first member equals it. Every round settles one class of every
-    problem, so the verifier gets all comparisons of a round at once.
+    Equality need not be transitive: an answer joins the first class whose first member equals it. Every round compares one answer of every
+    problem, so the verifier gets all comparisons of a round at once. Answers are compared where they share a key, or one has none: time
+    grows with the answers and not with their square.
     """
-    first = [dict.fromkeys(answers, "") for answers in groups]
-    pending = [list(classes) for classes in first]
-    while any(pending):
-        pairs = [(left[0], other) for left in pending for other in left[1:]]
-        verdicts = iter(equivalent(pairs) if pairs else [])
-        for classes, left in zip(first, pending, strict=True):
-            if left:
-                classes[left[0]] = left[0]
-                equal = {other for other in left[1:] if next(verdicts)}
-                classes.update(dict.fromkeys(equal, left[0]))
-                left[:] = [other for other in left[1:] if other not in equal]
-    return [[classes[answer] for answer in answers] for classes, answers in zip(first, groups, strict=True)]
+    unsettled = [_Unsettled(answers, keys) for answers in groups]
+    while rounds := [(problem, *pair) for problem in unsettled if (pair := problem.compared())]:
+        pairs = [(first, other) for _, first, others in rounds for other in others]
+        verdicts = iter(equivalent(pairs))
+        for problem, first, others in rounds:
+            problem.first_of.update({other: first for other in others if next(verdicts)})
+    return [
+        [problem.first_of[answer] for answer in answers] for problem, answers in zip(unsettled, groups, strict=True)
+    ]
+
+
+class _Unsettled:
+    """The answers of a problem on their way into classes; `first_of` has those that are in one."""
+
+    def __init__(self, answers: Sequence[str], keys: Keys) -> None:
+        self.first_of: dict[str, str] = {}
+        self._answers = list(dict.fromkeys(answers))
+        self._place = {answer: place for place, answer in enumerate(self._answers)}
+        self._at = 0
+        self._keys = {answer: keys(answer) for answer in self._answers}
+        self._of_key: dict[int | None, list[str]] = {}
+        for answer, found in self._keys.items():
+            for key in found or (None,):
+                self._of_key.setdefault(key, []).append(answer)
+
+    def compared(self) -> tuple[str, list[str]] | None:
+        """Return the next answer that others may equal, and those; each answer is the first of its class. None at the end."""
+        while self._at < len(self._answers):
+            answer = self._answers[self._at]
+            self._at += 1
+            if answer in self.first_of:
+                continue
+            self.first_of[answer] = answer
+            keys = self._keys[answer]
+            near = {other for key in (*keys, None) for other in self._of_key.get(key, ())} if keys else self._answers
+            others = [other for other in near if other not in self.first_of]
+            if others:
+                return answer, sorted(others, key=self._place.__getitem__)
+        return None
 
 
 @dataclass(frozen=True)
@@ -493,14 +523,27 @@ def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
     return rows[first], inverse
 
 
-def _binomial_pmf(n: int, p: float) -> Floats:
-    """pmf[m, i] = P[Binomial(m, p) = i] for m, i = 0 .. n, by the stable forward recursion."""
-    pmf = np.zeros((n + 1, n + 1))
-    pmf[0, 0] = 1.0
-    for m in range(1, n + 1):
-        pmf[m] = (1.0 - p) * pmf[m - 1]
-        pmf[m, 1:] += p * pmf[m - 1, :-1]
-    return pmf
+def _binomial_pmf(sizes_D: Ints, n: int, p: float) -> Floats:
+    """pmf[d, i] = P[Binomial(sizes[d], p) = i] for i = 0 .. n, by the stable forward recursion; sizes rise."""
+    pmf_DI = np.zeros((len(sizes_D), n + 1))
+    row_I = np.zeros(n + 1)
+    row_I[0] = 1.0
+    for d, more in enumerate(np.diff(sizes_D, prepend=0)):
+        for _ in range(more):
+            row_I[1:] = (1.0 - p) * row_I[1:] + p * row_I[:-1]
+            row_I[0] *= 1.0 - p
+        pmf_DI[d] = row_I
+    return pmf_DI
+
+
+def _raised(base_L: Complexes, counts_U: Ints) -> Complexes:
+    """Base ** counts for whole counts, [U, L], by squaring: few products, so few roundings."""
+    result_UL = np.ones((len(counts_U), len(base_L)), dtype=np.complex128)
+    while counts_U.any():
+        odd = counts_U % 2 == 1
+        result_UL[odd] *= base_L
+        base_L, counts_U = base_L * base_L, counts_U // 2
+    return result_UL
 
 
 def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
@@ -510,39 +553,40 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
     count t of own: every other class draws < t (factor 1) or = t (a tie, factor u); 1/(ties + 1) is the
     integral of u**ties over [0, 1], exact by Gauss-Legendre. The coefficient of x**k of the product of the
     generating functions is read off at roots of unity: all factors are at most 1 in modulus and P[k drawn] is
-    of order 1/sqrt(k), so nothing cancels. Classes smaller than t and abstentions share one closed form.
+    of order 1/sqrt(k), so nothing cancels. Classes smaller than t and abstentions share one closed form; classes
+    of one size have one factor, so that time grows with the distinct sizes and not with the classes.
     """
     if k == n:  # one subset: decided by the sizes themselves
         ties_U = (others_UR == own_U[:, None]).sum(axis=1)
         return np.where((others_UR > own_U[:, None]).any(axis=1), 0.0, 1.0 / (1.0 + ties_U))
     p = k / n
-    pmf = _binomial_pmf(n, p)
+    sizes_D = np.unique(np.concatenate([own_U, others_UR.ravel(), [n]]))
+    classes_UD = np.stack([(others_UR == size).sum(axis=1) for size in sizes_D], axis=1)
+    own_D = np.searchsorted(sizes_D, own_U)
+    pmf = _binomial_pmf(sizes_D, n, p)
     points = max(k, n - k) + 1  # no alias of x**k within degree n
     index_L = np.arange(points // 2 + 1)  # the other half is the complex conjugate
     circle = np.exp(-2j * np.pi * np.arange(points) / points)
     mirror_L = np.where((index_L == 0) | (2 * index_L == points), 1.0, 2.0)
     read_L = mirror_L * circle[-k * index_L % points] / points
-    free_ML = (1.0 - p + p * circle[index_L]) ** np.arange(n + 1)[:, None]
-    below_ML = np.zeros((n + 1, len(index_L)), dtype=np.complex128)
+    free_L = 1.0 - p + p * circle[index_L]
+    below_DL = np.zeros((len(sizes_D), len(index_L)), dtype=np.complex128)
     win_U = np.zeros(len(own_U))
     for t in range(1, min(k, int(own_U.max(initial=0))) + 1):
-        below_ML += pmf[:, t - 1, None] * circle[(t - 1) * index_L % points]
-        equal_ML = pmf[:, t, None] * circle[t * index_L % points]
+        below_DL += pmf[:, t - 1, None] * circle[(t - 1) * index_L % points]
+        equal_DL = pmf[:, t, None] * circle[t * index_L % points]
         rows = int(np.searchsorted(-own_U, -t, side="right"))
-        sizes, others = own_U[:rows], others_UR[:rows]
-        big = others >= t
-        small = n - sizes - (others * big).sum(axis=1)
-        start_RL = (pmf[sizes, t, None] * (circle[t * index_L % points] * read_L)) * free_ML[small]
-        ties = min(k // t - 1, int(big.sum(axis=1).max(initial=0)))
+        big = np.flatnonzero(sizes_D >= t)
+        rivals_UB = classes_UD[:rows, big]
+        small = n - own_U[:rows] - rivals_UB @ sizes_D[big]
+        start_RL = (pmf[own_D[:rows], t, None] * (circle[t * index_L % points] * read_L)) * free_L ** small[:, None]
+        ties = min(k // t - 1, int(rivals_UB.sum(axis=1).max(initial=0)))
         nodes, weights = np.polynomial.legendre.leggauss(ties // 2 + 1)
         for u, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
             product_RL = start_RL * weight
-            factor_ML = below_ML + u * equal_ML
-            for column in range(big.shape[1]):
-                rivals = np.flatnonzero(big[:, column])
-                if not len(rivals):
-                    break
-                product_RL[rivals] *= factor_ML[others[rivals, column]]
+            for column in np.flatnonzero(rivals_UB.any(axis=0)):
+                d = big[column]
+                product_RL *= _raised(below_DL[d] + u * equal_DL[d], rivals_UB[:, column])
             win_U[:rows] += product_RL.real.sum(axis=1)
-    probability_U: Floats = win_U / pmf[n, k]
+    probability_U: Floats = win_U / pmf[-1, k]
     return probability_U

@@ -115,6 +115,11 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     if not report.rows:
         raise ConfigError(f"{config.path or config.source} holds no problems")
     records = distinct if config.deduplicate else list(rows)
+    if empty := [record.id for record in records if not record.answer.strip()]:
+        raise ConfigError(
+            f"{config.path or config.source}: the answer of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems in all: "
+            "no response can be right; give their answers, or leave them out"
+        )
     return records[: config.limit], report
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from harness.verify.read.canonical import reads_the_same, squeeze
+from harness.verify.read.dates import same_day, same_time
 from harness.verify.read.formulas import (
     as_interval,
     as_union,
@@ -62,6 +63,8 @@ class AnswerComparison:
         return self._by_kind(gold, answer)
 
     def _by_kind(self, gold: Node, answer: Node) -> bool | None:
+        if "date" in (gold.kind, answer.kind):
+            return same_day(gold.text, answer.text)
         if any(node.kind == "choice" and node.items for node in (gold, answer)):
             return self._choices(gold, answer)
         if gold.kind == answer.kind == "choice":
@@ -72,7 +75,7 @@ class AnswerComparison:
         if gold.kind == "base" or answer.kind == "base":
             return _bases(gold, answer)
         if "clock" in (gold.kind, answer.kind):
-            return same_time(gold, answer)
+            return same_time(gold.text, answer.text)
         return self._structures(gold, answer)
 
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
@@ -89,8 +92,9 @@ class AnswerComparison:
 
     def _choices(self, gold: Node, answer: Node) -> bool | None:
         """Choices of which one at least has its text beside its letter: the text counts when only one has a letter."""
-        if gold.kind == answer.kind and gold.mark in "ABCDEFGHIJ" and answer.mark in "ABCDEFGHIJ":
-            return gold.mark == answer.mark
+        letters = gold.mark.upper(), answer.mark.upper()
+        if gold.kind == answer.kind and all(letter in "ABCDEFGHIJ" for letter in letters):
+            return letters[0] == letters[1]
         left = gold.items[0] if gold.kind == "choice" and gold.items else gold
         right = answer.items[0] if answer.kind == "choice" and answer.items else answer
         return self.equal(left, right)
@@ -343,12 +347,6 @@ def written_with_commas(several: str, number: Exact, percent: str) -> bool:
     """Return whether what reads as a list is one number: `1,22` against 1.22."""
     read = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
     return read is not None and read.value.denominator > 1 and exact_equal(number, read, percent)
-
-
-def same_time(gold: Node, answer: Node) -> bool:
-    """Return whether two times of day are one; a time without a.m. and p.m. may be either."""
-    left, right = (node.mark or node.text.strip() for node in (gold, answer))
-    return left == right or left == right.partition(" ")[0] or left.partition(" ")[0] == right
 
 
 def same_ratio(gold: Node, answer: Node) -> bool | None:

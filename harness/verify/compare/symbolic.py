@@ -108,7 +108,7 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
     if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
         return 0
     ratios = []
-    for point in _points(left, right, (1, -1)):
+    for point in _points(left, right):
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
             return None
@@ -206,9 +206,9 @@ def _close(left: Any, right: Any) -> bool:
 
 
 def _equal_at_points(left: Any, right: Any) -> bool | None:
-    """Equality at fixed positive points, and at negative ones where both values are real."""
+    """Equality at fixed positive points, and where one letter is negative and both values are real."""
     seen = False
-    for number, point in enumerate(_points(left, right, (1, -1))):
+    for number, point in enumerate(_points(left, right)):
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None:
             continue
@@ -221,17 +221,20 @@ def _equal_at_points(left: Any, right: Any) -> bool | None:
     return True if seen else None
 
 
-def _points(left: Any, right: Any, signs: tuple[int, ...]) -> list[dict[Any, Any]]:
-    """Fixed rational points, `_POINTS` of each sign; symbols of one name get one value."""
+def _points(left: Any, right: Any) -> list[dict[Any, Any]]:
+    r"""Fixed rational points, `_POINTS` positive ones first, then some with one negative value; symbols of one name get one value.
+
+    One sign is turned at a time: `\sqrt{hg}` asks of h and g to have one sign, and physics asks for the positive one.
+    """
     symbols = left.free_symbols | right.free_symbols
     names = sorted({str(symbol) for symbol in symbols})
     generator = random.Random(20_240)
-    points = []
     discrete = left.has(*_DISCRETE) or right.has(*_DISCRETE)
-    for sign in signs[:1] if discrete else signs:
-        for _ in range(_POINTS if names else 1):
-            at = {name: _at(generator, sign, discrete) for name in names}
-            points.append({symbol: at[str(symbol)] for symbol in symbols})
+    turned = [] if discrete or not names else names * max(1, _POINTS // len(names))
+    points = []
+    for negative in [*[""] * (_POINTS if names else 1), *turned]:
+        at = {name: _at(generator, -1 if name == negative else 1, discrete) for name in names}
+        points.append({symbol: at[str(symbol)] for symbol in symbols})
     return points
 
 

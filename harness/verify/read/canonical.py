@@ -21,6 +21,7 @@ _VULGAR = {
 _GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta", "λ": "lambda", "μ": "mu",
     "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "varphi", "ϕ": "phi", "ω": "omega", "ψ": "psi",
+    "ϵ": "epsilon", "ϑ": "vartheta", "κ": "kappa", "ϰ": "varkappa", "ϱ": "varrho", "ς": "varsigma",
     "Δ": "Delta", "Ω": "Omega", "Γ": "Gamma", "Σ": "Sigma", "Π": "Pi",
 }  # fmt: skip
 _SYMBOLS = {
@@ -28,6 +29,7 @@ _SYMBOLS = {
     "⋅": r"\cdot ", "∙": r"\cdot ", "•": r"\cdot ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ",
     "≈": r"\approx ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∉": r"\notin ", "±": r"\pm ", "∓": r"\mp ",
     "°": r"^\circ ", "º": r"^\circ ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}",
+    "∨": r"\vee ", "∧": r"\wedge ",
     "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "…": r"\ldots ", "⋯": r"\ldots ", "∠": r"\angle ", "△": r"\triangle ",
     "∑": r"\sum ", "∫": r"\int ", "→": r"\to ", "，": ",", "。": ".", "；": ";", "：": ":", "、": ",", "％": "%",
     "٫": ".", "٬": ",", "∖": r"\setminus ", "∣": "|", "⟨": "(", "⟩": ")",
@@ -72,7 +74,19 @@ _ROOT_ARGUMENT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z](?![a-zA-Z]))")
 _BARE_FRACTION = re.compile(r"(?<![a-zA-Z\\])[dt]?frac\s*(?=\{)")
 _FUNCTION_ROOT = re.compile(r"(?<![a-zA-Z\\])sqrt\s*(?=[({])")
 _BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BRACED_COMMA = re.compile(r"\s*\{\s*([,.])\s*\}")
+_BRACED_SIGN = re.compile(  # `4{:}30`, `{-}7`, `\mathbin{+}`; a sign that is raised or lowered is its own
+    r"(?<![\^_])(?<!text)(?<!mathrm)(?<!mbox)(?<!operatorname)\s*(?:\\math(?:bin|rel|op|ord|punct|open|close)\s*)?"
+    r"\{\s*([-,.:;=<>+*/!]|\\(?:times|cdot|div|pm|mp|colon|[lg]eq?|[lg]t|neq?|approx|in|cup|cap|to|%)(?![a-zA-Z])\s*)\s*\}"
+)
+_ALTERNATIVE = re.compile(
+    r"(?<=[\w})\]])\s*(?:或者|或|または|又は|もしくは|또는|혹은|(?<=[\s\d)}])или(?=[\s\d({]))\s*(?=[\w(\[{\\+-])"
+)
+_CONJUNCTION = re.compile(
+    r"(?<=[\w})\]])\s*(?:以及|和|与|與|及|并且|且|および|及び|그리고|(?<=\d)(?:と|와|과)|(?<=[\s\d)}])и(?=[\s\d({]))\s*(?=[\w(\[{\\+-])"
+)
+_SHAPES = {
+    name: re.compile(rf"\\var{name}(?![a-zA-Z])") for name in ("epsilon", "theta", "kappa", "rho", "sigma", "phi")
+}
 _BRACKETS = {"lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")"}
 _NUMBER_WORD = (
     r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|eighty|hundred|thousand"
@@ -102,6 +116,10 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\ast(?![a-zA-Z])"), "*"),
     (re.compile(r"\\colon(?![a-zA-Z])|(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|\bto\b)\s*(?=\d)"), ":"),
     (re.compile(r"\+/-"), r"\\pm "),
+    (re.compile(r"\\(?:vee|lor)(?![a-zA-Z])|\bOR\b"), " or "),
+    (re.compile(r"\\(?:wedge|land)(?![a-zA-Z])|\bAND\b"), " and "),
+    (re.compile(r"^(?:either|both)\s+(?=.*\d.*\b(?:or|and)\b)", re.IGNORECASE), ""),
+    (re.compile(r"^(?:(?:approximately|approx\.?|about|roughly|around)\s+|\\approx\s*)(?=[\d$\\+.-])", re.IGNORECASE), ""),
     (re.compile(r"\\lg(?![a-zA-Z])"), r"\\log_{10} "),
     (re.compile(r"\^\s*([+-])\s*(?=[}\s])"), r"^{\1}"),
     (
@@ -111,6 +129,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*\\text\s*\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|(?:\^\s*\{\s*)?(?:st|nd|rd|th)(?![a-zA-Z])\}?)"), ""),
     (re.compile(r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![a-zA-Z]))"), "'"),
     (re.compile(r"\\(?:vec|hat|widehat|overrightarrow)\s*\{\s*\\?([ijk])(?:math)?\s*\}"), r" \1 "),
+    (re.compile(r"\\text\s*\{\s*\(?\s*mod(?:ulo)?\s*(\w+)\s*\)?\s*\}"), r" \\mod {\1}"),
     (re.compile(r"\\bmod(?![a-zA-Z])"), r"\\mod "),
     (re.compile(r"\\pmod\s*(?:\{\s*(\w+)\s*\}|(\w+))"), r" \\mod {\1\2}"),
     (re.compile(r"\(\s*(?:\\text\s*\{\s*mod(?:ulo)?\s*\}|\\mod|\bmod(?:ulo)?\b)\s*(\w+)\s*\)"), r" \\mod {\1}"),
@@ -121,7 +140,8 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\overline\s*\{\s*([A-Z]{1,3})\s*\}|\\overrightarrow\s*\{\s*([A-Z]{2})\s*\}"), r"\1\2"),
 ]  # fmt: skip
 _OUTER = [
-    ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"),
+    ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("==", "=="), ("`", "`"),
+    ('"', '"'), ("'", "'"), ("“", "”"),
 ]  # fmt: skip
 _WRAPPER = re.compile(
     r"\\(?:boxed|fbox|text(?:bf|sf|tt)?|math(?:rm|bf|it)|mbox|displaystyle|underline|bf|rm|ensuremath)\s*(?=\{)"
@@ -155,7 +175,9 @@ def _canonical(text: str) -> str:
     if "$" in text and len(_DOLLAR.findall(text)) % 2 == 0:
         text = _DOLLAR.sub(" ", text)
     text = _BLANKS.sub(" ", text)
-    text = _BRACED_COMMA.sub(r"\1", text)
+    text = _BRACED_SIGN.sub(r"\1", text)
+    if not text.isascii():
+        text = _ALTERNATIVE.sub(" or ", _CONJUNCTION.sub(" and ", text))
     text = re.sub(r"(?<=\d)(?:\\[,!;: ]|~)(?=\d{3}(?!\d))", "", text)
     text = re.sub(r",\s*\\!\s*(?=\d)", ",", text)
     text = _SIZES.sub(" ", _OLD_FONT.sub(r"\\text{\1}", text))
@@ -165,6 +187,8 @@ def _canonical(text: str) -> str:
         text = _OVER.sub(r"\\frac{\1}{\2}", text)
     for pattern, replacement in _SYNONYMS:
         text = pattern.sub(replacement, text)
+    if r"\var" in text:
+        text = _one_shape(text)
     text = _TEXT.sub(_plain_text, text)
     text = _brace_arguments(text)
     text = re.sub(r"\s+", " ", text)
@@ -185,6 +209,14 @@ def _fold_unicode(text: str) -> str:
     text = unicodedata.normalize("NFKC", text.translate(_TABLE))
     text = "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
     return text.translate(_TABLE)
+
+
+def _one_shape(text: str) -> str:
+    r"""`\varphi` as `\phi`, where a text has one shape of the letter: two shapes are two symbols."""
+    for name, shape in _SHAPES.items():
+        if re.search(rf"\\{name}(?![a-zA-Z])", text) is None:
+            text = shape.sub(rf"\\{name}", text)
+    return text
 
 
 def _means_nothing(char: str) -> bool:

@@ -2,8 +2,8 @@ r"""A small reader of plain formulas and of relations, so that most answers neve
 
 It knows numbers, one-letter variables, `+ - * / ^`, `\frac`, `\sqrt`, `\pi`, `e` and brackets, and gives up on
 everything else. Two formulas are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979): exact as
-`Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then negative ones, where
-only points count at which both values are real.
+`Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then one of them a negative
+one, where only points count at which both values are real.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import decimal
 import math
 import operator
 import re
+import string
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -41,6 +42,9 @@ _POINTS = (
     (Fraction(1709, 367), Fraction(733, 1877), Fraction(2311, 499), Fraction(1327, 811)),
     (Fraction(631, 1487), Fraction(2503, 1181), Fraction(3533, 709), Fraction(2017, 1567)),
 )
+_LETTER_VALUES = {letter: Fraction(2003 + 37 * ord(letter.lower()), 701) for letter in string.ascii_letters}
+_STEPS = 1_000  # of a magnitude to one: a rounded decimal is within 10^-6 of its value
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 Number = Fraction | Decimal
 Tree = tuple[Any, ...]
 
@@ -67,10 +71,51 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
         same = _same_at(left[0], right[0], dict(zip(names, values, strict=False)))
         if not same:
             return same
-    for values in _POINTS if names else ():
-        if _same_at(left[0], right[0], {n: -v for n, v in zip(names, values, strict=False)}) is False:
-            return False
-    return True
+    turned = (_turned(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
+    return all(_same_at(left[0], right[0], point) is not False for point in turned)
+
+
+def _turned(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
+    r"""A point with one sign turned: `\sqrt{hg}` asks of h and g to have one sign, and physics for the positive one."""
+    return {**point, name: -point[name]}
+
+
+def magnitudes(text: str) -> tuple[int, ...]:
+    """Return keys of a canonical answer: two answers that the verifier holds equal share one, or one of them has none.
+
+    They are its value at fixed values of its letters, in steps far wider than any rounding, and the next step. What is compared by more
+    than a value has none: units, percent, words, ratios, functions.
+    """
+    try:
+        value = None if _DECIMAL_COMMA.fullmatch(text) else _magnitude(parse_node(text))
+    except (_Unknown, ArithmeticError, RecursionError, ValueError):
+        return ()
+    if value is None:
+        return ()
+    step = math.floor(value * _STEPS)
+    return step, step + 1
+
+
+def _magnitude(node: Node) -> Number | None:
+    exact = node.exact
+    if exact is not None:
+        return None if exact.percent or exact.unit else exact.value
+    if node.kind == "formula":
+        tree = formula_tree(node.text)
+        return None if tree is None else _value(tree, _LETTER_VALUES)
+    if node.kind == "choice" and not node.items and node.mark not in "eE":
+        return _LETTER_VALUES[node.mark]
+    if node.kind == "relation":
+        side = value_side(node, strict=True)
+        return None if side is None else _magnitude(side)
+    if node.kind not in ("list", "set", "interval") or not node.items:
+        return None
+    values = [_magnitude(item) for item in node.items]
+    known = [as_decimal(value) for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    low, high = min(known), max(known)  # the same in any order, and with items said twice
+    return low if low == high else _CONTEXT.add(high, _CONTEXT.multiply(low, Decimal(7)))
 
 
 def formula_tree(text: str) -> Tree | None:

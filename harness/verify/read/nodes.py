@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from harness.verify.read.dates import days
 from harness.verify.read.numbers import Exact, canonical_unit, parse_exact, split_unit
 
 _OPEN, _CLOSE = "([{", ")]}"
@@ -34,7 +35,7 @@ _MEMBER = re.compile(r"^(?!\\\{)(.{1,40}?)\\in(?![a-zA-Z])(.*)$", re.DOTALL)
 _WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z\s.,'\"()!?&-])++")
 _CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?")
 _CHOICE_WITH_TEXT = re.compile(
-    r"(?:\\text\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])\s*[.):])(?:\s*\}\s*|\s+)([^\s+*/^=<>,}].*)|([A-H])\s+([A-Z][a-z]{2}.*)",
+    r"(?:\\text\{\s*)?(?:\(\s*([A-Ja-h])\s*\)|([A-J])\s*[.):]|([a-h])\s*\))(?:\s*\}\s*|\s+)([^\s+*/^=<>,}].*)|([A-H])\s+([A-Z][a-z]{2}.*)",
     re.DOTALL,
 )
 _PHRASES = dict.fromkeys(
@@ -51,13 +52,12 @@ class Node:
     """One answer or one part of it.
 
     Attributes:
-        kind: `exact`, `base`, `clock`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
+        kind: `exact`, `base`, `clock`, `date`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
             length is a tuple), `relation`, `words`, `choice`, `ratio` or `formula`.
         text: its canonical text.
         items: its parts, in order.
         exact: the number, of kind `exact`.
-        mark: brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`, hour, minutes and
-            `a` or `p` of a `clock`.
+        mark: brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`.
     """
 
     kind: str
@@ -74,6 +74,8 @@ def parse_node(text: str) -> Node:
     exact = parse_exact(text)
     if exact is not None:
         return Node("exact", text, exact=exact)
+    if days(text):
+        return Node("date", text)
     return (
         _labelled_choice(text) or _base(text) or _clock(text) or _matrix(text) or _union(text) or _list(text)
         or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
@@ -126,7 +128,7 @@ def _partner(text: str, start: int) -> int:
 
 def _quantity(text: str) -> Node | None:
     r"""A formula with a unit behind it, such as `36\pi \text{ cm}^2`."""
-    if "\\text" not in text and not _UNIT_WORD.search(text):
+    if "\\text" not in text and text.isascii() and not _UNIT_WORD.search(text):
         return None
     bare, percent, unit = split_unit(text)
     if percent or unit is None or bare in ("", text) or canonical_unit(unit.split("^")[0], None) is None:
@@ -139,10 +141,10 @@ def _labelled_choice(text: str) -> Node | None:
     match = _CHOICE_WITH_TEXT.fullmatch(text)
     if match is None:
         return None
-    content = (match[3] or match[5]).strip()
+    content = (match[4] or match[6]).strip()
     if _CHOICE_WITH_TEXT.fullmatch(content):
         return None
-    return Node("choice", text, (parse_node(content),), mark=match[1] or match[2] or match[4])
+    return Node("choice", text, (parse_node(content),), mark=(match[1] or match[2] or match[3] or match[5]).upper())
 
 
 def _base(text: str) -> Node | None:
@@ -161,7 +163,7 @@ def _clock(text: str) -> Node | None:
     match = _CLOCK.fullmatch(text)
     if match is None or int(match[1]) > 12 or int(match[2]) > 59:
         return None
-    return Node("clock", text, mark=f"{int(match[1])}:{match[2]} {match[3].lower()}")
+    return Node("clock", text)
 
 
 def _matrix(text: str) -> Node | None:

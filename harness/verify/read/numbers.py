@@ -146,6 +146,20 @@ _MONEY = {
     "rs": "R",
 }
 _SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
+# Of other scripts these words alone: `3万` is no 3, and `3个半` neither.
+_OTHER_SCRIPTS = {
+    "元": "yuan", "块钱": "yuan", "人民币": "yuan", "美元": "dollar", "欧元": "euro", "厘米": "cm", "公分": "cm", "毫米": "mm",
+    "分米": "dm", "米": "m", "公尺": "m", "千米": "km", "公里": "km", "克": "g", "公克": "g", "千克": "kg", "公斤": "kg", "毫克": "mg",
+    "吨": "ton", "升": "l", "毫升": "ml", "秒": "s", "秒钟": "s", "分钟": "min", "小时": "h", "天": "day", "周": "week", "年": "year",
+    "度": "degree",
+    "平方厘米": "cm^2", "平方米": "m^2", "平方千米": "km^2", "立方厘米": "cm^3", "立方米": "m^3",
+    "円": "yen", "センチ": "cm", "メートル": "m",
+    "グラム": "g", "時間": "h", "원": "won", "см": "cm", "мм": "mm", "м": "m", "км": "km", "г": "g", "кг": "kg", "л": "l",
+    "ч": "h", "мин": "min", "с": "s", "руб": "rouble", "рублей": "rouble", "градусов": "degree",
+} | dict.fromkeys("个個人只隻本次名条條张張件辆輛颗棵头頭位家种種倍枚匹冊冊組组", "thing")  # fmt: skip
+_OTHER_UNIT = re.compile(
+    r"(?<=[\d})!\s])\s*(?:\\text\s*\{\s*)?(" + "|".join(sorted(_OTHER_SCRIPTS, key=len, reverse=True)) + r")\.?\s*\}?$"
+)
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
 _NO_COUNTED_THING = ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
@@ -201,6 +215,8 @@ def split_unit(text: str) -> tuple[str, bool, str | None]:
 
 def _split_last(bare: str) -> tuple[str, str | None]:
     """(text without the unit or the currency at its end, that unit)."""
+    if not bare.isascii() and (match := _OTHER_UNIT.search(bare)):
+        return bare[: match.start()].rstrip(), _OTHER_SCRIPTS[match[1]]
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
