@@ -100,7 +100,7 @@ def with_estimate(look: Look, **changes) -> Look:
 
 def test_a_claim_is_judged_by_its_experiment(tmp_path):
     claimed(tmp_path)
-    build_store(tmp_path, seeds=(0,), name="no_claim")
+    build_store(tmp_path, seeds=(0,), name="no_claim", **SHORT)
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert (claim.name, claim.first.finding, claim.first.seeds, claim.late) == ("trick", HOLDS, 3, False)
