@@ -246,15 +246,15 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
         return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY))
     except TemplateError as error:
         raise ConfigError(
-            f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend chat_template in its "
-            "folder, leave out the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
+            f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend chat_template in "
+            "its folder, leave out the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
         ) from error
 
 
 def _text_tokens(tokenizer: Any, text: str) -> list[int]:
     """The token ids of a text; one that begins with the tokenizer's first token gets no second one."""
-    first = getattr(tokenizer, "bos_token", None)
-    begun = bool(first) and text.startswith(first)
+    first = getattr(tokenizer, "bos_token", None) or ""
+    begun = first != "" and text.startswith(first)
     return list(tokenizer(text, **{"add_special_tokens": False} if begun else {})["input_ids"])
 
 
