@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from analysis.effects import differences_to_reference
 from analysis.results import Results
 from harness.evaluation.metrics.names import HIGHER
 from harness.experiment.plan import Plan, PlannedArm
@@ -78,6 +79,7 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     """The best arm, and the arms whose difference to it is not resolved.
 
     Which arm is best is an outcome, so every pair of arms counts in the family: whichever turns out best, its comparisons hold together.
+    A pair that the experiment declared has its answer there, so that one report never has two.
     None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
@@ -88,7 +90,15 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     best = max(scored, key=lambda arm: sign * results.mean(arm).value)
     pairs = {(a.name, b.name): (a, b) for a, b in itertools.combinations(scored, 2)}
     tested = results.differences({" and ".join(names): pair for names, pair in pairs.items()})
-    open_pairs = [names for names in pairs if best.name in names and not tested[" and ".join(names)].resolved]
+    told = differences_to_reference(results)
+    references = {arm.name: plan.reference_of(arm) for arm in plan.arms}
+    apart = {
+        frozenset((name, other.name))
+        for name, other in references.items()
+        if other and name in told and told[name].resolved
+    }
+    answers = {names: tested[" and ".join(names)].resolved or frozenset(names) in apart for names in pairs}
+    open_pairs = [names for names, resolved in answers.items() if best.name in names and not resolved]
     return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
 
 

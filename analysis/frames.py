@@ -272,7 +272,8 @@ def _spent(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     spent = {"tokens": "generated_tokens", "seconds": "seconds_total"}
     logged = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
     sums = {
-        name: runs["run_id"].map(logged[column].sum()) if column in steps else np.nan for name, column in spent.items()
+        name: runs["run_id"].map(logged[column].sum(min_count=1)) if column in steps else np.nan
+        for name, column in spent.items()
     }
     return runs.assign(base_policy=bases, **sums).reindex(columns=list(RUNS))
 

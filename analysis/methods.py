@@ -13,10 +13,11 @@ import pandas as pd
 
 from analysis.designs import key_label, setting_label
 from analysis.effects import differences_to_reference
-from analysis.results import Results
+from analysis.results import Results, last_evaluations
 from analysis.tables.table import latex_escape
 from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples
 from harness.configuration.identity import flatten
+from harness.evaluation.metrics.names import TRAINING
 from harness.experiment.history import counted, format_seconds
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
@@ -77,7 +78,8 @@ class Methods:
         yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){listed}."
         done = int((runs["status"] == "finished").sum())
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        yield f"Every arm is trained with {counted(len(plan.seeds), 'seed')}; {done} of {counted(len(runs))} finished.{bases}"
+        has = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
+        yield f"Every arm {has} {counted(len(plan.seeds), 'seed')}; {done} of {counted(len(runs))} finished.{bases}"
         yield self.filled(_TRAINING)
         if tokens.notna().any():
             ends = _each((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
@@ -91,7 +93,14 @@ class Methods:
             sampled += self.filled(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
-        return f"We report {names} on {benchmark}{plan.cap_text}{sampled}, after the last step of every run."
+        where = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{sampled}"
+        last = last_evaluations(plan.checkpoint_rule)
+        when = (
+            "after the last step of every run"
+            if last == 1
+            else f"the mean of the last {last} logged values of every run"
+        )
+        return f"We report {names} {where}, {when}."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
@@ -115,7 +124,9 @@ class Methods:
 
     def _machines(self) -> Iterator[str]:
         manifests = (self.store.run(name).manifest() or {} for name in self.finished["run_id"])
-        made = [manifest["provenance"] for manifest in manifests if manifest.get("provenance")]  # not logged elsewhere
+        made = [
+            about for manifest in manifests if (about := manifest.get("provenance") or {}).get("hardware")
+        ]  # not logged elsewhere
         if not made:
             return
         time = format_seconds(float(self.finished["seconds"].sum()))

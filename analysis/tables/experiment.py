@@ -305,7 +305,7 @@ def grid_table(results: Results) -> Table | None:
     if nearest := near_best(results):
         best, near = nearest
         rest = "; ".join(arm.label for arm in plan.arms if arm.name in near) or "none"
-        all_pairs = "simultaneous intervals of all pairs of cells"
+        all_pairs = "simultaneous intervals of all pairs of cells; declared differences as in their table"
         notes.append(f"Best: {plan.arm(best).label}. Not distinguishable from it ({all_pairs}): {rest}.")
     return words.experiment_table(results, "grid", "grid", columns, rows, notes, by_metric=True)
 

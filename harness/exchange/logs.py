@@ -24,7 +24,7 @@ import yaml
 from harness.configuration.error import ConfigError, nearest, require
 from harness.configuration.identity import content_hash
 from harness.exchange.dialect import load_table
-from harness.store import ResultStore, atomic, layout, lease
+from harness.store import ResultStore, layout, lease
 
 EVALUATION = "evaluation"  # columns `evaluation/<benchmark>/<metric>` are scores; values are fractions of 1
 _STEPS = ("_step", "Step", "step")  # of exports and of wandb's history
@@ -104,8 +104,8 @@ def store_rows(
 ) -> list[dict[str, float | int | None]]:
     """Return rows of `metrics.jsonl`: known metrics in our columns and units, scores as evaluation columns, the rest as named.
 
-    `factor` makes the scores fractions of 1. `responses_per_step` tells the generated tokens where the log does not. Of names that share a
-    score column `score` has it; the others keep their own.
+    `factor` makes the scores, and the column that `score` names, fractions of 1. `responses_per_step` tells the generated tokens where the
+    log does not. Of names that share a score column `score` has it; the others keep their own.
     """
     apart = {name for shared in shared_scores(entries, names).values() for name in shared} - {score}
     rows: list[dict[str, float | int | None]] = []
@@ -121,9 +121,13 @@ def store_rows(
             if score_column is not None:
                 row[score_column] = values[name] * factor
             elif column is not None and first[column] == name:
-                row[column] = values[name] * (steps if column == _MEAN_OF_STEPS else 1)
+                row[column] = (
+                    values[name]
+                    * (steps if column == _MEAN_OF_STEPS else 1)
+                    * (factor if score in (name, column) else 1)
+                )
             else:
-                row.setdefault(name, values[name])
+                row.setdefault(name, values[name] * (factor if name == score else 1))
         if names.trainer == "trl":
             row["updates"] = step
         length, again = (
@@ -394,6 +398,13 @@ def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
     entries = read_log(path, names, run, request.step)
     rows = store_rows(entries, names, SCORE_UNITS[request.unit], request.responses_per_step, request.score)
     score = _score(request, path, rows, names, shared_scores(entries, names))
+    values = [float(value) for row in rows if (value := row.get(score)) is not None]
+    if request.unit != "reward" and (beyond := [value for value in values if not 0 <= value <= 1]):
+        shown = beyond[0] / SCORE_UNITS[request.unit]
+        raise ForeignLogError(
+            f"{path}: {score.removeprefix(f'{EVALUATION}/')} is {shown:g}, which is no share with unit={request.unit}; say unit=percent "
+            "for 0 to 100, or unit=reward for a number that is none"
+        )
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     run_id = content_hash("foreign run", IMPORT_VERSION, request.dialect or "table", content)
     label = line.get("label") or line["arm"]
@@ -479,7 +490,6 @@ def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRu
         metrics.unlink(missing_ok=True)  # of an import that was killed
         for row in foreign.rows:
             run.append_step(row)
-        atomic.sync_file(metrics)
         run.write_manifest(run.sealed(manifest))
     return True
 

@@ -290,12 +290,6 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
 def _numbers_out_of_scale(config: RunConfig) -> Iterator[Remark]:
     """Say what no recipe means: a rate that wrecks every weight, a bound given in per cent."""
     rate, bound = config.optimizer.learning_rate, getattr(config.algorithm.surrogate, "clip_high", 0.0)
-    if rate == 0:
-        yield (
-            "learning rate",
-            "optimizer.learning_rate=0 trains nothing",
-            "set a rate, or training.steps=0 for the policy as it is",
-        )
     if rate >= _LARGEST_RATE:
         yield (
             "learning rate",

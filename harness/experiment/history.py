@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.configuration.schema import RunConfig
+from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import RuntimeConfig
 from harness.engagement.measure import HARDLY, Measure
-from harness.experiment.plan import Plan, RunSpec
+from harness.experiment.plan import Plan, PlannedArm, RunSpec
 from harness.experiment.planning import cost_class
 from harness.store import ResultStore, StoreError
 from harness.store.atomic import CPU, devices_of
@@ -125,7 +125,7 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
         for measure in arm.engagement:
             if measure.fields:
                 runs = history.finished(plan.arm(measure.arm).arm_id)
-                similar = _similar(arm.record(), measure, store, stored)
+                similar = _similar(arm, measure, store, stored)
                 parts.append(_told(measure, runs, steps, "finished") or _told(measure, similar, steps, "similar"))
         if any(parts):
             known[arm.name] = "; ".join(filter(None, parts))
@@ -144,19 +144,27 @@ def _told(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any],
 
 
 def _similar(
-    arm: Mapping[str, Any],
+    arm: PlannedArm,
     measure: Measure,
     store: ResultStore,
     stored: Callable[[], Sequence[Mapping[str, Any]]],
 ) -> Iterator[str]:
-    """Finished runs of stored plans that show this measure for an arm with the same changes."""
-    changes, run_ids = json.dumps(arm["changes"], sort_keys=True), dict[str, None]()
-    for other in stored() if arm["changes"] else ():
+    """Finished runs of stored plans that show this measure for an arm with the same changes, of the same model: scales differ in it."""
+    recorded, run_ids = arm.record()["changes"], dict[str, None]()
+    changes = json.dumps(recorded, sort_keys=True)
+    for other in stored() if recorded else ():
         if json.dumps(other.get("changes"), sort_keys=True) == changes:
             for candidate in map(Measure.of_record, other.get("engagement") or ()):
                 if (candidate.fields, candidate.keys) == (measure.fields, measure.keys):
                     run_ids |= dict.fromkeys(other["runs_of"].get(candidate.arm, ()))
-    return (run_id for run_id in run_ids if store.run(run_id).status == "finished")
+    wanted = _model_of(dump(arm.config))
+    finished = (store.run(run_id) for run_id in run_ids if store.run(run_id).status == "finished")
+    return (run.run_id for run in finished if _model_of(run.settings()) == wanted)
+
+
+def _model_of(settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    model = settings.get("model") or {}
+    return model.get("kind"), model.get("path")
 
 
 def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:

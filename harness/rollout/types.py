@@ -221,7 +221,7 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
     """
     if not benchmark.chat:
         _require_marks(tokenizer, benchmark, [problem.prompt for problem in benchmark.problems[:1]])
-        return [list(tokenizer(problem.prompt)["input_ids"]) for problem in benchmark.problems]
+        return [_text_tokens(tokenizer, problem.prompt) for problem in benchmark.problems]
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(
             f"benchmark {benchmark.name} asks in chat turns, but this tokenizer has no chat template; "
@@ -233,10 +233,29 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
 
 
 def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
-    """A prompt as the user turn of the tokenizer's chat template, behind a system turn if there is one; the same text on every day."""
+    """A prompt as the user turn of the tokenizer's chat template, behind a system turn if there is one; the same text on every day.
+
+    Raises:
+        ConfigError: the chat template cannot be read, or refuses these turns.
+    """
+    from jinja2 import TemplateError  # transformers' own need, and slow to import
+
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
-    return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY))
+    try:
+        return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY))
+    except TemplateError as error:
+        raise ConfigError(
+            f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend chat_template in "
+            "its folder, leave out the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
+        ) from error
+
+
+def _text_tokens(tokenizer: Any, text: str) -> list[int]:
+    """The token ids of a text; one that begins with the tokenizer's first token gets no second one."""
+    first = getattr(tokenizer, "bos_token", None) or ""
+    begun = first != "" and text.startswith(first)
+    return list(tokenizer(text, **{"add_special_tokens": False} if begun else {})["input_ids"])
 
 
 def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,22 @@ def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     publish_file(path, write, durable=durable)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents where absent, their names on the disk: what is published in it is lost with any of them.
+
+    Raises `OSError`, as `Path.mkdir`.
+    """
+    absent = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(absent):
+        with suppress(PermissionError):  # a folder that one may not read: its own file system has to do it
+            _sync(folder.parent)
+
+
 def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
     """Let `write` make a temporary file, then publish it as `path`. Nothing is left behind if it raises."""
     with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary = _temporary(path)
         try:
             write(temporary)
@@ -76,7 +88,7 @@ def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
 def _filled(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary directory beside `path` that `write` has filled and that is on the disk; gone again where publishing it fails."""
     with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary = _temporary(path)
         temporary.mkdir()
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness.store.atomic import LocksUnsupported, RunClaimed, write_errors
+from harness.store.atomic import LocksUnsupported, RunClaimed, make_folder, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _BUSY = {errno.EAGAIN, errno.EACCES}
@@ -93,7 +93,7 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
     """
     while True:
         with write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNERS_ALONE)
             with contextlib.suppress(PermissionError):  # of another user, who lets us write
                 os.fchmod(descriptor, _OWNERS_ALONE)

@@ -101,7 +101,7 @@ class ResultStore:
     def cache_dir(self, name: str) -> Path:
         path = layout.cache_dir(self.root, name)
         with write_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
+            atomic.make_folder(path)
         return path
 
     def _experiment_names(self) -> list[str]:

@@ -123,7 +123,8 @@ class RunDir:
         return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
 
     def sealed(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The manifest of a run that finishes now, with the files that it has."""
+        """The manifest of a run that finishes now, with the files that it has, all of them on the disk."""
+        atomic.sync_file(self.path / layout.METRICS_FILE)
         files = seal.seal_of(layout.report_files(self.path))
         return {**manifest, "status": "finished", layout.FILES: files}
 
@@ -192,7 +193,7 @@ class RunDir:
         """Make the next `attempts/NNN`. Only the holder of `lock()` may call this."""
         attempts = self.path / "attempts"
         with write_errors(attempts):
-            attempts.mkdir(parents=True, exist_ok=True)
+            atomic.make_folder(attempts)
             numbers = [int(entry.name) for entry in attempts.iterdir() if entry.name.isdigit()]
             path = attempts / f"{max(numbers, default=-1) + 1:03d}"
             path.mkdir()

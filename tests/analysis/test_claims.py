@@ -100,7 +100,7 @@ def with_estimate(look: Look, **changes) -> Look:
 
 def test_a_claim_is_judged_by_its_experiment(tmp_path):
     claimed(tmp_path)
-    build_store(tmp_path, seeds=(0,), name="no_claim", **SHORT)
+    build_store(tmp_path, seeds=(9,), name="no_claim")
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert (claim.name, claim.first.finding, claim.first.seeds, claim.late) == ("trick", HOLDS, 3, False)
@@ -148,7 +148,7 @@ def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
 
 
 def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys, said):
-    build_store(tmp_path, seeds=(0,), name="no_claim")
+    build_store(tmp_path, seeds=(9,), name="no_claim")
     assert "harness audit" in said("audit", "--judge", "claim=all", f"runtime.results={tmp_path}", code=2)
     with pytest.raises(StoreError, match="harness audit claim=all"):
         judge(tmp_path, ["absent"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -148,6 +149,19 @@ def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     best, near = near_best(loaded(tmp_path))
     assert best in ("high", "close")
     assert near == {"high", "close"} - {best}
+
+
+def test_a_pair_that_is_told_apart_in_the_differences_is_so_in_the_grid(tmp_path):
+    """One report said lower in its table and not distinguishable on its heat map, of one pair: the families differ."""
+    rungs = [(name, name, 0.5, 1.0) for name in ("best", "a", "b", "c", "d", "e")]
+    build_store(tmp_path, rungs=rungs, design="arms", **SHORT)
+    results = loaded(tmp_path)
+    # Twelve standard errors below the best: resolved among five comparisons, not among all fifteen pairs.
+    lower = {0: 0.12 - 0.0173, 1: 0.12, 2: 0.12 + 0.0173}
+    scores = [0.6 - lower[seed] * (arm != "best") for arm, seed in results.per_seed[["arm", "seed"]].to_numpy()]
+    results = dataclasses.replace(results, per_seed=results.per_seed.assign(avg=scores))
+    assert all(estimate.resolved for estimate in differences_to_reference(results).values())
+    assert near_best(results) == ("best", frozenset())
 
 
 def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):

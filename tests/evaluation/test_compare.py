@@ -255,7 +255,7 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
 
 
 def test_golds_that_no_answer_matches_are_named(tmp_path: Path, said: Said) -> None:
-    rows = [{"id": f"p{number}", "answer": "" if number == 1 else "1", "samples": ["1"]} for number in range(3)]
+    rows = [{"id": f"p{number}", "answer": r"\boxed{" if number == 1 else "1", "samples": ["1"]} for number in range(3)]
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     told = said("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), f"out={tmp_path / 'out'}")

@@ -300,6 +300,18 @@ def test_percent_scores_become_fractions(tmp_path: Path) -> None:
     assert store.run(found.runs[0].run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
+def test_a_score_that_no_trainer_names_has_the_unit_that_was_said(tmp_path: Path) -> None:
+    """22.19 per cent were shown as 2 219.0 %, with unit=percent and without."""
+    (tmp_path / "a.csv").write_text("step,aime24\n200,22.19\n")
+    runs, store = write_list(tmp_path / "runs.csv", "g,0,a.csv"), ResultStore(tmp_path / "results")
+    found = import_logs(store, Import(runs, "mine", score="aime24", unit="percent"))
+    assert store.run(found.runs[0].run_id).steps()["aime24"].tolist() == pytest.approx([0.2219])
+    with pytest.raises(
+        ForeignLogError, match=r"a.csv: aime24 is 22.19, which is no share with unit=fraction; say unit=percent"
+    ):
+        import_logs(store, Import(runs, "mine", score="aime24"))
+
+
 def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
     values = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_rewards/format_accuracy/mean": 0.2}
     write_trl(tmp_path / "s.json", [0.1], **values)

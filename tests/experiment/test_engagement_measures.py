@@ -158,6 +158,8 @@ def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path
     finish(store, longer.arms[2].spec(0), 0.0002)
     told = past_engagement(ladder(store), store, History(store))
     assert told == {longer.arms[2].name: "0.02 % of tokens (from 1 similar run), hardly engaged"}
+    large = plan_experiment(["experiment=dapo_qwen25_7b", f"runtime.results={tmp_path}"])
+    assert past_engagement(large, store, History(store)) == {}  # what the testbed's policy did says nothing of a 7B
 
 
 def test_plan_shows_the_column_only_where_the_store_knows(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jinja2 import TemplateError
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, Problem
@@ -19,6 +20,7 @@ class Letters:
 
     eos_token_id: int | None = 0
     chat_template: str | None = "there is one"
+    bos_token: str | None = None
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
         return {"input_ids": [1] * add_special_tokens + [ord(letter) for letter in text]}
@@ -44,6 +46,25 @@ def test_a_chat_benchmark_needs_a_chat_template() -> None:
     tokenizer.chat_template = None
     with pytest.raises(ConfigError, match=r"no chat template; choose a template for base models: plain"):
         prompt_tokens(tokenizer, Benchmark("b", 1, [], chat=True))
+
+
+def test_a_text_that_begins_with_the_begin_token_gets_no_second_one() -> None:
+    tokenizer = Letters()
+    tokenizer.bos_token = "\x01"
+    problems = [Problem("a", "\x011+1", "2"), Problem("b", "1+1", "2")]
+    assert prompt_tokens(tokenizer, Benchmark("b", 1, problems)) == [[1, *letters("1+1")]] * 2
+
+
+def test_a_chat_template_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*turns: object, **how: object) -> str:
+        raise TemplateError("System role not supported")
+
+    tokenizer = Letters()
+    monkeypatch.setattr(tokenizer, "apply_chat_template", fails)
+    with pytest.raises(
+        ConfigError, match=r"chat template fails on system and user turns \(System role not supported\); mend"
+    ):
+        chat_text(tokenizer, "1+1", "Think.")
 
 
 # The day lines of Llama 3.2's template and of SmolLM3's.
