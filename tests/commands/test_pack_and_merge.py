@@ -210,7 +210,7 @@ def test_a_pack_that_breaks_off_inside_is_refused_whole(other, tmp_path):
         second = archive.getmembers()[1].offset
     content = lzma.decompress(pack.read_bytes())
     pack.write_bytes(lzma.compress(content[:second] + b"x" * 512 + content[second + 512 :]))
-    with pytest.raises(StoreError, match="pack is torn, .*breaks off"), opened(str(pack)):
+    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), opened(str(pack)):
         pass
     whole = lzma.compress(content[:second] + b"x" * 512)
     pack.write_bytes(whole[:-20] + bytes(20))
