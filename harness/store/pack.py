@@ -146,6 +146,10 @@ def _unpack(source: str, folder: Path) -> None:
                         names.add(entry.name)
                         counted.left += entry.size + _HEADER
                         archive.extract(entry, folder, filter="data")
+                # A broken header ends the archive like its end does; the checksums of all before stand at the very end.
+                while rest := counted.read(_HEADER):
+                    if rest.strip(b"\0"):
+                        raise EOFError("its archive breaks off")
         except (tarfile.TarError, lzma.LZMAError, EOFError, FileExistsError, NotADirectoryError) as error:
             raise StoreError(f"{source} is torn, or no pack of `harness pack` ({error}); copy it again") from error
 

@@ -117,9 +117,11 @@ class RunDir:
     def fault(self) -> str:
         """Say why a run cannot be believed: its manifest cannot be read, or it finished and its files are not what they were."""
         try:
-            manifest = self.manifest(hashes=True) or {}
+            manifest = self.manifest(hashes=True)
         except StoreError as error:
             return str(error)
+        if manifest is None:
+            return self.without_manifest()
         return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
 
     def sealed(self, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import shutil
 import tarfile
@@ -199,6 +200,22 @@ def test_a_pack_that_cannot_be_trusted_or_read_is_named_and_nothing_of_it_is_tak
     assert str(pack) in told
     assert not store.root.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", *["pack"] * (kind != "absent")]
+
+
+def test_a_pack_that_breaks_off_inside_is_refused_whole(other, tmp_path):
+    """Past a broken header the tar reader ends as if that were the end of the archive."""
+    grid(other, "[0,1]")
+    pack = packed(other, tmp_path / "pack")
+    with tarfile.open(pack) as archive:
+        second = archive.getmembers()[1].offset
+    content = lzma.decompress(pack.read_bytes())
+    pack.write_bytes(lzma.compress(content[:second] + b"x" * 512 + content[second + 512 :]))
+    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), opened(str(pack)):
+        pass
+    whole = lzma.compress(content[:second] + b"x" * 512)
+    pack.write_bytes(whole[:-20] + bytes(20))
+    with pytest.raises(StoreError, match="pack is torn"), opened(str(pack)):
+        pass
 
 
 def test_other_questions_under_one_name_stay_apart(store, other):
