@@ -132,7 +132,10 @@ STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
 # What readers say of a finished run whose files are not what they were, and of one whose manifest cannot be read; never written.
 INCOMPLETE, UNREADABLE = "incomplete", "unreadable"
 
-_MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
+_MANIFEST_KEYS: dict[str, type] = {
+    "arm_id": str, "seed": int, "labels": dict, "attempts": list, "created_at": str, "updated_at": str,
+}  # fmt: skip
+_FURTHER_KEYS: dict[str, type] = {"provenance": dict}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
 
 INTEGER_METRICS = (
@@ -243,11 +246,17 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
     if not isinstance(manifest.get(FILES, {}), dict):
         raise SchemaMismatch(f"{path} has {FILES} that are no object; move the run's directory away to run it again")
-    for key, kind in _MANIFEST_KEYS.items():
+    for key, kind in {**_MANIFEST_KEYS, **_FURTHER_KEYS}.items():
+        if key not in manifest and key in _FURTHER_KEYS:
+            continue
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")
         if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
             raise SchemaMismatch(
-                f"{path} has {key} {manifest[key]!r}, which is not {_JSON_NAMES[kind]}; move the run's directory away to run this "
+                f"{path} has {key} {repr(manifest[key])[:80]}, which is not {_JSON_NAMES[kind]}; move the run's directory away to run this "
                 "run again"
             )
+    if not all(isinstance(attempt, dict) for attempt in manifest["attempts"]):
+        raise SchemaMismatch(
+            f"{path} has attempts that are no objects; move the run's directory away to run this run again"
+        )

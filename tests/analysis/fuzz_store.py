@@ -1,4 +1,4 @@
-"""Damaged files: `PYTHONPATH=tests/analysis python tests/analysis/fuzz_store.py [cases [first seed]]`, by default 2,000 cases.
+"""Damaged files: `python tests/analysis/fuzz_store.py [cases [first seed]]`, by default 2,000 cases.
 
 Each case damages one file of a small store, of a pack of it, or of what `import` and `evaluate` take. It then asks the verbs that read
 it. Right is the answer of the whole files, or a refusal or a note that names the damaged file; anything else is printed with its seed.
