@@ -95,7 +95,8 @@ def report_of(
     columns: str = "",
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing)."""
-    from analysis.answer import answer_sentences, terminal_text
+    from analysis.answer import answer_sentences
+    from analysis.terminal import terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.
@@ -158,10 +159,10 @@ def transfer_of(
 
 
 def table_so_far(store: ResultStore, experiment: str) -> str:
-    """Make the tables of an experiment whose runs go on, marked as provisional, with the headlines alone."""
-    from analysis.answer import terminal_text
+    """The answer of an experiment whose runs go on, marked as provisional."""
+    from analysis.terminal import terminal_text
 
-    return terminal_text(_results(store, experiment, curves=False, further=True), provisional=True)
+    return terminal_text(_results(store, experiment, curves=False, further=True), so_far=True)
 
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
