@@ -189,7 +189,7 @@ def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
     (effect,) = judged.primary
     # Differences −0.5, −0.3, −0.6: mean −1.4/3, and t(0.975, 2) = 4.303 times their standard error is 0.379.
     assert (effect.estimate.value, effect.estimate.high) == pytest.approx((-1.4 / 3, -1.4 / 3 + 0.379), abs=1e-3)
-    assert judged.sentences[0] == "On loss: b is shown to do better than a: −0.47."
+    assert judged.sentences[0] == "On loss, lower is better: b is shown to do better than a: −0.47."
     assert judged.notes[0].endswith("benchmarks fixed, lower is better.")
     # Of nine pairs of runs, b is below a in all but 2.1 against 2.0.
     assert judged.improvement(effect) == pytest.approx(8 / 9)

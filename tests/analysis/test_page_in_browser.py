@@ -68,6 +68,7 @@ def test_chart_and_samples_work_with_the_mouse(page):
     assert page.locator("#chart-plot polygon").count() == 1
     page.uncheck("#chart-bands")
     assert page.locator("#chart-plot polygon").count() == 0
+    page.locator("#chart-plot").scroll_into_view_if_needed()
     box = page.locator("#chart-plot").bounding_box()
     x, y = box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.5
     page.mouse.move(x, y)

@@ -100,7 +100,8 @@ def test_results_come_by_themselves_and_the_place_stays(store, page, rng):
     assert page.inner_text("#sample-position").split()[4] == problem
     assert "so far" not in page.inner_text("#sample-view")
     assert page.evaluate("document.querySelector('#provenance details').open") is True
-    assert "+" in page.inner_text("#answer .headline")
+    assert "One seed cannot show" in page.inner_text("#answer .headline")
+    assert "+" in page.inner_text("#answer .forest")
     assert page.title().startswith("2/4 ")
 
 
