@@ -1,4 +1,4 @@
-"""The answer, as values and in words: what the experiment designed, with intervals and the words higher, lower, equivalent or not resolved.
+"""The answer of an experiment, made here for terminal, files, page, index and methods: what is shown to help, with intervals and verdicts.
 
 Of a sequential experiment also the decisions, the seeds it wants next, and how many runs such a plan takes on average.
 """
@@ -7,94 +7,302 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
-import sys
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis import effects
-from analysis.caveats import engagements, sentence_end
-from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
+from analysis import effects, headline
+from analysis.caveats import NOTHING_MEASURED, Engagement, engagements
+from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, SHAPLEY, FollowedComparison
 from analysis.frames import load_plan
+from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
-from analysis.tables.experiment import benchmark_tables, main_table, summary_table
-from analysis.tables.table import bounds_text, number_text, to_terminal
-from analysis.tables.words import REFERENCE, collapse_warnings, grader_warnings, interval_name, metric_name
+from analysis.tables.table import Column, Table, bounds_text, cell_text, number_text, to_markdown
+from analysis.tables.words import collapse_warnings, family_size, grader_warnings, interval_name, metric_name
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
+from harness.experiment.history import counted
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.intervals import Estimate, Paired, Verdict, pooled_spread
+from harness.statistics.intervals import Estimate, Paired, pooled_spread
 from harness.store import ResultStore
 
-_EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
+_NOUNS = {
+    "cumulative": "step",
+    "leave_one_out": "arm",
+    "one_factor": "change",
+    "factorial": "patch",
+    "shapley": "patch",
+}
+_COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
+_ENOUGH = 3  # seeds below which an interval says hardly anything
+
+
+@dataclass(frozen=True)
+class Line(Row):
+    """A row of the answer: a comparison with what it touched, and the tokens a run of the arm and of its reference generates."""
+
+    engaged: Engagement = NOTHING_MEASURED
+    tokens: tuple[float, float] = (math.nan, math.nan)
+    so_far: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """The verdict; ``higher so far`` where runs go on and nothing corrects for looking before their end."""
+        return super().verdict + " so far" * (self.so_far and self.known)
+
+    @property
+    def touched(self) -> str:
+        """What of the data the difference touched; empty where nothing is known."""
+        return self.engaged.beside(self.estimate.resolved)
+
+    @property
+    def ratio(self) -> float:
+        """Generated tokens of the arm over those of its reference, NaN where a run does not tell."""
+        own, reference = self.tokens
+        return own / reference if reference else math.nan
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an experiment found in one metric: the one form of it that terminal, files, page, index and methods show.
+
+    Attributes:
+        headline: sentences that name what is shown to help or to hurt.
+        small: sentences for small type: the intervals of what the headline names, and the margin.
+        caveat: the one sentence that the headline must not be read without; may be empty.
+        head: of the column of names. lines: one a comparison. foot: what the arms are compared with, in numbers; may be empty.
+    """
+
+    headline: list[str]
+    small: list[str]
+    caveat: str
+    head: str
+    lines: list[Line]
+    foot: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """Headline, small type and caveat."""
+        return [*self.headline, *self.small, *([self.caveat] if self.caveat else [])]
+
+    @property
+    def markdown(self) -> str:
+        """The answer as a part of a Markdown file."""
+        parts = [f"**{' '.join(self.headline)}**", " ".join(self.small), f"> {self.caveat}" if self.caveat else ""]
+        return "\n\n".join(
+            filter(None, [*parts, to_markdown(self.table).partition("\n\n")[2] if self.lines else "", self.foot])
+        )
+
+    @property
+    def table(self) -> Table:
+        """The lines as text."""
+        keys = {
+            "arm": self.head,
+            "points": self.unit,
+            "interval": "95 % interval",
+            "verdict": "verdict",
+            "touched": "touched",
+        }
+        rows = [
+            {
+                "arm": one.name,
+                "points": one.points,
+                "interval": one.interval,
+                "verdict": one.verdict,
+                "touched": one.touched,
+            }
+            for one in self.lines
+        ]
+        keys = {key: name for key, name in keys.items() if key != "touched" or any(one.touched for one in self.lines)}
+        return Table("answer", "Answer", [Column(key, name) for key, name in keys.items()], rows)
+
+    @property
+    def unit(self) -> str:
+        """Of the differences, as the head of their column."""
+        return next((one.metric.unit for one in self.lines), "") or "difference"
+
+
+def answer_of(results: Results, *, so_far: bool = False) -> Answer:
+    """Answer the question of an experiment in the metric of the results; with ``so_far`` as one whose runs still go on."""
+    plan, metric = results.experiment.plan, results.metric
+    early = so_far and results.experiment.unfinished
+    lines = [replace(line, so_far=early and not plan.looks) for line in _lines(results)]
+    wording = _wording(plan)
+    known = [line for line in lines if line.known]
+    sentences = headline.sentences(known, wording) if known else [_nothing(results)]
+    total = _total(results) if known else None
+    if total is not None:
+        unit = f" {metric.unit}" * (not headline.named(known))
+        sentences.append(_of_total(total, unit))
+    if not plan.about_score:
+        title = metric_name(results)
+        first, title = sentences[0], title if "@" in title or "_" in title else title[:1].upper() + title[1:]
+        sentences[0] = (
+            f"{title}: {first[:1].lower() if first.startswith(('No ', 'All ', 'One ', 'Nothing ')) else first[:1]}{first[1:]}"
+        )
+    opened = sum(one.next_look is not None for one in effects.followed(results)) if plan.looks else 0
+    if opened and known:
+        sentences.append(f"{capital(count_word(opened))} of {count_word(len(lines))} comparisons wait for more seeds.")
+    small = _small(results, known, [*headline.named(known), *([total] if total else [])])
+    caveat = _early(results) if early else _caveat(known)
+    return Answer(sentences, small, caveat if known else "", _head(results), lines, _foot(results))
+
+
+def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
+    """The answer in each metric of the experiment, the first one first."""
+    return [answer_of(view, so_far=so_far) for view in results.each_metric()]
 
 
 def answer_sentences(results: Results) -> list[str]:
-    """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect.
-
-    At last the warnings: collapsed seeds, what the second grader does not confirm, and whether nothing could be learned.
-    """
-    parts, warnings = answer_parts(results)
-    return [*(sentence for part in parts for sentence in part), *warnings]
+    """Say the answer in each metric, and at last the warnings."""
+    return [*(sentence for answer in answers(results) for sentence in answer.sentences), *warnings_of(results)]
 
 
-def answer_parts(results: Results) -> tuple[list[list[str]], list[str]]:
-    """Return `answer_sentences` in parts: those of each metric, its headline first, and the warnings."""
-    parts = [[_headline(view), *_effects(view), *_differences(view)] for view in results.each_metric()]
-    return parts, _warnings(results)
+def answer_markdown(results: Results) -> str:
+    """The answer in each metric with its table, and the warnings, as a Markdown file."""
+    parts = [*(answer.markdown for answer in answers(results)), "\n".join(f"- {line}" for line in warnings_of(results))]
+    return "\n\n".join(filter(None, parts)).replace("\n\n\n", "\n\n").rstrip() + "\n"
 
 
-def terminal_text(results: Results, *, provisional: bool = False) -> str:
-    """Make the tables and the answer as a terminal shows them; `provisional` marks the tables and leaves headlines alone."""
-    width = shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 160
-    tables = [*map(main_table, results.each_metric()), *benchmark_tables(results), summary_table(results)]
-    if provisional:
-        mark = results.experiment.provisional
-        tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
-    sentences = [*headlines(results), *_warnings(results)] if provisional else answer_sentences(results)
-    return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
-
-
-def _warnings(results: Results) -> list[str]:
-    warnings = [*collapse_warnings(results), *grader_warnings(results)]
+def warnings_of(results: Results) -> list[str]:
+    """What the answer has to be read with: nothing to learn, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
-    return [*([f"- Warning: before RL {problem}."] if problem else []), *warnings]
+    first = [f"Before RL {problem}."] if problem else []
+    return [*first, *collapse_warnings(results), *grader_warnings(results)]
 
 
-def headlines(results: Results) -> list[str]:
-    """The first sentence of each metric."""
-    return [_headline(view) for view in results.each_metric()]
+def _wording(plan: Plan) -> Wording:
+    references = {reference.label for _, reference in plan.comparisons}
+    alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
+    return Wording(_NOUNS.get(plan.design, "arm"), short_name(references.pop()) if alone else "")
 
 
-def _effects(results: Results) -> list[str]:
-    """Say each main effect and each interaction of a factorial, or why there is none."""
-    sentences = []
-    for kind, (title, noun) in _kinds(results.experiment.plan).items():
-        attribution = effects.effects_of(results, kind)
-        sentences += [f"- {title} {name}: {describe(effect, results.metric)}." for name, effect in attribution.pairs]
-        sentences += [f"- No {noun}s: {attribution.missing}."] if attribution.missing else []
-    return sentences
+_CROSSED = ("factorial", "shapley")
 
 
-def _kinds(plan: Plan) -> dict[str, tuple[str, str]]:
-    return {kind: titles for kind, titles in _EFFECTS.items() if kind in effects.kinds_of(plan)}
-
-
-def _differences(results: Results) -> list[str]:
-    """Say each declared difference with what it touched, or why there is none."""
+def _lines(results: Results) -> list[Line]:
+    """The comparisons that answer the question: main effects and interactions, or Shapley values, of a design that has them."""
+    plan = results.experiment.plan
+    kinds = [MAIN, INTERACTIONS] if plan.design == "factorial" else [SHAPLEY] if plan.design == "shapley" else []
+    attributions = [effects.effects_of(results, kind) for kind in kinds if kind in effects.kinds_of(plan)]
+    if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
+        return lines
     deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
-    score, sentences = results.experiment.plan.score, []
-    for arm, reference in results.experiment.plan.comparisons:
-        delta = deltas[arm.name]
-        if math.isnan(delta.value):
-            valued = results.scores(arm, "avg") and results.scores(reference, "avg") and results.metric != score
-            missing = f"a finished run has no {metric_name(results)}" if valued else "a finished run is missing"
-            sentences.append(f"- {_name(arm)}: no comparison, {delta.absent or missing}.")
-        else:
-            text = f"{describe(delta, results.metric)}{sentence_end(engaged[arm.name], delta.resolved)}"
-            sentences.append(f"- {_name(arm)} against {_name(reference)}: {text}.")
+    several = plan.design == "arms" and len({reference.name for _, reference in plan.comparisons}) > 1
+    lines = []
+    for arm, reference in plan.comparisons:
+        against = f" against {short_name(reference.label)}" if several else ""
+        delta, spent = deltas[arm.name], (_tokens(results, arm), _tokens(results, reference))
+        if math.isnan(delta.value) and not delta.absent:
+            delta = replace(delta, absent=_why_missing(results, arm, reference))
+        lines.append(Line(arm.label.removeprefix("+ ") + against, delta, results.metric, engaged[arm.name], spent))
+    return lines
+
+
+def _tokens(results: Results, arm: PlannedArm) -> float:
+    return results.mean(arm, "train_generated_tokens_total").value
+
+
+def _why_missing(results: Results, *arms: PlannedArm) -> str:
+    valued = all(results.scores(arm, "avg") for arm in arms) and results.metric != results.experiment.plan.score
+    return f"a finished run has no {metric_name(results)}" if valued else "no finished run yet"
+
+
+def _nothing(results: Results) -> str:
+    """Say why nothing can be compared."""
+    plan, runs = results.experiment.plan, results.experiment.runs
+    if not plan.comparisons:
+        return f"Nothing is compared: the arms are listed, and design={plan.design} makes its own."
+    if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
+        return "Nothing to compare: no two arms have finished runs with a value."
+    done = int((runs["status"] == "finished").sum())
+    return f"Nothing to compare yet: {done} of {len(runs)} runs {'has' if done == 1 else 'have'} finished."
+
+
+def _total(results: Results) -> Line | None:
+    """All steps of a ladder together, judged alone; None where there is one step, or where results decided how many seeds ran."""
+    plan = results.experiment.plan
+    if plan.design != "cumulative" or len(plan.arms) < 3 or plan.looks or plan.declared_on:
+        return None
+    count = len(plan.arms) - 1
+    total = results.difference(plan.arms[-1], plan.base)
+    line = Line("both together" if count == 2 else f"all {count_word(count)} together", total, results.metric)
+    return line if line.known else None
+
+
+def _of_total(total: Line, unit: str) -> str:
+    if total.estimate.resolved:
+        return f"{capital(total.name)}: {total.points}{unit}{f', {total.less}' if total.less else ''}."
+    return f"{capital(total.name)}: {total.points}{unit}, {total.verdict}."
+
+
+def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> list[str]:
+    """The intervals of what the headline names, what holds together, and the margin."""
+    intervals = [f"{row.name} {row.interval}" for row in named if row.interval]
+    seeds = min((line.estimate.seeds for line in known), default=0)
+    parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
+    sentences = [f"{'; '.join([*parts, counted(seeds, 'seed')])}."] if known else []
+    if (size := family_size(line.estimate for line in known)) > 1:
+        sentences.append(f"The intervals of the {count_word(size)} comparisons hold together at 95 %.")
+    if known and results.shown_margin is not None:
+        sentences.append(
+            f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
+        )
     return sentences
+
+
+def _early(results: Results) -> str:
+    """The correction that the words of an unfinished experiment carry."""
+    mark = results.experiment.provisional
+    if results.experiment.plan.looks:
+        return f"{capital(mark)}: intervals allow for every declared look."
+    return f"{capital(mark)}: intervals are not corrected for looking before the end, so words may change."
+
+
+def _caveat(lines: Sequence[Line]) -> str:
+    """The caveat that matters most: unequal tokens, too few seeds, then a mechanism that was hardly used."""
+    shown = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
+    dear = [line for line in shown if (line.ratio if line.estimate.value > 0 else 1 / line.ratio) > _COSTLY]
+    if dear:
+        most = max(dear, key=lambda line: abs(math.log(line.ratio)))
+        own, reference = (f"{number_text(count / 1000, 0)}k" for count in most.tokens)
+        text = f"{most.ratio:.1f} times the tokens: {own} against {reference} a run."
+        subject = "it" if len(shown) == 1 else short_name(most.name)
+        return f"But {subject} {'costs' if most.ratio > 1 else 'had only'} {text}"
+    few = min((line.estimate.seeds for line in lines), default=_ENOUGH)
+    if 1 < few < _ENOUGH:
+        return f"But {counted(few, 'seed')} are too few to trust an interval."
+    hardly = [line for line in lines if line.engaged.hardly and not line.estimate.resolved]
+    if hardly:
+        others = f" and {count_word(len(hardly) - 1)} more were" if len(hardly) > 1 else " was"
+        touched = hardly[0].engaged.beside(resolved=True)
+        return f"But {short_name(hardly[0].name)}{others} hardly engaged: it touched {touched}."
+    return ""
+
+
+def _head(results: Results) -> str:
+    plan = results.experiment.plan
+    heads = {
+        "cumulative": "added to the arm before",
+        "one_factor": "change to the base",
+        "factorial": "effect of",
+        "shapley": "share of",
+    }
+    against = _wording(plan).against
+    return heads.get(plan.design) or (f"against {against}" if against else "comparison")
+
+
+def _foot(results: Results) -> str:
+    """The score of what the arms are compared with, with its interval, and that before training."""
+    plan, metric = results.experiment.plan, results.metric
+    references = [reference for _, reference in plan.comparisons]
+    base, column = references[0] if references else plan.base, Column("", "", metric.digits, metric.scale)
+    mean, before = results.mean(base), results.before_rl(results.column)
+    if math.isnan(mean.value):
+        return ""
+    unit = f" {metric.percent.strip() or metric.unit}".rstrip()
+    value, _, interval = cell_text(mean, column).partition(" [")
+    text = f"{capital(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
+    return f"{text}; before training {cell_text(before, column)}{unit}." if before is not None else f"{text}."
 
 
 def describe(delta: Estimate, metric: Metric) -> str:
@@ -107,53 +315,6 @@ def describe(delta: Estimate, metric: Metric) -> str:
         return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"
     interval = " to ".join(bounds_text(delta, metric.digits, scale=metric.scale))
     return f"{value} ({interval_name([delta])} {interval}, {delta.seeds} seeds), {word}"
-
-
-def _headline(results: Results) -> str:
-    title, text = metric_name(results), _summary(results)
-    if results.experiment.plan.about_score:
-        return f"{text}."
-    if "@" not in title and "_" not in title:  # `avg@32` stays as it is
-        title = title[:1].upper() + title[1:]
-    return f"{title}: {text[:1].lower()}{text[1:]}."
-
-
-def _summary(results: Results) -> str:
-    """Count the differences and effects by their words; of a ladder first its whole; or say why no difference is known."""
-    plan, metric = results.experiment.plan, results.metric
-    known = [delta for delta in effects.differences_to_reference(results).values() if not math.isnan(delta.value)]
-    if not known and not plan.comparisons:
-        return (
-            f"No arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own"
-        )
-    if not known:
-        lacking = not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms)
-        return f"No two arms have finished runs {'with a value to compare' if lacking else 'to compare yet'}"
-    text = counted(known, metric, "difference", f" to the {REFERENCE[plan.design]}")
-    for kind, (_, noun) in reversed(_kinds(plan).items()):
-        if estimates := effects.effects_of(results, kind).effects:
-            text = f"{counted(estimates, metric, noun)}. {text}"
-    if plan.design != "cumulative" or len(plan.arms) < 2 or plan.looks or plan.declared_on:
-        return text
-    last, columns = plan.arms[-1], results.columns
-    total = results.difference(last, plan.base)
-    if math.isnan(total.value):
-        return text
-    alone = f" in each of {columns} metrics" if columns > 1 else ", so not corrected"
-    return f"Up to {_name(last)}, over {_name(plan.base)} (declared as a single comparison{alone}): {describe(total, metric)}. {text}"
-
-
-def counted(estimates: Iterable[Estimate], metric: Metric, name: str, more: str = "") -> str:
-    """``3 interactions: 1 higher, 2 not resolved``."""
-    ordered = sorted(estimates, key=lambda estimate: list(Verdict).index(estimate.verdict))
-    counts = Counter(estimate.words(metric.scale, metric.unit) for estimate in ordered)
-    words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{len(ordered)} {name}{'s' if len(ordered) > 1 else ''}{more}: {words}"
-
-
-def _name(arm: PlannedArm) -> str:
-    """The label without the plus that rungs carry in tables."""
-    return arm.label.removeprefix("+ ")
 
 
 def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.frames import Frames, groups
 from analysis.results import Results
-from harness.engagement.measure import HARDLY, Measure
+from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.statistics.intervals import Estimate, mean_interval
 
@@ -85,7 +85,7 @@ class Engagement:
 
     @property
     def text(self) -> str:
-        """``0.3 % of tokens; 14 % of responses, hardly engaged``; empty where nothing is known."""
+        """``14 % of responses``; of several mechanisms each by its name; empty where nothing is known."""
         return self.beside(resolved=False)
 
     @property
@@ -101,8 +101,15 @@ class Engagement:
     def beside(self, resolved: bool) -> str:
         """The text beside a difference: where that is resolved, a mechanism that touched little is not called hardly engaged."""
         mark = not (resolved and self.hardly)
-        texts = (measure.text(value, mark) for measure, value in zip(self.measures, self.values, strict=True))
-        return "; ".join(filter(None, texts))
+        pairs = [*zip(self.measures, self.values, strict=True)]
+        named = len(pairs) > 1
+        texts = ((measure, measure.text(value, mark)) for measure, value in pairs)
+        return "; ".join(
+            f"{measure.name}: {text}" if named and measure.fields else text for measure, text in texts if text
+        )
+
+
+NOTHING_MEASURED = Engagement((), ())
 
 
 def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataFrame]]) -> Engagement:
@@ -119,11 +126,3 @@ def engagements(experiment: Frames) -> dict[str, Engagement]:
         if key in logged:
             runs.setdefault(key[0], []).append(logged[key])
     return {arm.name: engagement(arm.engagement, runs) for arm in arms}
-
-
-def sentence_end(engaged: Engagement, resolved: bool) -> str:
-    """End a sentence on a difference; a mechanism that hardly did anything explains only that none was found. Empty if unknown."""
-    text = "and yet it touched little of the data" if resolved else f"and the mechanism was {HARDLY}"
-    if engaged.known and engaged.hardly:
-        return f", {text}: {engaged.beside(resolved=True)}"
-    return f"; engaged: {engaged.text}" if engaged.known else ""

@@ -132,6 +132,11 @@ class Frames:
         return bool((self.runs["status"] != "finished").any())
 
     @property
+    def finished_any(self) -> bool:
+        """True where a run has finished."""
+        return bool((self.runs["status"] == "finished").any())
+
+    @property
     def provisional(self) -> str:
         """``provisional, 3 runs of 12``; ``so far`` where a sequential design may ask for more."""
         more = "so far" if self.plan.looks else f"of {len(self.runs)}"

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.answer import counted, describe
+from analysis import headline
+from analysis.answer import describe
 from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import save, styled
 from analysis.figures.effects import forest_figure
@@ -39,7 +40,6 @@ from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text, markdown
 
 MEAN = "mean over benchmarks"
-_NAMED = 4  # decided comparisons that the answer names before all are listed
 _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _PASS = re.compile(r"pass@(\d+)", re.IGNORECASE)
 Key = tuple[str, str, str, str]  # group, arm, reference, benchmark
@@ -245,13 +245,14 @@ class Judgement:
         if not known:
             return ["No two arms have scores to compare."]
         references = dict.fromkeys(self.table.baselines.values())
-        to = "the arm above" if ABOVE in references else " or ".join(references)
-        of = f" to {to} in {self._about}{self._direction}"
-        head = counted([effect.estimate for effect in known], self.metric, "difference", of)
-        words = [effect for effect in known if effect.estimate.resolved or effect.estimate.inside_margin]
-        named = [f"{_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in words[:_NAMED]]
+        one = len(references) == 1 and ABOVE not in references
+        rows = [headline.Row(_named(e, arm_alone=one), e.estimate, self.metric) for e in known]
+        head = headline.sentences(
+            rows,
+            headline.Wording("arm", next(iter(references)), True) if one else headline.Wording("comparison", "", True),
+        )
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
-        return [f"{head}.", *named, *self._cost(known), *self._open(known), *self._parting(), *each]
+        return [f"On {self._about}{self._direction}: {' '.join(head)}", *self._cost(known), *self._open(known), *self._parting(), *each]
 
     def _cost(self, known: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""
@@ -327,7 +328,7 @@ class Judgement:
             short = {seed: list(row.index[row]) for seed, row in rows.iterrows() if row.any()}
             lines += [
                 f"{where}arm {arm}, seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()
-            ][:_NAMED]
+            ][:4]
         for _, arm, reference in [pair for pair in self.comparisons if pair[0] == group]:
             ours, _, paired = self._both(self.means[group, arm], self.means[group, reference])
             if paired and len(ours) < min(len(self.means[group, arm]), len(self.means[group, reference])):
@@ -465,8 +466,9 @@ class Judgement:
         return [*(folder / file for file in texts), *drawn]
 
 
-def _named(effect: Effect) -> str:
-    return f"{effect.group}: {effect.comparison}" if effect.group else effect.comparison
+def _named(effect: Effect, *, arm_alone: bool = False) -> str:
+    name = effect.arm if arm_alone else effect.comparison
+    return f"{effect.group}: {name}" if effect.group else name
 
 
 def _seeds(count: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.answer import answers
 from analysis.designs import key_label, setting_label
 from analysis.effects import differences_to_reference
 from analysis.results import Results, last_evaluations
@@ -69,7 +70,15 @@ class Methods:
         """The paragraph."""
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
-        texts = (*self._runs(), self._protocol(), self.filled(_GRADING), *self._statistics(), *self._machines(), notes)
+        texts = (
+            *self._runs(),
+            self._protocol(),
+            self.filled(_GRADING),
+            *self._statistics(),
+            *self._machines(),
+            notes,
+            *self._found(),
+        )
         return [text for text in texts if text]
 
     def _runs(self) -> Iterator[str]:
@@ -138,6 +147,10 @@ class Methods:
         commits = _each((str(each.get("git_commit"))[:10] for each in made), ", ")
         python = _each((each.get("python") for each in made), ", ")
         yield f"Code: rlvr-harness, commit {commits}; Python {python}{packages}."
+
+    def _found(self) -> Iterator[str]:
+        """The answer, in the words that page and terminal have."""
+        yield from (" ".join([*answer.headline, *answer.small]) for answer in answers(self.results))
 
     @cached_property
     def sources(self) -> dict[str, str]:

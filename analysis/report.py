@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.answer import answer_sentences
+from analysis.answer import answer_markdown
 from analysis.effects import all_effects, effects_frame
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
@@ -86,7 +86,7 @@ def write_tables(
     }
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
-    answer = "\n".join(map(markdown, answer_sentences(results))) + "\n"
+    answer = markdown(answer_markdown(results))
     return _write(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
 
 

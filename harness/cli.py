@@ -8,7 +8,9 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
@@ -27,6 +29,14 @@ _ABOUT = (
 _BEGIN = (
     "To begin: harness plan experiment=dapo_ladder, then run, status, view, report. `harness VERB --help` has examples."
 )
+
+_OTHERS = "Your own results and models"
+_GROUPS = {
+    "Begin": ["new", "plan", "run", "view", "report"],
+    "Look": ["status", "show", "explain", "audit", "keys", "doctor"],
+    "Share": ["export", "pack", "merge", "clean"],
+    _OTHERS: ["judge", "compare", "evaluate", "import"],
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,9 +144,23 @@ def _first_line(verb: str) -> str:
 
 def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
     """Make the parser of `harness --help`: every verb with its first line, read from the sources since importing all of them takes long."""
-    parser = _Parser(prog="harness", description=_ABOUT, epilog=_BEGIN)
+    width = shutil.get_terminal_size((80, 24)).columns
+    grouped = {name: [verb for verb in group if verb in verbs] for name, group in _GROUPS.items()}
+    grouped[_OTHERS] += sorted(set(verbs).difference(*_GROUPS.values()))
+    parts = [textwrap.fill(_ABOUT, width)]
+    for name, group in grouped.items():
+        lines = (
+            textwrap.fill(_first_line(verb), width, initial_indent=f"  {verb:<10}", subsequent_indent=" " * 12)
+            for verb in group
+        )
+        parts.append("\n".join([f"{name}:", *lines]))
+    parser = _Parser(
+        prog="harness",
+        usage="harness VERB [arguments]",
+        description="\n\n".join(parts),
+        epilog=textwrap.fill(_BEGIN, width),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=__version__)
-    subparsers = parser.add_subparsers(dest="verb", required=True, metavar="verb")
-    for verb in sorted(verbs):
-        subparsers.add_parser(verb, help=_first_line(verb))
+    parser.add_argument("verb", help=argparse.SUPPRESS)
     return parser

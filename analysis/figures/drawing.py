@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from harness.store.foreign_text import visible
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
 NAMED = 9  # arms whose lines can be named at their ends
+FEW_SEEDS = 3  # below which an interval says hardly anything: it is drawn faded and sets no axis
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
@@ -105,6 +107,20 @@ def draw_intervals(axes: Any, rows: Sequence[float], estimates: Sequence[Estimat
         return
     value, low, high = scale * np.array([(each.value, each.low, each.high) for each in estimates]).T
     axes.errorbar(value, rows, xerr=[value - low, high - value], capsize=2, linewidth=1, linestyle="none", **marks)
+
+
+def interval_limits(shown: Sequence[Estimate]) -> tuple[float, float]:
+    """The ends of an axis for these intervals: those of few seeds do not set it, and end in arrows where they leave it."""
+    known = [each for each in shown if not math.isnan(each.value)]
+    trusted = [each for each in known if each.seeds >= FEW_SEEDS and not math.isnan(each.low)]
+    ends = [end for each in trusted for end in (each.low, each.high)]
+    if not trusted:
+        ends = [end for each in known for end in (2 * each.value, -each.value)]
+    ends += [0.0, *(each.value for each in known)]
+    ends += [end for each in known if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
+    low, high = min(ends), max(ends)
+    pad = 0.05 * (high - low) or 1.0
+    return low - pad, high + pad
 
 
 def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None:

@@ -9,29 +9,33 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from html import escape
 from importlib import resources
 from itertools import chain
 from pathlib import Path
 from string import Template
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.answer import answer_parts
+from analysis.answer import answers, warnings_of
+from analysis.colours import kind_of
 from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel
 from analysis.frames import Frames, records
+from analysis.html.answer import answer_html, verdict_style
 from analysis.results import Results
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
+from analysis.tables.words import metric_name
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.protocol import ProblemText, problem_texts
+from harness.experiment.history import counted
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
@@ -43,8 +47,7 @@ Json = Mapping[str, Any]
 PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _ASKING = {"index.js", "live.js"}  # scripts that ask the server which the page came from
-# Sentences and warnings that stand open; more of them unfold. They and two figures leave the answer a screen or two.
-_SENTENCES, _WARNINGS = 6, 3
+_WARNINGS = 3  # that stand open; more of them unfold
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class Section:
 
 def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     """Write the page and return its path. Raises ValueError if it would exceed ``PAGE_LIMIT_BYTES`` (thousands of arms)."""
-    text = render_page(results, store_root)
+    plan = results.experiment.plan
+    known = (f"tables/{plan.name}.csv", f"tables/{plan.name}.tex", "figures/differences.pdf")
+    text = render_page(results, store_root, links=[name for name in known if (path.parent / name).exists()])
     size = len(text.encode())
     if size > PAGE_LIMIT_BYTES:
         raise ValueError(f"the page would be {size / 1e6:.1f} MB; split the experiment into smaller ones")
@@ -67,19 +72,19 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     return path
 
 
-def render_page(results: Results, store_root: Path | str, now: Json | None = None) -> str:
-    """Return the page as one string; with ``now``, their progress, it follows runs, and unfinished ones show their samples so far."""
-    plan, store, warning = results.experiment.plan, ResultStore(store_root), ""
-    main, *rest, cost = all_tables(results)
-    if now is not None and results.experiment.unfinished:
-        mark = results.experiment.provisional
-        main, *rest = (replace(table, title=f"{table.title} ({mark})") for table in (main, *rest))
-        state = escape(mark[:1].upper() + mark[1:])
-        warning = f'<p class="warning" id="provisional">{state}: what stands here may change.</p>'
+def render_page(results: Results, store_root: Path | str, now: Json | None = None, links: Sequence[str] = ()) -> str:
+    """Return the page as one string; with ``now``, their progress, it follows runs, and unfinished ones show their samples so far.
+
+    ``links``: paths beside the page that it names.
+    """
+    plan, store, so_far = results.experiment.plan, ResultStore(store_root), now is not None
+    *rest, cost = all_tables(results)
+    if so_far and results.experiment.unfinished:
+        rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
     declared = store.plan(plan.name).get("checks") or []
     checks = [check if isinstance(check, str) else json.dumps(check) for check in declared]
     sections = [
-        Section("answer", "Answer", warning + _answer(results, table_html(main, fold_notes=True))),
+        Section("answer", "Answer", _answer(results, so_far=so_far)),
         Section("chart", "Curves", _asset("chart.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
         Section("samples", "Samples", _asset("samples.html"), folded=True),
@@ -90,34 +95,46 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
     ]
     samples = browser_data(results, store, so_far=now is not None)
     data = {"chart-data": chart_data(results), "sample-data": samples}
-    return document(plan.title, plan.question, sections, data, ("page.js",), now)
+    facts = _facts(results, store)
+    return document(plan.title, plan.question, sections, data, ("page.js",), now, facts=facts, links=links)
 
 
 def document(
-    title: str, question: str, sections: Sequence[Section], data: Json, scripts: Sequence[str], now: Json | None = None
-) -> str:
+    title: str, question: str, sections: Sequence[Section], data: Json, scripts: Sequence[str], now: Json | None = None,
+    *, facts: Sequence[str] = (), links: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
     With ``now``, the progress of runs (see `analysis.html.server`), it has that on top, and asks its server for what is newer.
+    ``facts`` stand under the title; ``links`` are paths of files beside the page.
     """
     if now is not None:
         sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
         data, scripts = {"progress-data": now, **data}, (*scripts, "live.js")
-    links = (f'<a href="#{section.key}">{section.name}</a>' for section in sections)
+    anchors = "".join(f'<a href="#{section.key}">{section.name}</a>' for section in sections)
+    files = "".join(f'<a href="{quote(path)}">{escape(_file_name(path))}</a>' for path in links)
+    chips = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     elements = (f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items())
     parts = {
         "root": "" if now is None else f' data-version="{escape(now["version"])}"',
         "policy": POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
         "title": escape(title),
         "question": escape(question),
-        "style": _asset("page.css"),
+        "facts": f'<ul class="facts">{chips}</ul>' if chips else "",
+        "style": verdict_style() + _asset("page.css"),
         "first": sections[0].key,
-        "navigation": f'<nav aria-label="Sections">{"".join(links)}</nav>' if len(sections) > 1 else "",
+        "navigation": f'<nav aria-label="Sections">{anchors}{files}</nav>' if len(sections) > 1 else "",
         "sections": "".join(map(_section, sections)),
         "data": "".join(elements),
         "scripts": "".join(f"<script>{_asset(name)}</script>" for name in scripts),
     }
     return visible(Template(_asset("page.html")).substitute(parts))
+
+
+def _file_name(path: str) -> str:
+    """What a file is to a reader: ``CSV``, ``LaTeX``, ``PDF``."""
+    suffix = path.rpartition(".")[2]
+    return {"tex": "LaTeX"}.get(suffix, suffix.upper())
 
 
 def _section(section: Section) -> str:
@@ -136,19 +153,40 @@ def _json(value: Any) -> str:
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _answer(results: Results, main: str) -> str:
-    """Write the declared metric's headline, sentences, figures and table; of further metrics the headlines, which unfold."""
-    ((headline, *sentences), *others), warnings = answer_parts(results)
+def _answer(results: Results, *, so_far: bool) -> str:
+    """The answer in the first metric; in further ones it unfolds, and so do what is missing and the figures of the design."""
+    first, *others = answers(results, so_far=so_far)
+    more = (
+        f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
+    )
+    missing = (*results.experiment.notes, *results.notes)
     parts = [
-        f'<p class="headline">{escape(headline)}</p>',
-        listed(sentences, _SENTENCES, "Every comparison in words"),
-        *(listed(words, 0, first) for first, *words in others),
-        listed((*results.experiment.notes, *results.notes), _WARNINGS, "Missing runs", "warning"),
-        listed(warnings, _WARNINGS, "Warnings", "warning"),
+        answer_html(first),
+        *more,
+        listed(warnings_of(results), _WARNINGS, "Warnings", "warning"),
+        listed(missing, _WARNINGS, "Missing runs", "warning") if results.experiment.finished_any else "",
         pictures(results),
-        main,
     ]
     return "".join(parts)
+
+
+def _facts(results: Results, store: ResultStore) -> list[str]:
+    """What stands under the title: arms and seeds, runs, metric, and the commit and day of the newest run."""
+    plan, runs = results.experiment.plan, results.experiment.runs
+    done = int((runs["status"] == "finished").sum())
+    facts = [
+        f"{counted(len(plan.arms), 'arm')} × {counted(len(plan.seeds), 'seed')}",
+        f"{done} of {len(runs)} runs finished",
+    ]
+    facts.append(", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])))
+    made = []
+    for run_id in dict.fromkeys(runs.loc[runs["status"] == "finished", "run_id"]):
+        with suppress(StoreError):
+            manifest = store.run(run_id).manifest() or {}
+            ended = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
+            made.append((max(ended, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
+    newest, commit = max(made, default=("", ""))
+    return [*facts, *filter(None, [" · ".join(filter(None, [commit, newest[:10]]))])]
 
 
 def _configuration(results: Results) -> str:
@@ -233,7 +271,7 @@ def _cell(cell: Cell, column: Column, long: bool) -> str:
     text = cell_text(cell, column)
     shown = escape(text)
     if isinstance(cell, Estimate) and column.words and text.endswith(word := cell.words(column.scale)):
-        kind = re.split("[ ,]", cell.verdict)[0]
+        kind = kind_of(cell.verdict)
         shown = f'{escape(text.removesuffix(word))}<span class="{kind}">{escape(word)}</span>'
     looks = "long" if long else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
     return f'<td class="{looks}" data-label="{escape(column.header)}"><span>{shown}</span></td>'
@@ -297,7 +335,6 @@ def _line(series: drawing.Series, most: int = 150) -> dict[str, list[float | Non
     }
 
 
-# The first that an experiment has data for stand in the answer, what its design asks for before what every design has.
 _PICTURES: tuple[tuple[Callable[[Results], Figure | None], str, str], ...] = (
     (
         effects.grid_figure,
@@ -309,35 +346,20 @@ _PICTURES: tuple[tuple[Callable[[Results], Figure | None], str, str], ...] = (
         "Means at each pair of levels of two factors; the interactions stand in a table of their own.",
         "Means over all settings of the other factors, whiskers: 95 % Student's t intervals over seeds. Parallel lines: no interaction.",
     ),
-    (
-        partial(effects.differences_figure, wide=False),
-        "Differences with their intervals, the margin and their words; the numbers stand in the first table.",
-        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
-    ),
-    (
-        effects.waterfall_figure,
-        "Scores of the arms with 95 % intervals; the numbers stand in the first table.",
-        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
-        "arm is compared with.",
-    ),
 )
-_SHOWN = 2  # side by side
 _TALL_PICTURE = 1.0  # height over width beyond which a picture scrolls in a box of its own
 
 
 def pictures(results: Results) -> str:
-    """Draw each figure of each metric with its caption, as HTML; all but the first two of the first metric are folded."""
+    """Draw what the design asks for beside its comparisons, for each metric, as HTML."""
     with drawing.styled("screen"):
-        of_metrics = [
-            [picture(figure, *words) for draw, *words in _PICTURES if (figure := draw(view)) is not None]
+        drawn = [
+            picture(figure, *words)
             for view in results.each_metric()
+            for draw, *words in _PICTURES
+            if (figure := draw(view)) is not None
         ]
-    drawn = [*chain(*of_metrics)]
-    count = len(of_metrics[0][:_SHOWN])
-    shown, more = (f'<div class="pictures">{"".join(part)}</div>' for part in (drawn[:count], drawn[count:]))
-    return shown + f"<details><summary>More figures ({len(drawn) - count})</summary>{more}</details>" * (
-        len(drawn) > count
-    )
+    return f'<div class="pictures">{"".join(drawn)}</div>' if drawn else ""
 
 
 def picture(figure: Figure, description: str, caption: str) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from analysis.answer import headlines
+from analysis.answer import answers
 from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
@@ -163,7 +163,7 @@ class Watch:
         self._progress: dict[str, _Shared] = {}
         self._pages: dict[
             str, tuple[str, str, str]
-        ] = {}  # version of the store, page, first sentence of its answer (may be empty)
+        ] = {}  # version of the store, page, headline of its answer (may be empty)
         self._reduced: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
@@ -211,14 +211,16 @@ class Watch:
         return _stamp([layout.plan_file(self.store.root, name), *runs])
 
     def answer(self, name: str) -> str:
-        """The first sentence of the answer as the page made last or else a report has it; may be empty. Nothing is computed."""
+        """The headline of the answer as the page made last or else a report has it; may be empty. Nothing is computed."""
         made, _, sentence = self._pages.get(name, ("", "", ""))
         if sentence:
             return sentence + _OLDER * (made != self.version(name))
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError):
             newest = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
-            return file.read_text(encoding="utf-8").partition("\n")[0] + _OLDER * (newest > file.stat().st_mtime_ns)
+            return file.read_text(encoding="utf-8").partition("\n")[0].strip("*") + _OLDER * (
+                newest > file.stat().st_mtime_ns
+            )
         return ""
 
     def page(self, name: str) -> str:
@@ -230,10 +232,10 @@ class Watch:
             return self._pages[name][1]
 
     def _render(self, name: str, progress: Mapping[str, Any]) -> tuple[str, str]:
-        """The page of an experiment and the first sentence of its answer."""
+        """The page of an experiment and the headline of its answer."""
         try:
             results = results_of(load_plan(self.store, self.plan(name), further=True, reduce=self._reduce))
-            return render_page(results, self.store.root, progress), headlines(results)[0]
+            return render_page(results, self.store.root, progress), " ".join(answers(results)[0].headline)
         except StoreError as error:
             trouble = str(error)
         # A run may change or vanish while it is read; the next version is tried again.

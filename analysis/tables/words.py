@@ -278,40 +278,40 @@ def collapse_warnings(results: Results) -> list[str]:
         values, reference = results.values(arm), plan.reference_of(arm)
         if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
             low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
-            share = f"{len(seeds)} of {len(values)}, exact 95 % interval {low:.0f} to {high:.0f} %"
-            which = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}, at the last evaluation {plan.collapse.text}"
-            warnings.append(f"{_warning(arm)}: collapsed seeds: {share} ({which}).")
+            share = f"{len(seeds)} of {len(values)} seeds collapsed (exact 95 % interval {low:.0f} to {high:.0f} %)"
+            which = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
+            warnings.append(f"{_plain(arm)}: {share}. {which}")
         if reference is None:
             continue
         every, without = (view.difference(arm, reference) for view in (results, standing))
         if every.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            decision = f"{before} with them, without them {value}, {after}"
-            warnings.append(f"{_warning(arm)}: collapsed seeds decide: {decision}.")
+            warnings.append(
+                f"{_plain(arm)}: collapsed seeds decide. With them {before}; without them {value}, {after}."
+            )
     return warnings
 
 
-def _warning(arm: PlannedArm) -> str:
-    return f"- Warning, {arm.label.removeprefix('+ ')}"
+def _plain(arm: PlannedArm) -> str:
+    return arm.label.removeprefix("+ ")
 
 
 def grader_warnings(results: Results) -> list[str]:
-    """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
+    """Say for each arm whose gap has grown: ``22.1 of its +34.0 points are not confirmed by the second grader``; else nothing."""
     warnings, gaps = [], grader_gaps(results)
     for arm in results.experiment.plan.arms:
         if arm.name not in gaps or not gaps[arm.name].grown:
             continue
         gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
         ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-        interval = f" (95 % interval {ends} over {unconfirmed.seeds} seeds)" * (not math.isnan(unconfirmed.low))
+        interval = f" (95 % interval {ends})" * (not math.isnan(unconfirmed.low))
         part = unconfirmed.value
         rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
         shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
         now, then = (share.replace("nan %", "an unknown share") for share in shares)
         warnings.append(
-            f"{_warning(arm)}: of {rise} points by the verifier since before RL, {number_text(100 * part, 1)}{interval} are "
-            f"not confirmed by the second grader; what both hold right changed by {confirmed}. It refuses {now} of what the verifier "
-            f"holds right, {then} before RL."
+            f"{_plain(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. What both "
+            f"hold right changed by {confirmed}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
         )
     return warnings

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from harness.commands._arguments import VerbAnswer
 from harness.commands._values import MetricRecord, metric_records
 from harness.configuration.error import ConfigError
@@ -36,8 +38,8 @@ from harness.store.reader import run_state
 class Report(VerbAnswer):
     """What an experiment found, and what was written of it.
 
-    `metrics`: its numbers; empty with `against=`. `sentences`: the answer in words. `text`: tables and sentences as a terminal shows them,
-    or the methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
+    `metrics`: its numbers; empty with `against=`. `sentences`: the answer in words. `text`: the answer as a terminal shows it, or the
+    methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
     """
 
     experiment: str
@@ -55,14 +57,20 @@ def write_answer(store: ResultStore, experiment: str, *, only: str = "all") -> N
 
 
 def show_report(report: Report) -> None:
-    """Print tables and sentences, and where the files lie."""
-    if report.text:
+    """Print the answer, in colour where the terminal has it, and at last where its page lies."""
+    if report.text and report.part == "methods":
         print(report.text)
+    elif report.text:
+        from analysis.terminal import painted
+
+        Console(width=max(map(len, report.text.splitlines()))).print(painted(report.text), soft_wrap=True)
     if report.part == "figure":
         print(f"written: {', '.join(report.written)}")
     elif report.folder is not None:
-        everything = " (the sentences: tables/answer.md; figures/; methods/; the page: report.html)"
-        print(f"written: {report.folder}{everything if report.part == 'all' else f' ({report.part})'}")
+        page = Path(report.folder).resolve() / PAGE
+        print(
+            f"Page: {page.as_uri()}" if report.part in ("all", "page") else f"written: {report.folder} ({report.part})"
+        )
 
 
 def formats_of(names: str) -> list[str]:
@@ -93,16 +101,21 @@ def report_of(
     formats: str = "pdf,png",
     out: str | None = None,
     columns: str = "",
+    notes: bool = False,
 ) -> Report:
-    """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing)."""
-    from analysis.answer import answer_sentences, terminal_text
+    """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
+
+    With `notes` the text has the tables of scores, and what every number means, behind the answer.
+    """
+    from analysis.answer import answer_sentences
+    from analysis.terminal import terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.
     results = _results(store, experiment, curves=only != "table", further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
     if only == "table":
-        return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
+        return Report(experiment, metrics, sentences, terminal_text(results, notes=notes), only, None, [])
     from analysis.report import write_answer
     from analysis.tables.table import UnknownColumn
 
@@ -125,7 +138,7 @@ def report_of(
         raise ConfigError(str(error)) from error
     if only == "all" and out is None:
         sign_answer(store, experiment, key)
-    text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results)
+    text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results, notes=notes)
     return Report(experiment, metrics, sentences, text, only, str(folder), list(map(str, paths)))
 
 
@@ -158,10 +171,10 @@ def transfer_of(
 
 
 def table_so_far(store: ResultStore, experiment: str) -> str:
-    """Make the tables of an experiment whose runs go on, marked as provisional, with the headlines alone."""
-    from analysis.answer import terminal_text
+    """The answer of an experiment whose runs go on, marked as provisional."""
+    from analysis.terminal import terminal_text
 
-    return terminal_text(_results(store, experiment, curves=False, further=True), provisional=True)
+    return terminal_text(_results(store, experiment, curves=False, further=True), so_far=True)
 
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +49,7 @@ ARGUMENTS = {
     "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
+_PIPE, _TABLE = 200, 120  # columns without a terminal, and those from which arms stand in a table
 Changes = dict[str, tuple[Any, Any]]
 
 
@@ -233,12 +234,18 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     if options.cfg:
         print("".join(configurations(result)), end="")
         return
-    # A pipe or a narrow terminal gets the whole names, too.
-    console = Terminal(markup=False) if sys.stdout.isatty() else Terminal(width=200, markup=False)
-    console.print(Text(result.title, style="bold"), f" {result.question}")
-    console.print(_table(result.arms))
+    width = shutil.get_terminal_size((_PIPE, 24)).columns
+    console = Terminal(width=width, markup=False, highlight=False)
+    console.print(Text(result.title, style="bold"))
+    console.print(result.question)
+    if width < _TABLE:
+        for arm in result.arms:
+            console.print(_block(arm))
+        console.print()
+    else:
+        console.print(_table(result.arms, ladder=result.design == "cumulative"))
     for line in result.notes:
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 def configurations(result: Answer) -> Iterator[str]:
@@ -309,19 +316,38 @@ def _spreads(plan: Plan, store: ResultStore, statuses: Mapping[str, str]) -> dic
     return spreads(plan, store) if "finished" in statuses.values() else {}
 
 
-def _table(arms: Sequence[ArmRow]) -> Table:
-    names = ["arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes"]
+def _block(arm: ArmRow) -> Text:
+    """One arm in lines that a narrow terminal has room for: label, runs and cost, then what it changes."""
+    takes = "refused" if arm.refused else _takes(arm.expected)
+    lines = [f"  {takes} a run" if arm.expected and not arm.refused else f"  a run takes: {takes}"]
+    lines += [f"  {_short_key(key)}: {before} → {after}" for key, (before, after) in arm.changes.items()]
+    lines += [f"  touched: {arm.engaged}"] if arm.engaged else []
+    return Text.assemble((f"\n{arm.label}", "bold"), f"  {_runs(arm)}\n", "\n".join(lines))
+
+
+def _runs(arm: ArmRow) -> str:
+    counts = Counter(run.status for run in arm.runs.values())
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
+
+
+def _short_key(key: str) -> str:
+    """The end of a key that tells it from others: ``clip_high``, ``dead_groups.policy``."""
+    parts = key.split(".")
+    return ".".join(parts[-2:]) if parts[-1] in ("kind", "policy", "value", "coefficient") else parts[-1]
+
+
+def _table(arms: Sequence[ArmRow], *, ladder: bool) -> Table:
+    names = ["arm", "changes against its neighbour", *["against the base"] * (not ladder), "id", "runs", "a run takes"]
     with_engaged = any(arm.engaged for arm in arms)
     table = Table(*(Column(name, overflow="fold") for name in [*names, *["engaged"] * with_engaged]))
     base = next((arm.name for arm in arms if arm.parent is None), arms[0].name)
     for arm in arms:
-        counts = Counter(run.status for run in arm.runs.values())
         table.add_row(
             arm.name,
             _change_lines(arm.changes),
-            "" if arm.parent == base else _change_lines(arm.against_base),
+            *["" if arm.parent == base else _change_lines(arm.against_base)] * (not ladder),
             arm.arm_id[:8],
-            ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later",
+            _runs(arm),
             "refused" if arm.refused else _takes(arm.expected),
             *[arm.engaged] * with_engaged,
         )

@@ -2,7 +2,8 @@
 
 harness report experiment=NAME                    the page, the main table, four figures, the methods paragraph
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
-harness report experiment=NAME only=table         print the tables and write nothing
+harness report experiment=NAME only=table         print the answer and write nothing
+harness report experiment=NAME --notes            print tables of scores and their notes, too
 harness report experiment=NAME against=OTHER      draw the effects of both experiments against each other and write nothing else
 harness report pack=NAME.tar.xz                   what `harness pack` wrote, into the folder NAME unless out= names another
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import Report, report_of, show_report, transfer_of
-from harness.commands._arguments import require_one_experiment, require_stored, unpacked
+from harness.commands._arguments import flag, require_one_experiment, require_stored, unpacked
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
@@ -36,10 +37,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 ARGUMENTS = {
+    "--notes": flag("also print the tables of scores, and what each number means"),
     "overrides": {
         "nargs": "*",
         "help": "experiment=NAME or pack=FILE [only=] [figures=] [runtime.results=DIR]",
-    }
+    },
 }
 
 
@@ -49,15 +51,15 @@ Answer = Report
 def answer(options: argparse.Namespace) -> Report:
     """Read what the experiment found, and write what is asked for."""
     with unpacked(options.overrides) as overrides:
-        return _report(overrides, any(item.startswith("pack=") for item in options.overrides))
+        return _report(overrides, any(item.startswith("pack=") for item in options.overrides), options.notes)
 
 
 def show(report: Report, options: argparse.Namespace) -> None:
-    """Print tables and sentences, and where the files lie."""
+    """Print the answer, and where its page lies."""
     show_report(report)
 
 
-def _report(overrides: list[str], packed: bool) -> Report:
+def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     name = require_one_experiment(overrides, "report")
     given = [item.partition("=") for item in overrides]
     arguments = {key: value for key, _, value in given if key in _CHOICES}
@@ -77,4 +79,4 @@ def _report(overrides: list[str], packed: bool) -> Report:
     if other := arguments.pop("against", ""):
         require_stored(store, other)
         return transfer_of(store, name, other, **arguments)
-    return report_of(store, name, **arguments)
+    return report_of(store, name, notes=notes, **arguments)

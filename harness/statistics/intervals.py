@@ -206,6 +206,10 @@ class Estimate:
         ends = {name: scale * getattr(self, name) for name in ("value", "low", "high", "standard_error")}
         return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
+    def within(self, least: float, most: float) -> Estimate:
+        """The same estimate with an interval that holds no impossible value: its ends are cut to ``least`` and ``most``."""
+        return replace(self, low=float(np.clip(self.low, least, most)), high=float(np.clip(self.high, least, most)))
+
     def words(self, scale: float = 1.0, unit: str = "") -> str:
         """The verdict with its margin as shown, ``scale`` times the stored one: ``equivalent within 3 points``."""
         if self.margin is None:

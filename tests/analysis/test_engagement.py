@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from synthetic_store import RUNGS, build_store, loaded
 
-from analysis.answer import answer_sentences
-from analysis.caveats import engagement, sentence_end
+from analysis.answer import answer_of, answer_sentences
+from analysis.caveats import engagement
 from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
@@ -34,28 +34,25 @@ def test_each_measure_is_read_from_the_runs_of_the_arm_that_shows_it() -> None:
     }
     found = engagement([CLIP, MASK], runs)
     assert found.values == pytest.approx((0.004, 0.001))
-    assert found.text == "0.4 % of tokens; 0.1 % of responses, hardly engaged"
+    assert found.text == "released: 0.4 % of tokens; masked: 0.1 % of responses, hardly engaged"
     assert not found.hardly  # one of two mechanisms was engaged
-    assert sentence_end(found, resolved=False) == f"; engaged: {found.text}"
 
 
 def test_a_difference_is_hardly_engaged_where_all_of_it_is_measured_and_under_the_thresholds() -> None:
     runs = {"a": [steps(clip_released_fraction=[0.0002])], "b": [steps(masked_fraction=[0.0])]}
     both = engagement([CLIP, MASK], runs)
     assert both.hardly
-    shares = "0.02 % of tokens; 0 % of responses"
-    assert sentence_end(both, resolved=False) == f", and the mechanism was hardly engaged: {shares}"
-    assert sentence_end(both, resolved=True) == f", and yet it touched little of the data: {shares}"
+    shares = "released: 0.02 % of tokens; masked: 0 % of responses"
     assert both.beside(resolved=True) == shares
     for other in (RATE, Measure("", ("algorithm.advantage.ddof",))):
         assert not engagement([CLIP, other], runs).hardly
-    assert engagement([CLIP, RATE], runs).text == "0.02 % of tokens, hardly engaged; always"
+    assert engagement([CLIP, RATE], runs).text == "released: 0.02 % of tokens, hardly engaged; always"
 
 
 def test_what_no_run_says_is_left_out() -> None:
     nothing = engagement([CLIP, RATE], {"a": [steps(loss=[1.0])]})
     assert math.isnan(nothing.values[0])
-    assert (sentence_end(nothing, resolved=False), nothing.hardly, nothing.known) == ("", False, False)
+    assert (nothing.text, nothing.hardly, nothing.known) == ("always", False, False)
     assert engagement([], {}).text == ""
 
 
@@ -96,9 +93,8 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_p
 
 
 def test_the_answer_says_it_with_the_difference(tmp_path: Path) -> None:
-    text = "\n".join(answer_sentences(ladder(tmp_path, measured=True)))
-    assert "engaged: 14 % of responses." in text
-    assert "the mechanism was hardly engaged: 0.02 % of tokens." in text
+    answer = answer_of(ladder(tmp_path, measured=True))
+    assert [line.touched for line in answer.lines] == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
 
 
 def test_a_store_of_before_has_no_column_and_no_words(tmp_path: Path) -> None:

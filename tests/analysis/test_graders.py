@@ -47,11 +47,15 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     assert 100 * gap.unconfirmed.value == pytest.approx(expected.mean())
     assert gap.unconfirmed.low < gap.unconfirmed.value < gap.unconfirmed.high
     (warning,) = [line for line in answer_sentences(results) if "second grader" in line]
-    assert f"of +{100 * gap.rise:.1f} points" in warning
-    assert f"{100 * gap.unconfirmed.value:.1f} (95 % interval" in warning
+    assert f" of its +{100 * gap.rise:.1f} points" in warning
+    assert f"{100 * gap.unconfirmed.value:.1f} of its" in warning
+    assert "(95 % interval" in warning
     assert "cheating" in warning
     assert (gap.refused_before, round(gap.refused, 1)) == (0, 0.5)
-    assert f"It refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL." in warning
+    assert (
+        f"The second grader refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL."
+        in warning
+    )
 
 
 def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:

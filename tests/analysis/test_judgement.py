@@ -54,7 +54,7 @@ def test_differences_are_students_t_over_seeds_and_hold_together():
         assert row["family"] == 2
         assert row["seeds"] == 5
     assert effects.loc["dapo", "word"] == "higher"
-    assert judged.sentences[0].startswith("2 differences to grpo in the mean over benchmarks: ")
+    assert judged.sentences[0].startswith("On the mean over benchmarks: dapo ")
 
 
 def test_benchmarks_are_a_family_of_their_own():
@@ -110,7 +110,7 @@ def test_one_seed_resolves_nothing():
 def test_the_arm_above_is_the_reference_of_a_ladder():
     judged = judge(LONG, baseline="above")
     assert list(judged.effects["reference"][:2]) == ["grpo", "dapo"]
-    assert "the arm above" in judged.sentences[0]
+    assert "comparison" in judged.sentences[0]
 
 
 def test_the_price_of_a_family_is_told():
@@ -189,7 +189,7 @@ def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
     (effect,) = judged.primary
     # Differences −0.5, −0.3, −0.6: mean −1.4/3, and t(0.975, 2) = 4.303 times their standard error is 0.379.
     assert (effect.estimate.value, effect.estimate.high) == pytest.approx((-1.4 / 3, -1.4 / 3 + 0.379), abs=1e-3)
-    assert judged.sentences[0] == "1 difference to a in loss, lower is better: 1 lower."
+    assert judged.sentences[0] == "On loss, lower is better: b is shown to do better than a: −0.47."
     assert judged.notes[0].endswith("benchmarks fixed, lower is better.")
     # Of nine pairs of runs, b is below a in all but 2.1 against 2.0.
     assert judged.improvement(effect) == pytest.approx(8 / 9)

@@ -82,7 +82,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
     for table in all_tables(results):
         assert "nan" not in to_markdown(table)
         assert to_latex(table)
-    assert answer_sentences(results)[0] == "No two arms have finished runs to compare yet."
+    assert answer_sentences(results)[0] == "Nothing to compare yet: 0 of 4 runs have finished."
 
 
 def test_runs_of_no_steps_are_an_evaluation_alone_and_have_tables(tmp_path):
@@ -136,7 +136,7 @@ def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
     tables = {table.name: table for table in all_tables(loaded(tmp_path))}
     assert tables["ladder-main-effects"].notes == [f"Not computed: {listed}."]
     store.write_plan("ladder", store.plan("ladder") | {"design": "leave_one_out"})
-    assert answer_sentences(loaded(tmp_path))[0].startswith("No arm has a reference to be compared with: ")
+    assert answer_sentences(loaded(tmp_path))[0].startswith("Nothing is compared: ")
 
 
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):

@@ -52,6 +52,7 @@ def test_the_page_is_the_report_marked_provisional_with_progress_on_top(growing)
     assert order == sorted(order)
     assert "Provisional, 2 runs of 4" in text
     assert text.count("(provisional, 2 runs of 4)</caption>") >= 2
+    assert "not corrected for looking before the end" in text
     now = embedded(text, "progress-data")
     assert now["counts"] == {"failed": 1, "finished": 2, "waiting": 1}
     samples = embedded(text, "sample-data")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from synthetic_store import build_store, loaded
 
-from analysis.answer import answer_sentences
+from analysis.answer import answer_of
 from analysis.effects import differences_to_reference
 from analysis.figures.drawing import styled
 from analysis.figures.effects import MARKS, differences_figure
@@ -53,10 +53,9 @@ def test_all_words_occur(results):
 def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, root):
     table, deltas = main_table(results), differences_to_reference(results)
     frame, latex, page = to_frame(table), to_latex(table), render_page(results, root)
-    sentences = answer_sentences(results)[1:]
-    for (name, delta), sentence in zip(deltas.items(), sentences, strict=True):
+    for (name, delta), line in zip(deltas.items(), answer_of(results).lines, strict=True):
         word = delta.words(100)
-        assert sentence.endswith(f"seeds), {delta.words(100, 'points')}.")
+        assert line.verdict == word
         assert (frame["delta_verdict"] == delta.verdict.value).any()
         assert word.split(" within")[0].split(",")[0] in latex  # its notes say the margin
         assert f">{word}</" in page, name
@@ -78,9 +77,9 @@ def test_a_column_says_that_its_intervals_are_simultaneous_and_a_single_comparis
     notes = " ".join(table.notes)
     assert "98.73 % for each of 4" in notes  # 0.95^(1/4)
     assert "±4 points" in notes
-    headline, second, *_ = answer_sentences(results)
-    assert "95 % interval" in headline
-    assert "95 % simultaneous" in second
+    small = " ".join(answer_of(results).small)
+    assert "The intervals of the four comparisons hold together at 95 %." in small
+    assert "all four together +" in small
     plan = results.experiment.plan
     assert results.difference(plan.arms[-1], plan.base).level == pytest.approx(0.95)
 

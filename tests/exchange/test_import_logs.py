@@ -214,7 +214,7 @@ def test_foreign_runs_get_tables_with_intervals_and_say_what_they_are(theirs: Pa
     assert "Foreign runs (verl: grpo, dapo): scores are as their trainer logged them" in notes
     behaviour = {row["arm"]: row for row in summary_table(results).rows}
     assert behaviour["dapo"]["train_generated_tokens_total"] == 180_000
-    assert answer_sentences(results)[1].endswith("higher.")
+    assert answer_sentences(results)[0].startswith("dapo is shown to do better than grpo: +10.0")
     assert all(to_markdown(each) for each in all_tables(results))
     paths = write_answer(tmp_path / "results", "theirs", tmp_path / "out", formats=("svg",))
     assert {"accuracy.svg", "report.html"} <= {path.name for path in paths}

@@ -1,0 +1,98 @@
+"""The answer on a terminal: first the sentences, then a table that fits, its verdicts whole and in their colours."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import textwrap
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from analysis.answer import Answer, answers, warnings_of
+from analysis.colours import VERDICTS
+from analysis.results import Results
+from analysis.tables.experiment import benchmark_tables, main_table, summary_table
+from analysis.tables.table import to_terminal
+
+_WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
+_LEAST = 40
+_MISSING = 3  # runs that are named
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
+
+
+def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False, width: int | None = None) -> str:
+    """The answer as a terminal of this width shows it, without colour; with `notes` also the tables of scores and what they mean."""
+    width = width or terminal_width()
+    parts = [_wrapped(results.experiment.plan.title, width)]
+    parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
+    missing = [*results.experiment.notes, *results.notes]
+    more = [f"{len(missing) - _MISSING} more runs are missing (--notes)"] * (len(missing) > _MISSING)
+    warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
+    parts += ["\n".join(_wrapped(line, width, "! ") for line in warnings)] if warnings else []
+    if notes:
+        tables = [*map(main_table, results.each_metric()), *benchmark_tables(results), summary_table(results)]
+        parts += [to_terminal(table, width) for table in tables]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def answer_text(answer: Answer, width: int) -> str:
+    """One answer: headline, small type, caveat, table and foot."""
+    parts = [
+        _wrapped(" ".join(answer.headline), width),
+        *([_wrapped(" ".join(answer.small), width)] if answer.small else []),
+        *([f"\n{_wrapped(answer.caveat, width, '! ')}"] if answer.caveat else []),
+        *([f"\n{_drawn(answer, width)}"] if answer.lines else []),
+        *([_wrapped(answer.foot, width)] if answer.foot else []),
+    ]
+    return "\n".join(parts)
+
+
+def _drawn(answer: Answer, width: int) -> str:
+    """The table, one line a comparison where it fits; the verdict stands last, and only names are broken."""
+    whole = answer.table
+    shown = [
+        "arm",
+        "points",
+        *["interval"] * (width >= _WITH_INTERVAL),
+        *["touched"] * (width >= _WITH_TOUCHED),
+        "verdict",
+    ]
+    heads = {column.key: column.header for column in whole.columns}
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for key in (key for key in shown if key in heads):
+        fixed = key in ("points", "interval", "verdict") and not any(not one.known for one in answer.lines)
+        table.add_column(heads[key], justify="right" if key == "points" else "left", no_wrap=fixed, overflow="fold")
+    for row in whole.rows:
+        table.add_row(*(escape(str(row[key])) for key in shown if key in heads))
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def _wrapped(text: str, width: int, mark: str = "") -> str:
+    return textwrap.fill(text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_long_words=False)
+
+
+_VERDICT = re.compile(rf"  ({'|'.join(VERDICTS)})\S*( \S+){{0,5}}$", re.MULTILINE)
+
+
+def painted(text: str) -> Text:
+    """The text with the answer in bold and each verdict at the end of a line in its colour, for a terminal that has any."""
+    shown = Text(text)
+    title, _, rest = text.partition("\n\n")
+    end = len(title) + 2 + len(rest.partition("\n95 % ")[0].partition("\n\n")[0])
+    shown.stylize("bold", len(title), end)
+    for match in _VERDICT.finditer(text):
+        shown.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
+    shown.highlight_regex(r"(?m)^! .*$", "yellow")
+    return shown

@@ -1,0 +1,133 @@
+"""The answer as a person would say it: it names what is higher or lower, never calls an open difference none, and stays short."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_store import SHORT, build_store, loaded
+
+from analysis import headline
+from analysis.answer import answer_markdown, answer_of, answer_sentences
+from analysis.headline import MOST_WORDS, Row, Wording
+from analysis.terminal import terminal_text
+from harness.evaluation.metrics.names import metric
+from harness.statistics.intervals import Estimate
+
+AVG = metric("avg")
+LADDER = [("s0", "naive GRPO", 0.5, 1.0), ("s1", "+ filtering", 0.5, 1.0), ("s2", "+ sampling", 0.75, 1.0)]
+
+
+def row(name: str, value: float, half: float, *, seeds: int = 8, margin: float | None = 3.0) -> Row:
+    """A comparison in points; no interval for a half width of NaN."""
+    estimate = Estimate(value, value - half, value + half, seeds=seeds, margin=margin).scaled(0.01)
+    return Row(name, estimate, AVG)
+
+
+def say(*rows: Row, wording: Wording | None = None) -> str:
+    return " ".join(headline.sentences(rows, wording or Wording("step")))
+
+
+def test_what_is_shown_is_named() -> None:
+    up, little, same, unclear = row("up", 7, 3), row("little", -1.5, 1), row("same", 0.5, 1), row("open", 2, 5)
+    assert say(up, same, unclear) == "Up is the only step shown to help: +7.0 points."
+    both = say(up, little, same)
+    assert both.endswith("Little is the only step shown to hurt, but by less than 3 points: −1.5 points.")
+    assert say(up, row("more", 9, 3)) == "More (+9.0 points) and up (+7.0) are shown to help."
+    assert say(up, wording=Wording("arm", "GRPO")) == "Up is shown to do better than GRPO: +7.0 points."
+
+
+def test_one_of_many_is_named() -> None:
+    rows = [row(f"arm {number}", 0.5, 9) for number in range(35)]
+    assert say(*rows, row("the one", 7, 3)) == "The one is the only step shown to help: +7.0 points."
+    many = [row(f"arm {number}", 7 + number, 3) for number in range(36)]
+    assert say(*many) == "36 of 36 steps are shown to help, most of all arm 35: +42.0 points."
+
+
+def test_what_is_not_shown_is_never_called_none() -> None:
+    same, unclear = row("same", 0.5, 1), row("open", 2, 5)
+    assert say(same, same, same) == "All three steps are equivalent within 3 points."
+    assert say(unclear, unclear) == "No step is shown to help or hurt. Neither is resolved."
+    assert (
+        say(same, unclear)
+        == "No step is shown to help or hurt. One is equivalent within 3 points, one is not resolved."
+    )
+    assert say(unclear) == "Open is not shown to help or hurt: +2.0 points, not resolved."
+    assert say(row("a", 2, math.nan, seeds=1), row("b", 9, math.nan, seeds=1)).startswith("One seed cannot show")
+
+
+@pytest.mark.parametrize("length", [1, 4, 12])
+def test_no_sentence_has_more_than_25_words(length: int) -> None:
+    name = "a rather long name of " + "an arm " * length
+    for rows in (
+        [row(name, 7, 3)],
+        [row(name, 7, 3), row(name, 1.5, 1), row(name, -1.5, 1)],
+        [row(name, 0.5, 1), row(name, 2, 5)],
+    ):
+        sentences = headline.sentences(rows, Wording("step"))
+        assert all(len(sentence.split()) <= MOST_WORDS for sentence in sentences), sentences
+
+
+def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
+    store = build_store(root, **{"rungs": LADDER, "seeds": range(6), **SHORT, **changed})
+    plan = store.plan("ladder") | {"margin": 3.0}
+    store.write_plan("ladder", plan)
+    for run_id in plan["arms"][-1]["runs"].values():
+        path = store.run(run_id).path / "metrics.jsonl"
+        if path.exists():
+            text = path.read_text()
+            path.write_text(
+                re.sub(
+                    r'"generated_tokens_total": (\d+)',
+                    lambda m: f'"generated_tokens_total": {tokens * int(m[1])}',
+                    text,
+                )
+            )
+
+
+def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
+    store_of(tmp_path, tokens=2.0)
+    answer = answer_of(loaded(tmp_path))
+    assert re.fullmatch(r"Sampling is the only step shown to help: \+2\d\.\d points\.", answer.headline[0])
+    assert re.fullmatch(r"Both together: \+2\d\.\d\.", answer.headline[1])
+    assert answer.caveat == "But it costs 2.0 times the tokens: 12k against 6k a run."
+    assert "sampling +" in answer.small[0]
+    text = answer_markdown(loaded(tmp_path))
+    assert text.startswith(f"**{answer.headline[0]}")
+    assert text.count(answer.lines[1].interval) == 2  # in small type and in its row
+
+
+def test_equal_tokens_are_no_caveat(tmp_path: Path) -> None:
+    store_of(tmp_path)
+    assert answer_of(loaded(tmp_path)).caveat == ""
+
+
+def test_runs_that_go_on_carry_their_correction(tmp_path: Path) -> None:
+    store_of(tmp_path, missing=[((2, 5), "running")])
+    answer = answer_of(loaded(tmp_path), so_far=True)
+    assert "not corrected for looking before the end" in answer.caveat
+    assert all(line.verdict.endswith(" so far") for line in answer.lines)
+
+
+def test_no_interval_of_an_accuracy_leaves_0_to_100(tmp_path: Path) -> None:
+    store_of(tmp_path, rungs=[("a", "A", 0.97, 1.0), ("b", "B", 0.02, 1.0)], seeds=(0, 1))
+    foot = answer_of(loaded(tmp_path)).foot
+    low, high = (float(end) for end in re.search(r"\[(.+), (.+)\]", foot).groups())
+    assert 0 <= low <= high <= 100
+
+
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("design", ["cumulative", "arms"])
+def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> None:
+    rungs = [*LADDER, ("s3", "+ an arm whose name is sixty characters long, as a file name is", 0.7, 1.0)]
+    store_of(tmp_path, rungs=rungs, design=design)
+    results = loaded(tmp_path)
+    text, answer = terminal_text(results, width=width), answer_of(results)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text.partition("verdict")[2]
+    for line in answer.lines:
+        assert re.search(rf"{re.escape(line.points)} .*{re.escape(line.verdict)}$", text, re.MULTILINE)
+    assert text.index(answer.headline[0].split()[0]) < text.index("verdict")
+    assert len(answer_sentences(results)) < 8
