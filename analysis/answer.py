@@ -144,7 +144,10 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
         sentences.append(f"{capital(count_word(opened))} of {count_word(len(lines))} comparisons wait for more seeds.")
     small = _small(results, known, [*headline.named(known), *([total] if total else [])])
     caveat = _early(results) if early else _caveat(known)
-    return Answer(sentences, small, caveat if known else "", _head(results), lines, _foot(results))
+    shown = (
+        lines if any(line.verdict != _WAITS for line in lines) else []
+    )  # the headline says that nothing has finished
+    return Answer(sentences, small, caveat if known else "", _head(results), shown, _foot(results))
 
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
@@ -176,6 +179,7 @@ def _wording(plan: Plan) -> Wording:
     return Wording(_NOUNS.get(plan.design, "arm"), short_name(references.pop()) if alone else "")
 
 
+_WAITS = "no finished run yet"
 _CROSSED = ("factorial", "shapley")
 
 
@@ -204,7 +208,7 @@ def _tokens(results: Results, arm: PlannedArm) -> float:
 
 def _why_missing(results: Results, *arms: PlannedArm) -> str:
     valued = all(results.scores(arm, "avg") for arm in arms) and results.metric != results.experiment.plan.score
-    return f"a finished run has no {metric_name(results)}" if valued else "no finished run yet"
+    return f"a finished run has no {metric_name(results)}" if valued else _WAITS
 
 
 def _nothing(results: Results) -> str:

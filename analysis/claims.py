@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.caveats import engagements
+from analysis.colours import VERDICTS
 from analysis.effects import Effect, declared_effects
 from analysis.figures.drawing import legend_below, new_figure, save, styled
 from analysis.frames import load_experiment
@@ -383,9 +384,9 @@ def _list(claims: Sequence[JudgedClaim], table: Table) -> str:
 
 
 COLOURS = {
-    Finding.HOLDS: "#009E73",
-    Finding.REVERSED: "#D55E00",
-    Finding.NOTHING: "#0072B2",
+    Finding.HOLDS: VERDICTS["higher"].colour,
+    Finding.REVERSED: VERDICTS["lower"].colour,
+    Finding.NOTHING: VERDICTS["equivalent"].colour,
     Finding.OPEN: "#777777",
     Finding.NOT_ENGAGED: "#bbbbbb",
 }
@@ -400,7 +401,7 @@ def claims_figure(claims: Sequence[JudgedClaim]) -> Figure:
     order = list(Finding)
     known.sort(key=lambda claim: (order.index(claim.first.finding), -_in_margins(claim.first)[0]))
     figure, axes = new_figure(wide=True, height=0.8 + 0.07 * len(known))
-    axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
+    axes.axvspan(-1, 1, color=VERDICTS["equivalent"].colour, alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     reach = min(_WIDEST, 1.05 * max([1.2, *(abs(end) for claim in known for end in _in_margins(claim.first)[1:])]))
     labels = []

@@ -252,7 +252,13 @@ class Judgement:
             headline.Wording("arm", next(iter(references)), True) if one else headline.Wording("comparison", "", True),
         )
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
-        return [f"On {self._about}{self._direction}: {' '.join(head)}", *self._cost(known), *self._open(known), *self._parting(), *each]
+        return [
+            f"On {self._about}{self._direction}: {' '.join(head)}",
+            *self._cost(known),
+            *self._open(known),
+            *self._parting(),
+            *each,
+        ]
 
     def _cost(self, known: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""

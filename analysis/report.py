@@ -13,7 +13,7 @@ from analysis.answer import answer_markdown
 from analysis.effects import all_effects, effects_frame
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
-from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
+from analysis.figures.effects import differences_figure, grid_figure, interactions_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
 from analysis.methods import Methods
@@ -27,8 +27,8 @@ from harness.store.atomic import publish_file, write_file
 from harness.store.foreign_text import csv_text, markdown
 from harness.store.layout import experiment_dir
 
-# What a report writes of figures unless all are asked for; an experiment has data for about four of them.
-MAIN_FIGURES = ("ladder", "differences", "interactions", "grid", "accuracy", "k-curves")
+# What a report writes of figures unless all are asked for; an experiment has data for about three of them.
+MAIN_FIGURES = ("differences", "interactions", "grid", "accuracy", "k-curves")
 
 
 def write_answer(
@@ -129,7 +129,6 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
     """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
     experiment = results.experiment
     of_metric = {
-        "ladder": waterfall_figure,
         "differences": differences_figure,
         "interactions": interactions_figure,
         "metric": metric_figure,

@@ -13,62 +13,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from analysis.colours import VERDICTS, is_hollow, look_of
 from analysis.designs import grid_of, key_label, near_best, value_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
-from analysis.effects import Effect, cell_scores, declared_effects, differences_to_reference
+from analysis.effects import Effect, cell_scores, declared_effects
 from analysis.figures import drawing
 from analysis.results import Results
 from analysis.tables.table import cell_text, number_text
 from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_header, metric_name
 from harness.statistics.attribution import subset_of
-from harness.statistics.intervals import Estimate, Verdict, mean_interval
-
-# Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
-MARKS: dict[Verdict, dict[str, Any]] = {
-    Verdict.HIGHER: {"color": "#0072B2", "marker": ">"},
-    Verdict.HIGHER_INSIDE: {"color": "#0072B2", "marker": ">", "markerfacecolor": "white"},
-    Verdict.LOWER: {"color": "#D55E00", "marker": "<"},
-    Verdict.LOWER_INSIDE: {"color": "#D55E00", "marker": "<", "markerfacecolor": "white"},
-    Verdict.EQUIVALENT: {"color": "#009E73", "marker": "s"},
-    Verdict.NOT_RESOLVED: {"color": "#777777", "marker": "o", "markerfacecolor": "white"},
-}
-_HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7}
-
-
-def waterfall_figure(results: Results) -> Figure | None:
-    """Draw the score of every arm with its interval; the step from its parent is a bar that looks as its word says."""
-    plan, metric = results.experiment.plan, results.metric
-    estimates = {arm.name: results.mean(arm) for arm in plan.arms}
-    if all(math.isnan(e.value) for e in estimates.values()):
-        return None
-    deltas = differences_to_reference(results)
-    appearance = drawing.arm_appearances(results.experiment)
-    labels = [textwrap.fill(arm.label, 28) for arm in plan.arms]
-    crowded = max(label.count("\n") for label in labels) * 0.3 + 1
-    figure, axes = drawing.new_figure(height=0.4 + 0.11 * len(labels) * crowded)
-    numbers = []
-    for y, arm in enumerate(plan.arms):
-        estimate, delta = estimates[arm.name], deltas.get(arm.name)
-        if math.isnan(estimate.value):
-            numbers.append(estimate.absent or ("no value" if results.scores(arm, "avg") else "no finished run"))
-            continue
-        look = appearance[arm.name]
-        colour, number = look.colour, f"{metric.scale * estimate.value:.{metric.digits}f}"
-        if delta is not None and not math.isnan(delta.value):
-            width = metric.scale * delta.value
-            hollow = _HOLLOW | {"linestyle": "-" if delta.verdict is Verdict.EQUIVALENT else ":"}
-            fill = {"color": colour, "alpha": 0.45} if delta.resolved else hollow
-            axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
-            number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
-        drawing.draw_intervals(axes, [y], [estimate], metric.scale, color=colour, marker=look.marker, zorder=4)
-        numbers.append(number)
-    drawing.label_rows(axes, labels, numbers)
-    verdicts = {delta.verdict for delta in deltas.values()}
-    bars = {Verdict.EQUIVALENT: ", framed: equivalent", Verdict.NOT_RESOLVED: ", dotted: not resolved"}
-    legend = "".join(text for verdict, text in bars.items() if verdict in verdicts)
-    shown = drawing.score_name(plan) if metric == plan.score else metric.header
-    axes.set_xlabel(f"{shown}\nbar: difference, filled: higher or lower{legend}")
-    return figure
+from harness.statistics.intervals import Estimate, mean_interval
 
 
 def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
@@ -98,19 +52,29 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
-        axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
+        axes.axvspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     estimates = [effect.estimate for effect in effects]
-    for verdict, mark in MARKS.items():  # all rows of one word at once
-        rows_of = [y for y, estimate in enumerate(estimates) if estimate.verdict is verdict]
-        drawing.draw_intervals(
-            axes, rows_of, [estimates[y] for y in rows_of], effects[0].metric.scale, zorder=3, **mark
-        )
+    draw_verdicts(axes, dict(enumerate(effect.shown for effect in effects)))
     column = difference_column(effects[0].metric, "", "", estimates)
     drawing.label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
     axes.set_xlabel(f"{label} ({interval_name(estimates)}{band})")
     return figure
+
+
+def draw_verdicts(axes: Any, shown: Mapping[float, Estimate]) -> None:
+    """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis, faded where seeds are few."""
+    low, high = drawing.interval_limits([*shown.values()])
+    axes.set_xlim(low, high)
+    for row, estimate in shown.items():
+        look, faded = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
+        face = "white" if is_hollow(estimate.verdict) else look.colour
+        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": faded}
+        drawing.draw_intervals(axes, [row], [estimate], 1.0, zorder=3, **mark)
+        for leaves, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
+            if leaves:
+                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=faded, clip_on=False, zorder=4)
 
 
 _DODGE = 0.06  # of the distance between two levels, so that whiskers stand beside each other
@@ -191,7 +155,7 @@ def grid_figure(results: Results) -> Figure | None:
             y, x = places[name]
             line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
             # Solid around the best cell, dotted around those that are not told apart from it.
-            frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
+            frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, **line)
             axes.add_patch(frame)
         axes.set_title("frame: best; dotted: not told apart", loc="left")
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
@@ -202,9 +166,7 @@ def transfer_figure(here: Results, there: Results) -> Figure | None:
     """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
     ours, theirs = ({effect.comparison: effect.shown for effect in _known(results)} for results in (here, there))
     points = {name: (x, theirs[name]) for name, x in ours.items() if name in theirs}
-    labels = (
-        f"Δ {metric_name(results)}, {results.metric.unit}: {results.experiment.plan.title}" for results in (here, there)
-    )
+    labels = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
     return transfer_plot(points, *labels) if points else None
 
 
@@ -214,13 +176,17 @@ def _known(results: Results) -> list[Effect]:
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
-    """Draw one row a comparison: its effect and interval here, below it those there, in the colours of their words."""
+    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words."""
     figure, axes = drawing.new_figure(wide=True, height=0.4 + 0.21 * len(points))
+    # Letters are wider where the file is drawn than where the layout measures them.
+    figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    for side, offset in ((0, -0.18), (1, 0.18)):
-        for verdict, mark in MARKS.items():
-            rows = {y: pair[side] for y, pair in enumerate(points.values()) if pair[side].verdict is verdict}
-            drawing.draw_intervals(axes, [y + offset for y in rows], list(rows.values()), 1.0, **mark)
+    lines = {
+        row + offset: pair[side]
+        for row, pair in enumerate(points.values())
+        for side, offset in enumerate((-0.18, 0.18))
+    }
+    draw_verdicts(axes, lines)
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     drawing.label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
     axes.set_xlabel(f"upper line: {here}\nlower line: {there}")

@@ -25,7 +25,7 @@ def differences(folder: Path) -> dict[str, Estimate]:
     table = pd.read_csv(folder / "tables" / f"{folder.name}.csv").dropna(subset="delta")
     return {
         row["arm"].removeprefix("+ "): Estimate(
-            row["delta"], row["delta_low"], row["delta_high"], margin=row["delta_margin"]
+            row["delta"], row["delta_low"], row["delta_high"], int(row["delta_seeds"]), margin=row["delta_margin"]
         ).scaled(100)
         for row in table.to_dict("records")
     }

@@ -149,9 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out is not None:
         write_table(table, options.out, "transfer")
         with styled("paper"):
-            # An interval of two seeds would hide all others.
-            points = {pair.label: (pair.testbed, pair.language) for pair in pairs if pair.language.seeds > 2}
-            figure = transfer_plot(points, "testbed: difference, points", "language model: difference, points")
+            points = {pair.label: (pair.testbed, pair.language) for pair in pairs}
+            figure = transfer_plot(points, "testbed", "language model")
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0
 

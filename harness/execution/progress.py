@@ -12,6 +12,8 @@ from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -52,13 +54,21 @@ class Snapshot:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end of the sweep at the summed pace of what runs now, None if unknown."""
-        left, rate = self.waiting_steps, 0.0
-        for run in self.running:
-            if left is None or run.steps_left is None or run.pace is None:
-                return None
-            left, rate = left + run.steps_left, rate + 1 / run.pace
-        return left / rate if left is not None and rate else None
+        """Estimated seconds to the end of the sweep at the pace of what runs now, None before the first step of any run.
+
+        A run that has made no step yet counts as fast as the others.
+        """
+        paces = [run.pace for run in self.running if run.pace]
+        lefts = [self.waiting_steps, *(run.steps_left if run.step else run.total for run in self.running)]
+        left = sum(steps for steps in lefts if steps is not None)
+        if not paces or None in lefts:
+            return None
+        return left / (sum(1 / pace for pace in paces) * len(self.running) / len(paces))
+
+    @property
+    def done(self) -> float:
+        """Runs that are done, those under way by the share of their steps."""
+        return self.finished + self.failed + sum((run.step or 0) / run.total for run in self.running if run.total)
 
     def headline(self) -> str:
         parts = [f"{self.finished}/{self.total} finished", f"{len(self.running)} running"]
@@ -197,16 +207,31 @@ class LiveProgress(Progress):
         now = time.monotonic()
         if now - self._last >= _LIVE_SECONDS:
             self._last = now
-            table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
-            for run in snapshot.running:
-                table.add_row(Text(run.name), *_numbers(run))
-            self._live.update(Group(table, Text(snapshot.headline())), refresh=True)
+            self._live.update(Group(_bars(snapshot), Text(snapshot.headline())), refresh=True)
 
     def show(self, text: str) -> None:
         self._live.console.print(Text(text))
 
     def close(self) -> None:
         self._live.stop()
+
+
+def _bars(snapshot: Snapshot) -> RenderableType:
+    """A bar for each run under way, by its steps, and one for all runs."""
+    names = TextColumn(
+        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    numbers = (TextColumn(f"{{task.fields[{key}]}}", markup=False) for key in ("where", "reward", "left"))
+    bars = Bars(names, BarColumn(bar_width=20), *numbers, expand=True)
+    for run in snapshot.running:
+        where, reward, left = _numbers(run)
+        reward = f"reward {reward}" if reward else ""
+        bars.add_task(run.name, total=run.total, completed=run.step or 0, where=where, reward=reward, left=left)
+    percent = f"{100 * snapshot.done / max(snapshot.total, 1):.0f} %"
+    left = format_seconds(snapshot.seconds_left)
+    whole, done = 100 * snapshot.total, round(100 * snapshot.done)
+    bars.add_task("all runs", total=whole, completed=done, where=percent, reward="", left=left)
+    return bars
 
 
 def progress_on(stream: TextIO | None = None) -> Progress:
@@ -218,11 +243,14 @@ def status_table(states: Sequence[RunState], *, finished: bool = False) -> Rende
     """Show runs as they are now: counts, runs (those that are `finished` if asked), why runs failed."""
     counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    table = Table(Column("run", min_width=16), "experiment", "name", "status", "step", "reward", "left", box=None)
+    several = len({state.experiment for state in states}) > 1
+    heads = ["experiment"] * several + ["name", "status", "step", "reward", "left"]
+    table = Table(Column("run", min_width=16), *heads, box=None)
     for state in states:
         if state.status in ("waiting", "unreadable") or (state.status == "finished" and not finished):
             continue
-        table.add_row(state.run_id, Text(state.experiment), Text(state.name), state.status, *_numbers(state))
+        experiment = [Text(state.experiment)] * several
+        table.add_row(state.run_id, *experiment, Text(state.name), state.status, *_numbers(state))
     problems = [
         f"{state.run_id} {state.experiment} {state.name}: {state.problem}" if state.name else state.problem
         for state in states

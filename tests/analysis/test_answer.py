@@ -111,6 +111,14 @@ def test_runs_that_go_on_carry_their_correction(tmp_path: Path) -> None:
     assert all(line.verdict.endswith(" so far") for line in answer.lines)
 
 
+def test_one_sentence_says_that_nothing_can_be_compared_yet(tmp_path: Path) -> None:
+    missing = [((arm, seed), "not started") for arm in range(3) for seed in range(6) if arm or seed]
+    store_of(tmp_path, missing=missing)
+    answer = answer_of(loaded(tmp_path), so_far=True)
+    assert answer.sentences == ["Nothing to compare yet: 1 of 18 runs has finished."]
+    assert answer.lines == []
+
+
 def test_no_interval_of_an_accuracy_leaves_0_to_100(tmp_path: Path) -> None:
     store_of(tmp_path, rungs=[("a", "A", 0.97, 1.0), ("b", "B", 0.02, 1.0)], seeds=(0, 1))
     foot = answer_of(loaded(tmp_path)).foot

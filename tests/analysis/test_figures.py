@@ -9,6 +9,7 @@ import re
 import runpy
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
@@ -17,7 +18,7 @@ from synthetic_store import replanned
 
 from analysis import save_figure
 from analysis.designs import key_label, value_label
-from analysis.effects import differences_to_reference
+from analysis.effects import Effect, differences_to_reference
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
@@ -26,7 +27,6 @@ from analysis.figures.curves import (
     training_figure,
 )
 from analysis.figures.drawing import (
-    MARKERS,
     PALETTE,
     accuracy_series,
     appearances,
@@ -40,10 +40,11 @@ from analysis.figures.drawing import (
     styled,
     tidy,
 )
-from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
-from analysis.report import write_answer
+from analysis.figures.effects import differences_figure, forest_figure, transfer_figure
+from analysis.report import figure_makers, write_answer
 from harness.cli import main
-from harness.evaluation.metrics.names import Metric
+from harness.evaluation.metrics.names import metric
+from harness.statistics.intervals import Estimate
 
 
 def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates():
@@ -74,17 +75,6 @@ def test_an_interpolated_mean_ends_where_a_seed_ends():
 def test_smoothing_leaves_missing_values_out_and_is_shorter_at_the_ends():
     assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
     assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
-
-
-def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
-    score = Metric("reward_mean", "reward_mean", "reward", 1.0, 3, "higher", "avg")
-    shown = replanned(results, score=score, metrics=(score,))
-    with styled("paper"):
-        figure = waterfall_figure(shown)
-    axes = figure.axes[0]
-    assert axes.get_xlabel().startswith("reward_mean\nbar: difference")
-    assert all(abs(patch.get_width()) < 1 and abs(patch.get_x()) < 2 for patch in axes.patches)
-    assert all(abs(line.get_xdata()).max() < 2 for line in axes.lines)
 
 
 def test_panel_data_is_the_logged_column(results):
@@ -120,11 +110,6 @@ def test_an_arm_has_one_colour_everywhere(results):
     assert figure is not None
     drawn = [line.get_color() for line in figure.axes[0].lines]
     assert drawn == list(PALETTE[:4])
-    with styled("paper"):
-        ladder = waterfall_figure(results)
-    assert ladder is not None
-    markers = [line.get_marker() for line in ladder.axes[0].lines if line.get_marker() not in ("|", "None")]
-    assert markers == list(MARKERS[:4])
 
 
 def test_legend_never_covers_the_axes(results):
@@ -162,7 +147,7 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
     names = [str(path.relative_to(tmp_path / "a")) for path in first]
     assert len(set(names)) == len(names)
     tables = {"tables/ladder.md", "tables/ladder.tex", "frames/scores.parquet", "frames/steps.csv", "report.html"}
-    figures = {f"figures/{name}.svg" for name in ("ladder", "differences", "accuracy", "k-curves")}
+    figures = {f"figures/{name}.svg" for name in ("differences", "accuracy", "k-curves")}
     assert tables | figures <= set(names)
     assert {name for name in names if name.startswith("figures/")} == figures
     assert len(names) + len(figures) <= 25  # in two formats
@@ -301,3 +286,46 @@ def test_the_example_draws_a_figure_in_a_style_of_its_own(ladder_root, tmp_path,
     width = float(re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", drawn)[1])
     assert width == pytest.approx(72 * 2.67, abs=0.1)
     assert b"DejaVuSerif" in drawn
+
+
+def forest(*ends: tuple[float, float, int]) -> Figure:
+    """A forest of intervals of so many seeds in points, with long names."""
+    score = metric("avg")
+    effects = [
+        Effect(
+            "reference",
+            score,
+            Estimate((low + high) / 2, low, high, seeds, margin=3.0).scaled(0.01),
+            "",
+            comparison=NAME,
+        )
+        for low, high, seeds in ends
+    ]
+    return forest_figure(effects, "difference to naive GRPO, points", 3.0)
+
+
+NAME = "random reward on a policy that was trained before, sixty long"
+
+
+def test_an_interval_of_few_seeds_sets_no_axis_and_ends_in_arrows():
+    with styled("paper"):
+        axes = forest((-787, 779, 2), (1.4, 18.1, 8)).axes[0]
+    low, high = axes.get_xlim()
+    assert -30 < low < high < 30
+    arrows = [line for line in axes.lines if line.get_marker() in "<>" and line.get_clip_on() is False]
+    assert [line.get_xdata()[0] for line in arrows] == [low, high]
+    assert {line.get_alpha() for line in arrows} == {0.45}
+
+
+def test_no_figure_has_ink_at_its_border(results, tmp_path):
+    figures = dict(figure_makers(results))
+    with styled("paper"):
+        made = {name: make() for name, make in figures.items()}
+        made |= {"wide": forest((-787, 779, 2), (1.4, 18.1, 8)), "transfer": transfer_figure(results, results)}
+        for name, figure in made.items():
+            if figure is None:
+                continue
+            (path,) = save(figure, tmp_path, name.replace("/", "-"), ("png",))
+            pixels = matplotlib.image.imread(path)[..., :3]
+            edges = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+            assert (edges > 0.98).all(), name

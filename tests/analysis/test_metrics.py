@@ -14,7 +14,7 @@ from analysis.answer import answer_of, answer_sentences, decisions, spreads
 from analysis.effects import differences_to_reference, followed
 from analysis.figures.curves import metric_figure
 from analysis.figures.drawing import styled, tidy
-from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
+from analysis.figures.effects import differences_figure, grid_figure
 from analysis.html.page import chart_data
 from analysis.report import write_answer
 from analysis.samples import value_of
@@ -196,8 +196,8 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert "±2 tokens" in text
     assert "avg@" not in text
     with styled("screen"):
-        forest, ladder, over_training = (draw(view) for draw in (differences_figure, waterfall_figure, metric_figure))
-    labels = forest.axes[0].get_xlabel(), ladder.axes[0].get_xlabel(), over_training.axes[0].get_ylabel()
+        forest, over_training = (draw(view) for draw in (differences_figure, metric_figure))
+    labels = forest.axes[0].get_xlabel(), over_training.axes[0].get_ylabel()
     assert all("length of wrong answers" in label and "tokens" in label for label in labels)
     for figure, label in (
         (forest, forest.axes[0].xaxis.label),
@@ -260,7 +260,6 @@ def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
     assert f"naive GRPO, {said}" in text
     assert f"{said} (naive GRPO)" in answer_of(view).lines[0].verdict
     with styled("screen"):
-        assert waterfall_figure(view) is not None
         nowhere = declare(root, "tokens_to@0.999")
         assert differences_figure(nowhere) is None
     assert "not reached in 4 of 4 seeds" in to_markdown(main_table(nowhere))

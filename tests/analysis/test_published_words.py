@@ -33,7 +33,7 @@ COMMANDS = {
     "dapo_ladder_other_bases": ["experiment=dapo_ladder", LOOKS, "model.bases.first=16", "model.bases.count=16"],
     "dapo_ladder_until_decided": ["experiment=dapo_ladder", LOOKS, "model.bases.count=16"],
     "language_cut_off_again": ["experiment=language_cut_off"],
-    "dapo_ladder_trl": ["experiment=dapo_ladder", "backend=trl"],
+    "dapo_ladder_trl": ["experiment=dapo_ladder", "experiment.name=dapo_ladder_trl", "backend=trl"],
 }
 RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]

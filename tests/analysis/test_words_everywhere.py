@@ -9,9 +9,10 @@ import pytest
 from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_of
+from analysis.colours import look_of
 from analysis.effects import differences_to_reference
 from analysis.figures.drawing import styled
-from analysis.figures.effects import MARKS, differences_figure
+from analysis.figures.effects import differences_figure
 from analysis.html.page import render_page
 from analysis.results import Results
 from analysis.tables.experiment import main_table
@@ -64,9 +65,9 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
     assert figure is not None
     drawn = [label.get_text() for axes in figure.axes for child in axes.child_axes for label in child.get_yticklabels()]
     assert [CELL.match(text)[3] for text in drawn] == [delta.words(100) for delta in deltas.values()]
-    lines = [container.lines[0] for container in figure.axes[0].containers]  # one a word
+    lines = [container.lines[0] for container in figure.axes[0].containers]
     colours = {round(row): line.get_color() for line in lines for row in line.get_ydata()}
-    assert [colours[row] for row in range(len(deltas))] == [MARKS[delta.verdict]["color"] for delta in deltas.values()]
+    assert [colours[row] for row in range(len(deltas))] == [look_of(delta.verdict).colour for delta in deltas.values()]
 
 
 def test_a_column_says_that_its_intervals_are_simultaneous_and_a_single_comparison_that_it_is_not(results):

@@ -33,6 +33,14 @@ def test_the_time_left_follows_from_the_pace_of_the_newest_step():
     assert RunState("0" * 16, "running", total=100).seconds_left is None
 
 
+def test_the_time_left_is_known_from_the_first_step_of_any_run():
+    starting = RunState("1" * 16, "running", total=100)
+    assert Snapshot(2, 0, 0, 0, 0, running=[starting]).seconds_left is None
+    both = Snapshot(2, 0, 0, 0, 0, running=[running(), starting])
+    assert both.seconds_left == pytest.approx((70 + 100) / 4)
+    assert both.done == pytest.approx(0.3)
+
+
 def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
     snapshot = Snapshot(total=4, finished=1, failed=0, waiting=1, waiting_steps=100, running=[running(), running()])
     assert snapshot.seconds_left == pytest.approx((70 + 70 + 100) / 4.0)
@@ -61,6 +69,8 @@ def test_the_live_table_shows_runs_and_keeps_failures():
     text = stream.getvalue()
     assert "clip_higher seed 0" in text
     assert "30/100" in text
+    assert "10 %" in text  # of all runs, by steps
+    assert "━" in text
     assert "0.500" in text
     assert "failed naive seed 1" in text
     assert "out of memory" in text
