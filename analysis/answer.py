@@ -176,7 +176,8 @@ def warnings_of(results: Results) -> list[str]:
 def _wording(plan: Plan) -> Wording:
     references = {reference.label for _, reference in plan.comparisons}
     alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
-    return Wording(_NOUNS.get(plan.design, "arm"), short_name(references.pop()) if alone else "")
+    unlabelled = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
+    return Wording(_NOUNS.get(plan.design, "arm"), short_name(references.pop()) if alone else "", unlabelled)
 
 
 _WAITS = "no finished run yet"
@@ -305,7 +306,7 @@ def _foot(results: Results) -> str:
         return ""
     unit = f" {metric.percent.strip() or metric.unit}".rstrip()
     value, _, interval = cell_text(mean, column).partition(" [")
-    text = f"{capital(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
+    text = f"{_wording(plan).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
     return f"{text}; before training {cell_text(before, column)}{unit}." if before is not None else f"{text}."
 
 

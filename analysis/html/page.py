@@ -27,6 +27,7 @@ from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel
 from analysis.frames import Frames, records
+from analysis.headline import capital
 from analysis.html.answer import answer_html, verdict_style
 from analysis.results import Results
 from analysis.tables.experiment import all_tables
@@ -78,7 +79,7 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
     ``links``: paths beside the page that it names.
     """
     plan, store, so_far = results.experiment.plan, ResultStore(store_root), now is not None
-    *rest, cost = all_tables(results)
+    *rest, cost = (replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results))
     if so_far and results.experiment.unfinished:
         rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
     declared = store.plan(plan.name).get("checks") or []
@@ -168,6 +169,14 @@ def _answer(results: Results, *, so_far: bool) -> str:
         pictures(results),
     ]
     return "".join(parts)
+
+
+def _own_title(title: str, experiment: str) -> str:
+    """The title of a table without that of its experiment, which stands on top of the page."""
+    own = (
+        title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":").removesuffix(")").removeprefix(": ")
+    )
+    return capital(own) or "Scores and differences"
 
 
 def _facts(results: Results, store: ResultStore) -> list[str]:
