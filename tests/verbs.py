@@ -20,7 +20,7 @@ class Said(Protocol):
 def python(where: Path, *command: str, code: int = 0, site: Path | None = None) -> str:
     """Run Python in a folder, on this checkout and the packages in `site`; it must end with `code`. Returns what it printed."""
     places = [str(ROOT), *([str(site)] if site else [])]
-    more = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+    more = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "COLUMNS": "200"}
     done = subprocess.run(
         [sys.executable, *command], cwd=where, env={**os.environ, **more}, capture_output=True, text=True, check=False, timeout=1200
     )  # fmt: skip

@@ -324,9 +324,10 @@ def test_what_waits_together_is_computed_once(growing, monkeypatch):
     monkeypatch.setattr(watch, "_progress_now", slow)
     with ThreadPoolExecutor(50) as clients:
         list(clients.map(watch.progress, ["ladder"] * 50))
-    assert len(computed) <= 3
+    assert len(computed) <= 10
+    before = len(computed)
     watch.progress("ladder")
-    assert len(computed) <= 4, "one that comes later gets a new one"
+    assert len(computed) == before + 1, "one that comes later gets a new one"
 
 
 def test_clients_that_do_not_ask_give_way_and_threads_are_bounded(growing):

@@ -50,11 +50,11 @@ def arm_runs(where: Path, experiment: str) -> dict[str, set[str]]:
 def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Path, list[str]]) -> None:
     where, (planned, answered, contrasted, *_) = page
     assert "12 runs, 0 finished, 12 to run" in planned
-    assert re.search(r"^- Interaction group_16 × bonus: [+−]\d", answered, flags=re.MULTILINE)
-    assert re.search(r"^Entropy per token: 3 main effects: .*\. 2 interactions: ", answered, flags=re.MULTILINE)
+    assert re.search(r"^group_16 × bonus +[+−]\d", answered, flags=re.MULTILINE)
+    assert re.search(r"^Entropy per token: ", answered, flags=re.MULTILINE)
     assert re.match(r"[+-]\d+\.\d points \[", contrasted)
     assert (where / "results/experiments/groups/figures/interactions.pdf").stat().st_size > 1000
-    assert "Interaction group_16 × bonus" in (where / "results/experiments/groups/report.html").read_text()
+    assert "group_16 × bonus" in (where / "results/experiments/groups/report.html").read_text()
 
 
 def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[str]]) -> None:
@@ -65,7 +65,7 @@ def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[st
     before, after = arm_runs(where, "median"), arm_runs(where, "median_again")
     assert before["mean"] == after["mean"]
     assert not before["median"] & after["median"]
-    assert "median against mean" in reported
+    assert "median is not shown to do better or worse than mean" in reported
 
 
 CENTRED = "defaults:\n  - grpo\n  - override advantage: median\n  - _self_\n"

@@ -163,9 +163,11 @@ def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path
 
 
 def test_plan_shows_the_column_only_where_the_store_knows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from harness.cli import main
+
+    monkeypatch.setenv("COLUMNS", "200")
 
     store = ResultStore(tmp_path)
     finish(store, ladder(store).arms[2].spec(0), None)
