@@ -247,7 +247,13 @@ def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> lis
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
     sentences = [f"{'; '.join([*parts, counted(seeds, 'seed')])}."] if known else []
     if (size := family_size(line.estimate for line in known)) > 1:
-        sentences.append(f"The intervals of the {count_word(size)} comparisons hold together at 95 %.")
+        families = sorted({line.estimate.family for line in known})
+        if families == [len(known)]:
+            sentences.append(f"The intervals of the {count_word(size)} comparisons hold together at 95 %.")
+        else:
+            sentences.append(
+                f"Intervals hold together at 95 % among {' and among '.join(map(count_word, families))} comparisons."
+            )
     if known and results.shown_margin is not None:
         sentences.append(
             f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
