@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from small_runs import SMALL
 from verbs import Said
 
@@ -12,7 +13,10 @@ ASKED = ["-m", "algorithm=grpo", "seed=0,1", *SMALL, "sampling.max_response_toke
 REMEDY = "is right, so there is nothing to learn from rewards; use easier problems"
 
 
-def test_plan_asks_the_policy_before_training_on_request(said: Said, tmp_path: Path) -> None:
+def test_plan_asks_the_policy_before_training_on_request(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     results = f"runtime.results={tmp_path}"
     told = said("plan", "--sample", *ASKED, results)
     assert "before training, all arms: 0 % of 128 answers are right" in told
