@@ -23,7 +23,7 @@ from harness.commands._answer import answered_runs, edited, left_out
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.identity import difference
-from harness.configuration.schema import dump, yaml_text
+from harness.configuration.schema import portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
@@ -200,7 +200,7 @@ def _arm_row(
         absent(config),
         cost,
         engaged,
-        dump(dataclasses.replace(config, seed=seeds[0])) if whole else None,
+        portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
 
 

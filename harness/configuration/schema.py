@@ -103,9 +103,11 @@ def dump(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def as_yaml(config: Any) -> str:
-    """A configuration as YAML, every key written out: how runs store theirs."""
-    return yaml_text(dump(config))
+def portable(config: RunConfig) -> dict[str, Any]:
+    """The configuration as a run stores it: every key but the results root, which is where the run lies and may be moved."""
+    values = dump(config)
+    del values["runtime"]["results"]
+    return values
 
 
 def yaml_text(values: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from harness.configuration.schema import as_yaml
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.attribution import Crossing
@@ -28,7 +27,7 @@ from pathlib import Path
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig, dump, portable, yaml_text
 from harness.model.system import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore
@@ -121,7 +120,7 @@ class RunSpec:
     @property
     def config_yaml(self) -> str:
         """The resolved configuration as stored with the run."""
-        return as_yaml(self.config)
+        return yaml_text(portable(self.config))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
 from harness.configuration.registry import FAMILIES, implementation, kinds
-from harness.configuration.schema import RunConfig, as_yaml, load
+from harness.configuration.schema import RunConfig, load, portable
 from harness.objective.contracts import rollouts
 from harness.objective.objective import Objective
 
@@ -116,7 +116,7 @@ def test_the_objective_takes_the_member(mine: Path) -> None:
 
 def test_a_stored_run_is_read_without_its_file_and_not_trained(mine: Path) -> None:
     config, path = composed(mine), mine / "objective/advantage/median.py"
-    stored = yaml.safe_load(as_yaml(config))
+    stored = portable(config)
     assert run_id(load(stored)) == run_id(config)
     path.write_text(path.read_text() + "# edited\n")
     changed = load(stored)
