@@ -28,6 +28,7 @@ SOURCES = (
     "results/README.md",
 )
 CODE = {".py": "python", ".yaml": "yaml", ".sh": "bash", ".tex": "latex", ".toml": "toml"}
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # tables and code, so that search finds the page that explains
 FIRST = ("differences", "ladder", "grid", "interactions", "transfer")  # figures that are the answer
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)\s#]+)((?:#[^)\s]*)?\))")
 PICTURE = re.compile(r'<img src="(?!\w+:)([^"]+)"')
@@ -76,7 +77,7 @@ class Site:
             return self._results(path.parent) if published else _listing(path.parent)
         code = path.with_suffix("")  # x.py of x.py.md
         if name.endswith(".md") and code.suffix in CODE:
-            return f"# {code.name}\n\n````{CODE[code.suffix]}\n{code.read_text()}\n````\n"
+            return f"{UNSEARCHED}# {code.name}\n\n````{CODE[code.suffix]}\n{code.read_text()}\n````\n"
         return None
 
     def _source(self, name: str) -> Path:
@@ -85,7 +86,7 @@ class Site:
 
     def _results(self, folder: Path) -> str:
         """A page for published results: the answer, the report to click through, figures, tables, methods."""
-        parts = [f"# {folder.name}"]
+        parts = [f"{UNSEARCHED}# {_asked(folder.name)}"]
         if (self.reports / folder.name / "report.html").exists():
             parts.append(
                 "**[Open the report](report.html)**: curves, samples and provenance, as `harness report` writes it."
@@ -172,6 +173,17 @@ def _published() -> list[str]:
     return sorted(path.name for path in (ROOT / PUBLISHED).iterdir() if path.is_dir())
 
 
+def _title(page: Path) -> str:
+    """The first heading of a page."""
+    return page.read_text().partition("\n")[0].removeprefix("# ")
+
+
+def _asked(published: str) -> str:
+    """The title that the experiment of published results declares; the folder's name where it is none's."""
+    declared = ROOT / "conf" / "experiment" / f"{published}.yaml"
+    return str(yaml.safe_load(declared.read_text())["experiment"]["title"]) if declared.exists() else published
+
+
 def _modules() -> list[str]:
     """The modules of the reference: the front of the analysis, and every room of the harness but the verbs of its command."""
     rooms = {path.parent.name for path in ROOT.glob("harness/*/__init__.py")} - {"commands"}
@@ -187,9 +199,9 @@ def navigation(entries: object) -> object:
     if entries == "docs/objective":
         return _names((ROOT / "docs/objective").glob("*.md"))
     if entries == "experiments":
-        return [{name.split("/")[1]: name} for name in _names(ROOT.glob("experiments/*/README.md"))]
+        return [{_title(ROOT / name): name} for name in _names(ROOT.glob("experiments/*/README.md"))]
     if entries == "results":
-        return ["results/README.md", *({name: f"{PUBLISHED}/{name}/index.md"} for name in _published())]
+        return ["results/README.md", *({_asked(name): f"{PUBLISHED}/{name}/index.md"} for name in _published())]
     if entries == "api":
         return [{module: f"api/{module}.md"} for module in _modules()]
     return entries
