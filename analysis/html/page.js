@@ -134,7 +134,8 @@
       plot.append(svg("rect", { class: "brush", x: a, y: box.top, width: b - a, height: box.bottom - box.top }));
     }
     if (cursor !== null) {
-      plot.append(svg("line", { class: "cursor", x1: px(cursor), x2: px(cursor), y1: box.top, y2: box.bottom }));
+      const x = px(toX(axis, pointed(axis)));
+      plot.append(svg("line", { class: "cursor", x1: x, x2: x, y1: box.top, y2: box.bottom }));
     }
     table(axis, lines);
   }
@@ -147,18 +148,25 @@
     return best;
   };
 
+  /** The measured place nearest to the cursor, of the first line that is shown: what the values beside it are of. */
+  const pointed = (axis) => {
+    const { line } = visible()[0];
+    return line.x[nearest(axis, line, cursor)];
+  };
+
   function tell() {
     const tip = byId("chart-tip");
     tip.replaceChildren();
     if (cursor === null || !scale) return;
-    const axis = current();
-    tip.append(make("span", `${axis.label}: ${short(axis.log ? 2 ** cursor : cursor)}`));
+    const axis = current(), at = pointed(axis);
+    tip.append(make("span", `${axis.label}: ${short(at)}`));
     for (const { line, i } of visible()) {
       const j = nearest(axis, line, cursor);
       const band = line.low[j] === null ? "" : ` [${short(line.low[j])}, ${short(line.high[j])}]`;
+      const elsewhere = line.x[j] === at ? "" : ` at ${short(line.x[j])}`;
       const entry = make("span");
       entry.append(key(arms[i]));
-      entry.append(`${arms[i].label} ${short(line.mean[j])}${band}`);
+      entry.append(`${arms[i].label} ${short(line.mean[j])}${band}${elsewhere}`);
       tip.append(entry);
     }
   }
@@ -284,7 +292,7 @@
   ];
 
   const where = () =>
-    `Problem ${position + 1} of ${list.length}: ${list[position].id} (seed ${browser.seed}; first samples, not picked)`;
+    `Problem ${position + 1} of ${list.length}: ${list[position].id} (seed ${browser.seed}; the first samples of each)`;
 
   function show() {
     const view = byId("sample-view");
@@ -320,6 +328,7 @@
     show();
   };
   filters.forEach(([name], i) => option(filter, name, i));
+  filter.value = browser.problems.some(filters[3][1]) ? "3" : "0"; // begin where arms part
   const choose = () => { list = browser.problems.filter(filters[+filter.value][1]); position = 0; show(); };
   filter.addEventListener("change", choose);
   byId("sample-previous").addEventListener("click", () => go(-1));

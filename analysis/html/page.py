@@ -87,8 +87,8 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
     sections = [
         Section("answer", "Answer", _answer(results, so_far=so_far)),
         Section("chart", "Curves", _asset("chart.html")),
+        Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
-        Section("samples", "Samples", _asset("samples.html"), folded=True),
         Section("configuration", "Changes by arm", _configuration(results), folded=True),
         Section("checks", "Checks", listed(checks, len(checks), "") or "<p>None.</p>", folded=True),
         Section("cost", "Cost", table_html(cost), folded=True),
@@ -120,7 +120,7 @@ def document(
         "root": "" if now is None else f' data-version="{escape(now["version"])}"',
         "policy": POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
         "title": escape(title),
-        "question": escape(question),
+        "question": linked(question),
         "facts": f'<ul class="facts">{chips}</ul>' if chips else "",
         "style": verdict_style() + _asset("page.css"),
         "first": sections[0].key,
@@ -242,7 +242,7 @@ def table_html(table: Table, attributes: str = "", *, fold_notes: bool = False) 
     long = {column for column, *cells in texts if column != columns[0] and max(map(len, cells), default=0) > _SENTENCE}
     head = "".join(
         f'<th scope="col" class="{"long" * (column in long)}" style="min-width:{len(column.header) / 2.5:.0f}ch">'
-        f"{escape(column.header)}</th>"
+        f"{linked(column.header)}</th>"
         for column in columns
     )
     body = "".join(
@@ -265,11 +265,16 @@ def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     return table_html(Table(title, title, [Column(name, name) for name in header], cells), ' class="left"')
 
 
+def linked(text: str) -> str:
+    """Text as HTML, in which a paper's number leads to the paper."""
+    return re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">\g<0></a>', escape(text))
+
+
 def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> str:
     """Write sentences as a list, folded under ``NAME (COUNT)`` where there are more than ``most``; nothing for none."""
     if not items:
         return ""
-    lines = "".join(f"<li>{escape(item.removeprefix('- '))}</li>" for item in items)
+    lines = "".join(f"<li>{linked(item.removeprefix('- '))}</li>" for item in items)
     text = f'<ul class="{kind}">{lines}</ul>'
     folded = f'<details class="{kind}"><summary>{escape(name)} ({len(items)})</summary>{text}</details>'
     return text if len(items) <= most else folded
@@ -278,7 +283,7 @@ def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> str:
 def _cell(cell: Cell, column: Column, long: bool) -> str:
     """Write a table cell; a verdict is marked by its first word: higher, lower, equivalent, not."""
     text = cell_text(cell, column)
-    shown = escape(text)
+    shown = linked(text)
     if isinstance(cell, Estimate) and column.words and text.endswith(word := cell.words(column.scale)):
         kind = kind_of(cell.verdict)
         shown = f'{escape(text.removesuffix(word))}<span class="{kind}">{escape(word)}</span>'

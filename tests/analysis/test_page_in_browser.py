@@ -95,9 +95,9 @@ def test_chart_and_samples_work_with_the_mouse(page):
 def test_everything_is_reached_and_used_by_keyboard(page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-    page.focus("#samples summary")
+    page.focus("#tables summary")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.querySelector('#samples details').open")
+    assert page.evaluate("document.querySelector('#tables details').open")
     unfold(page)
     controls = page.evaluate(
         """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
