@@ -100,7 +100,7 @@ def token_batch(advantages_N: torch.Tensor) -> TokenBatch:
 
 
 def surrogate_faults(member: Any) -> Iterator[str]:
-    """One loss a token; at ratio 1 its slope is that of a policy gradient; nothing without advantage (unless declared), or without tokens."""
+    """One loss a token; at ratio 1 its slope is that of a policy gradient; nothing without advantage (unless declared) or tokens."""
     surrogate: Surrogate = member.Config()
 
     def slope(log_prob: float, advantages_N: torch.Tensor) -> torch.Tensor:

@@ -122,8 +122,10 @@ class Completions:
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
-        columns = zip(*(vars(part).values() for part in parts), strict=True)
-        return Completions(*(None if column[0] is None else torch.cat(column) for column in columns))
+        names = ("tokens_N", "log_probs_N", "entropy_N", "lengths_R", "finished_R")
+        whole = [part.log_probs_NV for part in parts if part.log_probs_NV is not None]
+        columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        return Completions(**columns, log_probs_NV=torch.cat(whole) if whole else None)
 
 
 class RolloutEngine:

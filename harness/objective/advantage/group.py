@@ -5,8 +5,8 @@ arXiv:2505.23585), the mean of the other responses (RLOO, arXiv:2402.14740) or n
 (GRPO), that of the batch's advantages (ScaleRL, arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), the group's mean
 reward, its pass rate (MaxRL, arXiv:2602.02710), what that lacks to the group's best reward (SignBalance, arXiv:2609.04063: 1 for right
 and -n⁺/n⁻ for wrong responses), the batch's share of rewards other than 0 (GPG as verl has it), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1).
-`batch_whiten` also subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the
-population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
+`batch_whiten` also subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl,
+TRL), 0 the population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
 """
 
 from __future__ import annotations

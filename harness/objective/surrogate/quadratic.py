@@ -1,4 +1,4 @@
-"""DRO: -(A log π - β/2 (log π - log π_old)²): REINFORCE with a quadratic pull to the old policy instead of a ratio (verl `dro`, Tinker `dro`).
+"""DRO: -(A log π - β/2 (log π - log π_old)²): REINFORCE with a quadratic pull to the old policy and no ratio (verl and Tinker: `dro`).
 
 The name is that of arXiv:2405.19107, whose own loss also fits a value; these trainers keep the penalty and take any advantage. It pulls at
 tokens without advantage, too. Checked against verl's code and Tinker's page, not against a paper's text.

@@ -1,9 +1,10 @@
-"""Score centering: -A (f(r) log π(a) - Σ_v sg(q(v) f(r(v))) log π(v)), r = π/q with q the sampler (Marek & Ryabinin, arXiv:2609.20807 Eq. 12).
+"""Score centering: -A (f(r) log π(a) - Σ_v sg(q(v) f(r(v))) log π(v)), r = π/q with q the sampler (arXiv:2609.20807 Eq. 12).
 
-The sampler's expected score is what a policy other than the sampler is pushed along by any constant reward (drift); at q = π it is 0. f is 1,
-or an importance weight: composed with truncated or masked weights. Over the whole vocabulary the sum is exact. With `head` k it runs over the
-sampler's k likeliest tokens, and the tail of q is modelled as ρ·π with ρ = q(tail) / π(tail). The authors' README has the head; prime-rl
-sums over the tokens that a filter left, and weighs by IPO. Weights are of the current policy, as theirs, not of the one before the updates.
+Subtracts the sampler's expected score (Marek & Ryabinin): what any constant reward pushes a policy along that is not the sampler (drift).
+f is 1, or an importance weight: composed with truncated or masked weights. Over the whole vocabulary the sum is exact. With `head` k it
+runs over the sampler's k likeliest tokens, and the tail of q is modelled as ρ·π with ρ = q(tail) / π(tail). The authors' README has the
+head; prime-rl sums over the tokens that a filter left, and weighs by IPO. Weights are of the current policy, as theirs, not of the one
+before the updates. Gradients checked against the README's function.
 """
 
 from __future__ import annotations
