@@ -231,11 +231,12 @@ class Sections(Protocol):
     task: Any
     model: Any
     engine: Any
+    backend: Any
 
 
 def check_combinations(config: Sections) -> None:
     """Raise `ConfigError` with the first refusal."""
-    for refusals in (_groups, _rewards, _advantages, _tokens, _weights, _sampling, _problems):
+    for refusals in (_groups, _rewards, _advantages, _tokens, _distribution, _weights, _sampling, _problems):
         for refusal in refusals(config):
             raise ConfigError(refusal)
 
@@ -283,6 +284,11 @@ def _rewards(config: Sections) -> Iterator[str]:
             "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
             "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
         )
+    if getattr(algorithm.advantage, "scale", "") == "nonzero_share" and algorithm.reward.wrong:
+        yield (
+            "algorithm.advantage.scale=nonzero_share divides by the share of rewards that are not 0: set algorithm.reward.wrong=0, or "
+            "scale=none"
+        )
 
 
 def _advantages(config: Sections) -> Iterator[str]:
@@ -320,6 +326,28 @@ def _tokens(config: Sections) -> Iterator[str]:
             f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their own ratio and covariance; set "
             "algorithm.importance_ratio=token"
         )
+
+
+def _distribution(config: Sections) -> Iterator[str]:
+    """Members that read the sampler's log-probabilities of the whole vocabulary; other trainers than ours have means of their own."""
+    algorithm, sampling = config.algorithm, config.sampling
+    if not algorithm.needs_distribution or config.backend.kind != "builtin":
+        return
+    surrogate, advantage = algorithm.surrogate, algorithm.advantage
+    name = f"surrogate={surrogate.kind}" if surrogate.needs_distribution else f"advantage={advantage.kind}"
+    reads = f"algorithm.{name} reads the sampler's probabilities of all tokens"
+    if not getattr(implementation("harness.rollout.engine", config.engine), "EXACT_ENTROPY", True):
+        yield f"{reads}, and engine={config.engine.kind} reports the sampled one's; use engine=native or engine=transformers"
+    if config.model.kind != "testbed":
+        yield f"{reads}, which are kept for the testbed's small vocabulary only; set model=testbed"
+    if algorithm.source.kind != "policy":
+        yield f"{reads}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
+    if algorithm.engine_correction.old_log_probs != "sampler":
+        yield f"{reads} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
+    if sampling.top_p < 1 or sampling.top_k > 0:
+        yield f"{reads}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
+    if surrogate.needs_distribution and algorithm.importance_ratio != "token":
+        yield f"{reads}, token by token; set algorithm.importance_ratio=token"
 
 
 def _weights(config: Sections) -> Iterator[str]:

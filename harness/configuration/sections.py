@@ -522,6 +522,11 @@ class AlgorithmConfig(Checked, key="algorithm"):
     entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
     advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
 
+    @property
+    def needs_distribution(self) -> bool:
+        """Whether a member reads the sampler's log-probabilities of the whole vocabulary."""
+        return bool(self.advantage.needs_distribution or self.surrogate.needs_distribution)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.prompts_per_step % self.updates_per_step:

@@ -83,6 +83,13 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
             "verl's gdpo whitens the sum over tokens, here it is divided over sequences",
             f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
         ]
+    elif advantage.kind == "optimal_token_baseline":
+        out.settings[f"{ACTOR}.calculate_sum_pi_squared"] = True
+        if config.algorithm.engine_correction.old_log_probs == "sampler":
+            reason = (
+                "verl sums squared probabilities where it recomputes the old log-probabilities; set it to recomputed"
+            )
+            out.cannot("algorithm.engine_correction.old_log_probs", "sampler", reason)
     elif advantage.kind == "gae":
         out.notes.append("verl's critic begins with a random head, ours with zeros")
         if advantage.lambda_value != advantage.lambda_policy:

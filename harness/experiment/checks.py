@@ -233,9 +233,9 @@ def inert(key: str, config: RunConfig) -> bool:
         "kl.kind": no_kl,
         "kl.placement": no_kl,
         "kl.reset_every_steps": no_kl and algorithm.surrogate.kind != "best_worst_dpo",
-        "advantage.ddof": scale == "none",
-        "advantage.epsilon": scale == "none",
-        "advantage.whiten_over": scale in ("none", "group_std", "group_mean"),
+        "advantage.ddof": scale in ("none", "nonzero_share"),
+        "advantage.epsilon": scale in ("none", "nonzero_share"),
+        "advantage.whiten_over": scale in ("none", "group_std", "group_mean", "group_headroom", "nonzero_share"),
         "overlong.buffer_fraction": not overlong.punishes,
         "overlong.penalty": not overlong.punishes,
         "overlong.shape": not overlong.punishes,
@@ -246,10 +246,10 @@ def inert(key: str, config: RunConfig) -> bool:
         "importance_ratio": _ratio_is_one(config),
         "engine_correction.cap": algorithm.engine_correction.kind == "none",
         "engine_correction.floor": algorithm.engine_correction.kind == "none",
+        **dict.fromkeys(("surrogate.cap", "surrogate.floor"), getattr(algorithm.surrogate, "weight", "") == "none"),
     }
-    if key in _ratio_keys(algorithm.surrogate):
-        return idle["importance_ratio"]
-    return idle.get(key.removeprefix("algorithm."), False)
+    off_ratio = key in _ratio_keys(algorithm.surrogate) and idle["importance_ratio"]
+    return off_ratio or idle.get(key.removeprefix("algorithm."), False)
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
@@ -296,7 +296,15 @@ def _numbers_out_of_scale(config: RunConfig) -> Iterator[Remark]:
             f"optimizer.learning_rate={rate:g} moves every weight by about {rate:g} an update",
             f"set a rate such as {OptimizerConfig.learning_rate:g} here, or 1e-6 for a large pretrained model",
         )
-    if config.algorithm.surrogate.kind == "ppo_clip" and bound > 1:
+    surrogate = config.algorithm.surrogate
+    if getattr(surrogate, "divergence", "") == "tv" and min(surrogate.threshold_low, surrogate.threshold_high) >= 1:
+        yield (
+            "trust region",
+            f"algorithm.surrogate.threshold_low={surrogate.threshold_low:g} and threshold_high={surrogate.threshold_high:g} stop no "
+            "token: no two probabilities are further apart than 1",
+            "set thresholds such as 0.2 (DPPO) or 0.3 (IPO)",
+        )
+    if surrogate.kind == "ppo_clip" and bound > 1:
         yield (
             "clip bound",
             f"algorithm.surrogate.clip_high={bound:g} lets a ratio grow to {1 + bound:g}: bounds are fractions of 1, not per cent",

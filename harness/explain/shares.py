@@ -145,6 +145,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
     new_N = torch.tensor([x for row in group.new_log_probs for x in row], dtype=torch.float64)
     new_N.requires_grad_()
     reference_N = old_N if objective.needs_reference else None
+    old_NV, new_NV = map(_binary, (old_N, new_N))
     batch = RolloutBatch(
         rewards_PG=rewards,
         correct_PG=correct_R[None],
@@ -153,6 +154,8 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
         components_PGC=torch.stack([rewards, rewards * 0, rewards * 0], -1),
         kl_penalty_N=None if reference_N is None else objective.kl_penalty(old_N, reference_N),
         values_N=torch.full_like(old_N, group.value),
+        old_logprobs_N=old_N,
+        old_logprobs_NV=old_NV,
     )
     advantages_N = objective.advantages(batch, torch.float64)
     group_R = torch.zeros(number, dtype=torch.long)
@@ -168,6 +171,8 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             weights_R=objective.aggregation.response_weights(lengths_R, group_R, counts),
             ref_logprobs_N=reference_N,
             likelihood_weights_R=likelihood_R,
+            sampler_logprobs_NV=old_NV,
+            logprobs_NV=new_NV,
             # Two tokens in ten thousand, which are not among so few tokens.
             selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.surrogate.selects else None,
         ),
@@ -185,6 +190,12 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
         ExplainedRollout(reward, length, a / length, c / length, m / total if total else 0.0)
         for reward, length, a, c, m in zip(*columns, strict=True)
     ]
+
+
+def _binary(logprobs_N: torch.Tensor) -> torch.Tensor:
+    """Token against all others, [N, 2]: what a member that reads the whole vocabulary is told here."""
+    others_N = torch.log1p(-logprobs_N.exp().clamp(max=1 - 1e-6))
+    return torch.stack([logprobs_N, others_N], -1)
 
 
 def as_json(explained: Mapping[str, Sequence[ExplainedRollout]]) -> dict[str, list[dict[str, float]]]:

@@ -27,7 +27,8 @@ def rollouts(seed: int) -> RolloutBatch:
     components = torch.stack([rewards, 0.1 * (rewards > 0), -lengths / 40.0], -1)
     values = torch.randn(int(lengths.sum()), generator=source)
     every = torch.ones(GROUPS, SIZE, dtype=torch.bool)
-    return RolloutBatch(rewards, rewards > 0, lengths, every, components, values_N=values)
+    whole_NV = torch.randn(len(values), 3, generator=source).log_softmax(-1)
+    return RolloutBatch(rewards, rewards > 0, lengths, every, components, None, values, whole_NV[:, 0], whole_NV)
 
 
 def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, torch.Tensor]:
@@ -36,13 +37,16 @@ def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, to
     index_N = torch.cat([(batch.response_N == row).nonzero()[:, 0] for row in rows.tolist()])
     assert batch.components_PGC is not None
     assert batch.values_N is not None
+    assert batch.old_logprobs_N is not None
+    assert batch.old_logprobs_NV is not None
     grids = (
         batch.rewards_PG[:, order],
         batch.correct_PG[:, order],
         batch.lengths_PG[:, order],
         batch.counted_PG[:, order],
     )
-    return RolloutBatch(*grids, batch.components_PGC[:, order], values_N=batch.values_N[index_N]), index_N
+    tokens = (values_N[index_N] for values_N in (batch.values_N, batch.old_logprobs_N, batch.old_logprobs_NV))
+    return RolloutBatch(*grids, batch.components_PGC[:, order], None, *tokens), index_N
 
 
 def advantage_faults(member: Any) -> Iterator[str]:
@@ -90,11 +94,13 @@ def token_batch(advantages_N: torch.Tensor) -> TokenBatch:
         weights_R=torch.ones(number).double(),
         ref_logprobs_N=minus_one_N,
         selected_N=torch.zeros(number, dtype=torch.bool),
+        sampler_logprobs_NV=minus_one_N[:, None].expand(-1, 2),
+        logprobs_NV=minus_one_N[:, None].expand(-1, 2),
     )
 
 
 def surrogate_faults(member: Any) -> Iterator[str]:
-    """One loss a token; at ratio 1 its slope is that of a policy gradient; nothing without advantage, or without tokens."""
+    """One loss a token; at ratio 1 its slope is that of a policy gradient; nothing without advantage (unless declared) or tokens."""
     surrogate: Surrogate = member.Config()
 
     def slope(log_prob: float, advantages_N: torch.Tensor) -> torch.Tensor:
@@ -110,7 +116,8 @@ def surrogate_faults(member: Any) -> Iterator[str]:
     expected_N = advantages_N.sign() if surrogate.pairs else advantages_N
     if not torch.allclose(slope_N.sign() if surrogate.pairs else slope_N, -expected_N):
         yield f"at ratio 1 and advantages {advantages_N.tolist()} the slope is {slope_N.tolist()}, not that of -A log π"
-    if (slope(-0.7, torch.zeros(4, dtype=torch.float64)) != 0).any():
+    idle = slope(-0.7, torch.zeros(4, dtype=torch.float64))
+    if not surrogate.trains_without_advantage and (idle != 0).any():
         yield "tokens without advantage have gradient"
     none_N = torch.zeros(0, dtype=torch.float64)
     if surrogate.token_loss(none_N, none_N, token_batch(none_N)).shape != (0,):

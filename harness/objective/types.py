@@ -1,4 +1,4 @@
-"""Tensors of the objective. Letters: P prompts (groups), G responses a group, R = P·G responses, N response tokens.
+"""Tensors of the objective. Letters: P prompts (groups), G responses a group, R = P·G responses, N response tokens, V vocabulary.
 
 Token tensors are flat: the response tokens of all rows laid end to end, so that padding does not exist for the mathematics.
 """
@@ -21,7 +21,8 @@ class RolloutBatch:
 
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
-    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions.
+    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions. `old_logprobs_N` are the
+    old policy's; `old_logprobs_NV` the sampler's of the whole vocabulary, where a member needs them.
     """
 
     rewards_PG: Tensor
@@ -31,6 +32,8 @@ class RolloutBatch:
     components_PGC: Tensor | None = None
     kl_penalty_N: Tensor | None = None
     values_N: Tensor | None = None
+    old_logprobs_N: Tensor | None = None
+    old_logprobs_NV: Tensor | None = None
 
     @property
     def returns_PG(self) -> Tensor:
@@ -88,6 +91,8 @@ class TokenBatch:
         advantages_N: A.
         ref_logprobs_N: log π_ref.
         sampler_logprobs_N: the sampler's own log-probabilities, where they are not the old ones.
+        sampler_logprobs_NV: those of the whole vocabulary, where a member needs them.
+        logprobs_NV: the current policy's, with gradient, where a surrogate needs them.
         policy_weights_N: a factor of each token's policy loss: the engine correction, and 0 where a mask leaves the token out.
         selected_N: the tokens that a surrogate treats apart, bool.
         entropy_coefficient: that of the step, where it is not the configuration's.
@@ -101,6 +106,8 @@ class TokenBatch:
     likelihood_weights_R: Tensor | None = None
     ref_logprobs_N: Tensor | None = None
     sampler_logprobs_N: Tensor | None = None
+    sampler_logprobs_NV: Tensor | None = None
+    logprobs_NV: Tensor | None = None
     policy_weights_N: Tensor | None = None
     selected_N: Tensor | None = None
     entropy_coefficient: float | None = None

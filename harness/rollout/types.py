@@ -29,6 +29,7 @@ class EngineDied(RuntimeError):
 class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
+    `with_distribution` asks for `Completions.log_probs_NV`, which engines with exact entropies have.
     `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
     """
 
@@ -38,6 +39,7 @@ class SamplingParams:
     top_k: int = 0
     stop_token_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
+    with_distribution: bool = False
 
     def __post_init__(self) -> None:
         if self.max_response_tokens < 1:
@@ -63,7 +65,8 @@ class Completions:
 
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
-    probability gives an estimate of the entropy (see `Completions.from_responses`).
+    probability gives an estimate of the entropy (see `Completions.from_responses`). `log_probs_NV`, where they were asked for, are those of
+    the whole vocabulary.
     """
 
     tokens_N: torch.Tensor
@@ -71,6 +74,7 @@ class Completions:
     entropy_N: torch.Tensor
     lengths_R: torch.Tensor
     finished_R: torch.Tensor
+    log_probs_NV: torch.Tensor | None = None
 
     @property
     def offsets(self) -> torch.Tensor:
@@ -95,7 +99,9 @@ class Completions:
 
     def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
         """The responses that some of the tokens make; `index` is a mask [N] or positions."""
-        return Completions(self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index], lengths_R, finished_R)
+        whole = None if self.log_probs_NV is None else self.log_probs_NV[index]
+        flat = (self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index])
+        return Completions(*flat, lengths_R, finished_R, whole)
 
     @staticmethod
     def from_responses(responses: Sequence[Response], params: SamplingParams) -> Completions:
@@ -116,8 +122,10 @@ class Completions:
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
-        columns = zip(*(vars(part).values() for part in parts), strict=True)
-        return Completions(*map(torch.cat, columns))
+        names = ("tokens_N", "log_probs_N", "entropy_N", "lengths_R", "finished_R")
+        whole = [part.log_probs_NV for part in parts if part.log_probs_NV is not None]
+        columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        return Completions(**columns, log_probs_NV=torch.cat(whole) if whole else None)
 
 
 class RolloutEngine:

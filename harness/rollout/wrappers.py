@@ -339,6 +339,7 @@ class ResponseBuffers:
         self.entropy_TR = torch.zeros(cap, count, device=device)
         self.lengths_R = torch.full((count,), cap, device=device)
         self.finished_R = torch.zeros(count, dtype=torch.bool, device=device)
+        self.distribution_TRV: torch.Tensor | None = None
         self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
 
     def choose(
@@ -350,6 +351,12 @@ class ResponseBuffers:
         self.tokens_TR[position, columns_M] = chosen
         self.log_probs_TR[position, columns_M] = log_probs
         self.entropy_TR[position, columns_M] = entropy
+        if self.params.with_distribution:
+            tempered_MV = logits_MV.float() / (self.params.temperature or 1.0)
+            if self.distribution_TRV is None:
+                size = (*self.tokens_TR.shape, logits_MV.shape[-1])
+                self.distribution_TRV = torch.zeros(size, device=logits_MV.device)
+            self.distribution_TRV[position, columns_M] = tempered_MV.log_softmax(-1)
         return chosen, torch.isin(chosen, self.stops)
 
     def end(self, columns: torch.Tensor, position: int) -> None:
@@ -363,7 +370,11 @@ class ResponseBuffers:
         tokens_N, log_probs_N, entropy_N = (
             buffer[:, :count].t()[inside_RT].cpu() for buffer in (self.tokens_TR, self.log_probs_TR, self.entropy_TR)
         )
-        return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), self.finished_R[:count].cpu())
+        whole = self.distribution_TRV
+        log_probs_NV = None if whole is None else whole[:, :count].transpose(0, 1)[inside_RT].cpu()
+        return Completions(
+            tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), self.finished_R[:count].cpu(), log_probs_NV
+        )
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -79,6 +79,7 @@ class StepData(TokenBatch):
             old_logprobs_N=old_N,
             advantages_N=torch.zeros_like(old_N),
             weights_R=torch.zeros(len(lengths_R)),
+            sampler_logprobs_NV=completions.log_probs_NV,
         )
 
     @cached_property
@@ -99,7 +100,7 @@ class StepData(TokenBatch):
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, torch.Tensor):
-                value = value[index_N if item.name.endswith("_N") else rows]
+                value = value[index_N if item.name.endswith(("_N", "_NV")) else rows]
             values[item.name] = value
         values["prompts"] = [self.prompts[row] for row in rows.tolist()]
         return StepData(**values)

@@ -150,6 +150,7 @@ class Updater:
             penalty_N = self.objective.kl_penalty(data.old_logprobs_N, data.ref_logprobs_N)
         # 4. Rewards and values, and the advantages that they make.
         rollouts = rollout_batch(self.config, self.objective, groups, masked_PG, penalty_N)
+        rollouts.old_logprobs_N = data.old_logprobs_N
         if self.critic is not None:
             rollouts.values_N = data.values_N = self._values(self.critic, data)
             data.value_targets_N = self.objective.advantage.value_targets(rollouts).float()
@@ -307,6 +308,11 @@ class Updater:
         return total, sums
 
     def _forward(self, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
+        if self.objective.surrogate.needs_distribution:
+            assert isinstance(self.policy, NativePolicy)  # others are refused before launch
+            batch.logprobs_NV = p_NV = self.policy.token_distributions(*batch.inputs, self.config.sampling.temperature)
+            logprobs_N = p_NV.gather(-1, batch.tokens_N[:, None])[:, 0]
+            return self.objective(logprobs_N, batch, -(p_NV.exp() * p_NV).sum(-1))
         logprobs_N, entropy_N = self.policy.token_log_probs(
             *batch.inputs, self.config.sampling.temperature, self.objective.needs_entropy
         )
@@ -339,6 +345,8 @@ def rollout_batch(
         lengths_PG=groups.lengths_PG,
         counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
         kl_penalty_N=penalty_N,
+        old_logprobs_N=groups.completions.log_probs_N,
+        old_logprobs_NV=groups.completions.log_probs_NV,
     )
     if objective.advantage.uses_components:
         rollouts.components_PGC = components_of(config, groups)

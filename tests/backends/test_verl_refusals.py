@@ -83,7 +83,7 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
         (["algorithm.overlong.policy=mask", *KL_IN_REWARD], "algorithm.kl.placement=reward"),
         (
             ["algorithm.overlong.policy=mask", *RETURNS],
-            "algorithm.overlong.policy=mask: verl's whitening counts no tokens",
+            "algorithm.overlong.policy=mask: verl counts no tokens",
         ),
         ([*RETURNS, "algorithm.advantage.ddof=0", *KL_IN_REWARD], "its plugin computes one return a response"),
         (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation.kind=microbatch_token_mean"),

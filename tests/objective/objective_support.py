@@ -28,7 +28,10 @@ SYSTEMS = options("algorithm")
 
 @dataclass
 class Sample:
-    """P groups of G responses of a table policy: token t of the flat array was drawn in state `states_N[t]`."""
+    """P groups of G responses of a table policy: token t of the flat array was drawn in state `states_N[t]`.
+
+    The sampler's whole distributions are those of a table of their own.
+    """
 
     rewards_PG: torch.Tensor
     correct_PG: torch.Tensor
@@ -39,6 +42,7 @@ class Sample:
     reference_N: torch.Tensor
     values_N: torch.Tensor
     table: torch.Tensor
+    sampler_table: torch.Tensor
 
     @property
     def responses(self) -> int:
@@ -50,6 +54,10 @@ class Sample:
 
     def log_probs(self, table: torch.Tensor) -> torch.Tensor:
         return table.log_softmax(-1)[self.states_N, self.tokens_N]
+
+    @property
+    def sampler_NV(self) -> torch.Tensor:
+        return self.sampler_table.log_softmax(-1)[self.states_N]
 
     def entropy(self, table: torch.Tensor) -> torch.Tensor:
         log_probs = table.log_softmax(-1)
@@ -65,7 +73,7 @@ class Sample:
             grid.reshape(-1)[list(rows)].view(shape) for grid in (self.rewards_PG, self.correct_PG, self.lengths_PG)
         )
         flat = (self.states_N, self.tokens_N, self.old_N, self.reference_N, self.values_N)
-        return Sample(*grids, *(values[index] for values in flat), self.table)
+        return Sample(*grids, *(values[index] for values in flat), self.table, self.sampler_table)
 
     def batch(self, objective: Objective) -> RolloutBatch:
         penalty = objective.kl_penalty(self.old_N, self.reference_N)
@@ -77,6 +85,8 @@ class Sample:
             components_PGC=torch.stack([self.rewards_PG, self.correct_PG * 0.1, -self.lengths_PG / 40.0], -1),
             kl_penalty_N=penalty,
             values_N=self.values_N,
+            old_logprobs_N=self.old_N,
+            old_logprobs_NV=self.sampler_NV,
         )
 
 
@@ -93,10 +103,11 @@ def sample(groups: int = 4, size: int = 4, seed: int = 0, drift: float = 0.4, co
     result = Sample(
         rewards, correct, lengths,
         torch.from_numpy(rng.integers(0, STATES, total)), torch.from_numpy(rng.integers(0, VOCABULARY, total)),
-        torch.empty(0), torch.empty(0), torch.from_numpy(rng.normal(0, 0.5, total)), table,
+        torch.empty(0), torch.empty(0), torch.from_numpy(rng.normal(0, 0.5, total)), table, table,
     )  # fmt: skip
     result.old_N = result.log_probs(table) + drift * torch.from_numpy(rng.normal(0, 1, total))
     result.reference_N = result.log_probs(table) + drift * torch.from_numpy(rng.normal(0, 1, total))
+    result.sampler_table = table + drift * torch.from_numpy(rng.normal(0, 1, table.shape))
     return result
 
 
@@ -145,6 +156,8 @@ def loss(
             ref_logprobs_N=data.reference_N[index] if objective.needs_reference else None,
             likelihood_weights_R=None if likelihood_R is None else likelihood_R[rows],
             selected_N=None if selected is None else selected[index],
+            sampler_logprobs_NV=data.sampler_NV[index],
+            logprobs_NV=table.log_softmax(-1)[data.states_N[index]],
         )
         total = total + objective(log_probs[index], batch, entropy[index])[0]
     return total

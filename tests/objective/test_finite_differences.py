@@ -29,7 +29,7 @@ def assert_is_the_slope(objective: Objective, data: Sample, name: str = "", step
 
 
 # A stop-gradient is no derivative: detached importance weights are checked by hand in test_worked_surrogates.
-DETACHED = ("clipped_is", "divergence_mask", "gamma_weight")
+DETACHED = ("clipped_is", "divergence_mask", "gamma_weight", "score_centering")
 
 
 def test_every_systems_gradient() -> None:

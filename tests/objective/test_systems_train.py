@@ -35,7 +35,7 @@ def test_every_system_trains(name: str, bench: Bench) -> None:
     assert after.isfinite().all()
     # A barely warmed-up policy may have no right response, and then some systems have nothing to learn from.
     learned = trainer.run.steps().query("updates > 0")["gradient_groups"].sum() > 0
-    assert learned or name in ("rft", "online_rft", "olmo3_success_bands", "scale_rl")
+    assert learned or name in ("rft", "online_rft", "olmo3_success_bands", "scale_rl", "grpo_dropout")
     assert not learned or not torch.equal(before, after)
 
 

@@ -17,6 +17,8 @@ from harness.objective.surrogate import (
     geometric_mean,
     policy_gradient,
     ppo_clip,
+    quadratic,
+    score_centering,
     soft_gate,
 )
 
@@ -132,3 +134,60 @@ def test_a_whole_responses_weight_falls_off_on_both_sides() -> None:
     slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
     positive, negative = 3**2 * math.exp(3 * (1 - 3)), 0.5**3 * math.exp(2 * (1 - 0.5))
     assert slope == pytest.approx([-positive, -positive, negative])
+
+
+def test_an_undirected_trust_region_also_stops_a_move_against_the_advantage() -> None:
+    # as above: only 0.01 -> 0.05 stays inside 0.2
+    old, new = torch.tensor([0.01, 0.5, 0.8, 0.8]).double(), torch.tensor([0.05, 0.8, 0.5, 0.5]).double()
+    config = divergence_mask.Config(directed=False)
+    assert config.allowed(new.log(), old.log(), torch.tensor([1.0, 1.0, -1.0, 1.0])).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_the_quadratic_pull_by_hand() -> None:
+    # ratio e^0.5, A 2, beta 0.1: 0.05 * 0.25 - 2 * 0.5; slope 0.1 * 0.5 - 2, and 0.1 * 0.5 without advantage
+    log_probs, _, batch = tokens([math.exp(0.5)] * 2, [2, 0])
+    log_probs.requires_grad_()
+    loss = quadratic.Config(coefficient=0.1).token_loss(log_probs, log_probs - batch.old_logprobs_N, batch)
+    assert loss.tolist() == pytest.approx([0.0125 - 1.0, 0.0125])
+    assert torch.autograd.grad(loss.sum(), log_probs)[0].tolist() == pytest.approx([0.05 - 2, 0.05])
+
+
+def centred_slopes(p: list[float], q: list[float], **settings: object) -> torch.Tensor:
+    """The slope in the trainer's logits for each token that might have been sampled, at A = 1, [V, V]."""
+    number = len(p)
+    logits = torch.tensor(p, dtype=torch.float64).log().requires_grad_()
+    p_NV = logits.log_softmax(-1).expand(number, -1)
+    q_NV = torch.tensor(q, dtype=torch.float64).log().expand(number, -1)
+    more = {"sampler_logprobs_NV": q_NV, "logprobs_NV": p_NV}
+    batch = responses([1] * number, q_NV[0], torch.ones(number).double(), **more)
+    loss_N = score_centering.Config(**settings).token_loss(p_NV[0], p_NV[0] - q_NV[0], batch)  # type: ignore[arg-type]
+    return torch.stack([torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in loss_N])
+
+
+def test_score_centering_by_hand() -> None:
+    # d log p_a = e_a - p, and sum_v q_v d log p_v = q - p: so the slope is -(e_a - q), whatever p is
+    slopes = centred_slopes([0.8, 0.2], [0.5, 0.5])
+    assert slopes.tolist() == [pytest.approx([-0.5, 0.5]), pytest.approx([0.5, -0.5])]
+    # weights p / q = 1.6 and 0.4, neither cut: they sum to sum_v p_v d log p_v = 0, and the slope is -w (e_a - p)
+    slopes = centred_slopes([0.8, 0.2], [0.5, 0.5], weight="truncated")
+    assert slopes.tolist() == [pytest.approx([-1.6 * 0.2, 1.6 * 0.2]), pytest.approx([0.4 * 0.8, -0.4 * 0.8])]
+
+
+@pytest.mark.parametrize("weight", ["none", "truncated", "masked"])
+def test_a_constant_reward_does_not_move_a_centred_policy(weight: str) -> None:
+    # the mean over the sampler of the slopes at one advantage is 0; without the centring it is -sum_v q_v w_v d log p_v
+    q, p = [0.6, 0.3, 0.08, 0.02], [0.1, 0.3, 0.2, 0.4]
+    mean = torch.tensor(q, dtype=torch.float64) @ centred_slopes(p, q, weight=weight, floor=0.5, cap=5.0)
+    assert mean.tolist() == pytest.approx([0.0] * 4, abs=1e-12)
+
+
+def test_a_head_of_all_tokens_is_the_whole_vocabulary() -> None:
+    q, p = [0.6, 0.3, 0.08, 0.02], [0.1, 0.3, 0.2, 0.4]
+    whole, head = (centred_slopes(p, q, weight="truncated", head=head) for head in (0, 4))
+    torch.testing.assert_close(whole, head)
+    assert not torch.allclose(whole, centred_slopes(p, q, weight="truncated", head=1))

@@ -11,7 +11,16 @@ from objective_support import one_group
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import OverlongConfig, RewardConfig
-from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
+from harness.objective.advantage import (
+    best_worst,
+    decoupled,
+    dropout,
+    gae,
+    group,
+    imitation,
+    optimal_token_baseline,
+    return_to_go,
+)
 from harness.reward.shaping import reward_components, shaped_rewards
 
 
@@ -190,3 +199,73 @@ def test_the_mean_as_a_scale_is_one_over_the_pass_rate() -> None:
     assert config.advantages(one_group([0, 0, 0, 0])).tolist() == [0, 0, 0, 0]
     with pytest.raises(ConfigError, match=r"set algorithm\.reward\.wrong=0"):
         compose_run(["algorithm=max_rl", "algorithm.reward.wrong=-1.0"])
+
+
+def test_a_baseline_weighted_by_length() -> None:
+    # (3 * 1 + 1 * 0) / 4 = 3/4, for three tokens and one
+    batch = one_group([1.0, 0.0], [3, 1])
+    found = group.Config(baseline="length_weighted", scale="none").advantages(batch)
+    assert found.tolist() == pytest.approx([0.25] * 3 + [-0.75])
+    assert (
+        group.Config(baseline="length_weighted", scale="none").advantages(one_group([1.0, 1.0], [3, 1])).tolist()
+        == [0.0] * 4
+    )
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0])
+def test_sign_balance_is_one_and_minus_the_odds(wrong: float) -> None:
+    found = group.Config(scale="group_headroom", epsilon=0.0).advantages(one_group([1.0] * 2 + [wrong] * 6))
+    assert found.tolist() == pytest.approx([1.0] * 2 + [-2 / 6] * 6)
+
+
+def test_gpg_divides_by_the_share_of_rewards_that_are_not_zero() -> None:
+    # one right of four: centred 3/4 and -1/4, times 4
+    assert group.Config(scale="nonzero_share").advantages(one_group([1.0, 0, 0, 0])).tolist() == [3.0, -1.0, -1.0, -1.0]
+    with pytest.raises(ConfigError, match=r"nonzero_share .* set algorithm.reward.wrong=0"):
+        compose_run(["algorithm=gpg", "algorithm.reward.wrong=-1.0"])
+
+
+def test_a_baseline_for_every_token() -> None:
+    # Three responses of 2, 1 and 3 tokens, the first right. Two tokens in the vocabulary: 1 - 2 pi + sum pi^2 is 0.5 at pi 0.5 and
+    # 0.08 at 0.8. First tokens: W = 0.5 each, b = 1/3. Second: W = 0.58 and 1.0, b = 0.58 / 1.58. Third: alone, b = 0.
+    sampled = torch.tensor([0.5, 0.8, 0.5, 0.5, 0.5, 0.5], dtype=torch.float64)
+    whole = torch.stack([sampled, 1 - sampled], -1).log()
+    batch = one_group([1.0, 0.0, 0.0], [2, 1, 3], old_logprobs_N=sampled.log(), old_logprobs_NV=whole)
+    b = 0.58 / 1.58
+    found = optimal_token_baseline.Config(epsilon=0.0).advantages(batch)
+    assert found.tolist() == pytest.approx([2 / 3, 1 - b, -1 / 3, -1 / 3, -b, 0.0])
+
+
+def test_likely_good_responses_are_dropped_and_the_rest_is_centred() -> None:
+    # A = 1/2, 1/2, -1/2, -1/2; s = 0.1, 0.5, 0.4, 0.6, mean 0.4; h = -0.15, 0.05, 0, -0.1: out go the first and the last, which sum to
+    # less than 0 with the rest; the last comes back, since A < 0. The first response has two tokens of mean log-probability -0.1.
+    log_probs = torch.tensor([-0.05, -0.15, -0.5, -0.4, -0.6], dtype=torch.float64)
+    config = dropout.Config(scale="none")
+    found = config.advantages(one_group([1.0, 1.0, 0.0, 0.0], [2, 1, 1, 1], old_logprobs_N=log_probs)).tolist()
+    w = [math.exp(-0.5), math.exp(-0.4), math.exp(-0.6)]
+    mean = (w[0] - w[1] - w[2]) / 2 / sum(w)
+    assert found == pytest.approx([0.0, 0.0, 0.5 - mean, -0.5 - mean, -0.5 - mean])
+    # A lone right answer that is likelier than the mean goes, and equal advantages centre to nothing.
+    alone = config.advantages(one_group([1.0, 0.0, 0.0], old_logprobs_N=torch.tensor([-0.1, -0.5, -0.6])))
+    assert alone.tolist() == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
+    # One that is not likely stays; the recentring moves all alike.
+    unlikely = config.advantages(one_group([1.0, 0.0, 0.0], old_logprobs_N=torch.tensor([-0.9, -0.5, -0.6])))
+    assert unlikely[0] - unlikely[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        (["engine=vllm"], "use engine=native"),
+        (["model=random_init", "model.shape=qwen2.5-0.5b"], "set model=testbed"),
+        (["algorithm.engine_correction.old_log_probs=recomputed"], "old_log_probs=sampler"),
+        (["algorithm/source=initial_policy"], "set it to policy"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("system", ["score_centering", "optimal_token_baseline"])
+def test_what_reads_the_whole_distribution_is_refused_where_there_is_none(
+    system: str, change: list[str], fix: str
+) -> None:
+    with pytest.raises(ConfigError, match=fix):
+        compose_run([f"algorithm={system}", *change])

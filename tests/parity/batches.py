@@ -47,7 +47,14 @@ def tensors(seed: int, gap: float = 0.25) -> dict[str, Any]:
         "values": rng.normal(0, 0.3, shape),
         "entropy": rng.uniform(0, 2, shape).astype(np.float32).astype(float),  # TRL ranks them in float32
         "components": components,
+        "old_others": rng.dirichlet(np.ones(4), shape),  # shares of the rest of the vocabulary
     }
+
+
+def whole_vocabulary(data: dict[str, Any]) -> Any:
+    """The old policy's probabilities of five tokens, the sampled one first, [responses, width, 5]."""
+    sampled = np.exp(data["old"])[..., None]
+    return np.concatenate([sampled, (1 - sampled) * data["old_others"]], -1)
 
 
 def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +75,8 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         components_PGC=components,
         kl_penalty_N=objective.kl_penalty(at["old"], at["reference"]),
         values_N=at["values"],
+        old_logprobs_N=at["old"],
+        old_logprobs_NV=torch.from_numpy(whole_vocabulary(data))[flat].log(),
     )
     loss_lengths = lengths_R * ~masked_PG.reshape(-1)
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)

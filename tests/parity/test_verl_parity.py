@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import ONE_BATCH, SEEDS, assert_agrees, tensors
+from batches import ONE_BATCH, SEEDS, assert_agrees, tensors, whole_vocabulary
 from build_peer import ready
 from combinations_of_members import TAKEN, accepted
 
@@ -28,6 +28,7 @@ pytestmark = [
 MORE = {
     "clip_cov": ["algorithm.surrogate.fraction=1.0", "algorithm.surrogate.low=0.1"],
     "kl_cov": ["algorithm.surrogate.fraction=0.2"],
+    "optimal_token_baseline": ["algorithm.engine_correction.old_log_probs=recomputed"],
 }
 # Differences that do not touch the loss of one given batch.
 OUTSIDE = ("dead_groups", "curriculum", "source=", "overlong.shape")
@@ -56,6 +57,7 @@ def case(config: RunConfig, batch: dict[str, Any]) -> dict[str, Any]:
         "mask": batch["mask"].astype(float),
         "loss_mask": (batch["mask"] & ~masked[:, None]).astype(float),
         "rewards": batch["components"].sum(1),
+        "sum_pi_squared": np.square(whole_vocabulary(batch)).sum(-1),
         **{key: batch[key] for key in ("log_probs", "old", "reference", "values", "sampler", "entropy")},
     }
     return {"settings": extension.export(config).settings, "tensors": {k: v.tolist() for k, v in arrays.items()}}
@@ -102,5 +104,5 @@ def test_systems_agree_with_verl_when_truncated_responses_carry_no_loss(statisti
 
 def test_the_systems_that_verl_can_express() -> None:
     named = "grpo grpo_kl dr_grpo ppo gspo cispo rloo reinforce_pp dapo"
-    named += " icepop sapo gmpo dppo dppo_kl clip_cov kl_cov"
+    named += " icepop sapo gmpo dppo dppo_kl clip_cov kl_cov dro opo gpg optimal_token_baseline"
     assert set(named.split()) <= set(expressible())

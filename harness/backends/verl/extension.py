@@ -84,8 +84,9 @@ def _limits(config: RunConfig) -> Iterator[str]:
     if advantage.kind == "return_to_go" and in_reward:
         yield "algorithm.kl.placement=reward: its plugin computes one return a response"
     tokens = advantage.kind == "return_to_go" or getattr(advantage, "whiten_over", "") == "tokens"
+    tokens |= getattr(advantage, "baseline", "") == "length_weighted"
     if algorithm.overlong.masks and algorithm.overlong.statistics == "keep" and tokens:
-        yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl's whitening counts no tokens without loss"
+        yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl counts no tokens without loss"
     if dead.policy == "refill" and dead.surplus == "carry":
         yield "algorithm.dead_groups.surplus=carry: verl discards surplus groups"
     if dead.policy == "drop" and algorithm.aggregation.kind not in _OVER_TOKENS:

@@ -1,11 +1,12 @@
 """Group-relative advantages: baseline × scale.
 
-A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 §4.1), the mean of the other responses (RLOO,
-arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), that of the batch's advantages (ScaleRL,
-arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), the group's mean reward, its pass rate (MaxRL,
-arXiv:2602.02710), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also
-subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the
-population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
+A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 §4.1), that mean weighted by length (OPO,
+arXiv:2505.23585), the mean of the other responses (RLOO, arXiv:2402.14740) or nothing, and the scale s the group's standard deviation
+(GRPO), that of the batch's advantages (ScaleRL, arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), the group's mean
+reward, its pass rate (MaxRL, arXiv:2602.02710), what that lacks to the group's best reward (SignBalance, arXiv:2609.04063: 1 for right
+and -n⁺/n⁻ for wrong responses), the batch's share of rewards other than 0 (GPG as verl has it), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1).
+`batch_whiten` also subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl,
+TRL), 0 the population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from harness.engagement.measure import SIGMA, Found
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
 
-BASELINES = ("group_mean", "leave_one_out", "none")
-SCALES = ("group_std", "others_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
+BASELINES = ("group_mean", "length_weighted", "leave_one_out", "none")
+SCALES = (
+    "group_std", "others_std", "group_mean", "group_headroom", "batch_std", "batch_reward_std", "batch_whiten", "nonzero_share", "none",
+)  # fmt: skip
 
 
 @dataclass
@@ -26,9 +29,10 @@ class Config(Advantage):
     """Baseline and scale of a group-relative advantage.
 
     Attributes:
-        baseline: group_mean, leave_one_out or none.
-        scale: group_std, others_std (of the group's other rewards), group_mean, batch_std (of the centred rewards), batch_reward_std (of
-            the rewards), batch_whiten (batch_std, batch mean subtracted) or none.
+        baseline: group_mean, length_weighted (that mean, weighted by response tokens), leave_one_out or none.
+        scale: group_std, others_std (of the group's other rewards), group_mean, group_headroom (the group's best reward minus its mean),
+            batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten (batch_std, batch mean subtracted),
+            nonzero_share (the batch's share of rewards other than 0) or none.
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
         whiten_over: sequences or tokens: what weighs the same in the batch's mean and standard deviation. Over tokens dead groups get a
@@ -43,17 +47,24 @@ class Config(Advantage):
     whiten_over: str = choice("sequences", of=("sequences", "tokens"))
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
+        return batch.per_token(self.of_responses(batch))
+
+    def of_responses(self, batch: RolloutBatch) -> Tensor:
+        """Return one advantage a response, float64 [P, G]."""
         returns, counted = batch.returns_PG, batch.counted_PG.double()
-        centred = centre(returns, counted, self.baseline)
+        centred = centre(returns, counted, self.baseline, batch.lengths_PG.double())
         if self.scale == "group_std":
             centred = divided(centred, group_std(returns, counted, self.ddof), self.epsilon)
         elif self.scale == "others_std":
             std = others_std(returns, counted, self.ddof)
             varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
             centred = (centred / (std + self.epsilon)).where(varies, centred)
-        elif self.scale == "group_mean":
+        elif self.scale in ("group_mean", "group_headroom"):
             mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
-            centred = divided(centred, mean, self.epsilon)
+            best = returns.masked_fill(counted == 0, float("-inf")).max(1, keepdim=True).values
+            centred = divided(centred, mean if self.scale == "group_mean" else best - mean, self.epsilon)
+        elif self.scale == "nonzero_share":
+            centred = centred * (counted.sum() / ((returns != 0) * counted).sum().clamp(min=1))
         elif self.scale != "none":
             weight = counted * (batch.lengths_PG.double() if self.whiten_over == "tokens" else 1.0)
             spread = returns if self.scale == "batch_reward_std" else centred
@@ -64,7 +75,7 @@ class Config(Advantage):
             centred = divided(centred - shift, std, self.epsilon)
             if self.scale == "batch_whiten" and without_spread(returns, std):
                 centred = centred * 0
-        return batch.per_token(centred * counted)
+        return centred * counted
 
     def engagement(self, old: Advantage) -> Found:
         assert isinstance(old, Config)
@@ -72,12 +83,13 @@ class Config(Advantage):
             yield "scale", SIGMA, True
 
 
-def centre(returns_PG: Tensor, counted_PG: Tensor, baseline: str) -> Tensor:
+def centre(returns_PG: Tensor, counted_PG: Tensor, baseline: str, lengths_PG: Tensor | None = None) -> Tensor:
     """Subtract the baseline. Groups whose counted returns are equal become exactly zero (no rounding residue)."""
     if baseline == "none":
         return returns_PG
     number = counted_PG.sum(1, keepdim=True)
-    mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
+    weights_PG = counted_PG * lengths_PG if baseline == "length_weighted" and lengths_PG is not None else counted_PG
+    mean = (returns_PG * weights_PG).sum(1, keepdim=True) / weights_PG.sum(1, keepdim=True).clamp(min=1)
     centred = returns_PG - mean
     if baseline == "leave_one_out":
         # r_i - mean of the others = G/(G-1) (r_i - mean); one counted response has no others and gets zero.

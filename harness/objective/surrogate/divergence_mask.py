@@ -3,7 +3,8 @@
 With p = π_θ and q = π_old of the sampled token, the divergence is p - q (total variation of token against not-token, with its sign)
 or KL(q ‖ p) of the two-point distributions. A token that moved along its advantage beyond the threshold has no gradient: a rare
 token may multiply its probability, a frequent one may not lose a fifth of all mass. Checked against verl's `dppo_tv` and `dppo_kl`
-and SkyRL's `dppo`, not against the paper's text.
+and SkyRL's `dppo`, not against the paper's text. Undirected it is prime-rl's IPO (its default loss since PR #3418): |p - q| above the
+threshold has no gradient, whichever way the advantage points.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged
+from harness.configuration.registry import neutral
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
@@ -26,6 +28,7 @@ class Config(Surrogate):
         threshold_low: for negative advantages (0.2 for tv, 0.05 for kl in SkyRL).
         threshold_high: for positive ones.
         cap: the largest importance weight.
+        directed: only a move along the advantage is stopped; off: one against it, too.
     """
 
     kind: str = "divergence_mask"
@@ -33,8 +36,9 @@ class Config(Surrogate):
     threshold_low: float = ranged(0.2, low=0.0)
     threshold_high: float = ranged(0.2, low=0.0)
     cap: float = ranged(20.0, low=1.0)
+    directed: bool = neutral(True)
     far_tokens = "stopped"
-    ratio_keys = ("divergence", "threshold_low", "threshold_high", "cap")
+    ratio_keys = ("divergence", "threshold_low", "threshold_high", "cap", "directed")
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         inside = self.allowed(logprobs_N.detach(), batch.old_logprobs_N, batch.advantages_N)
@@ -54,7 +58,7 @@ class Config(Surrogate):
                 (kl <= self.threshold_high) | (new <= old),
                 (kl <= self.threshold_low) | (new >= old),
             )
-        return torch.where(advantages_N > 0, rises, falls)
+        return torch.where(advantages_N > 0, rises, falls) if self.directed else rises & falls
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Tokens outside the trust region, those of negative and those of positive advantage."""

@@ -1,0 +1,44 @@
+"""GRPODropout: a group's likeliest good responses are left out, the rest centred by probability (arXiv:2610.11854 Eq. 2, 4, 7, 9).
+
+With s the surprisal a token of a response under the old policy, h = A (s - mean s) is what its update adds to the entropy, to first order.
+The most negative h are taken out until the rest sums to no less than 0; responses with A ≤ 0 come back; and what is left loses its mean
+advantage weighted by e^-s. A is the group member's, whose settings these are. The authors' code asks for a sum above 0 and keeps at least
+a quarter of a group, takes responses out of the batch (here they stay in the denominators), and is read from their repository.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.objective.advantage import group
+from harness.objective.advantage.group import equal_returns
+from harness.objective.types import RolloutBatch, Tensor
+
+_ROUNDING = 1e-12
+
+
+@dataclass
+class Config(group.Config):
+    """The settings of `group`: how the advantages are made of which some are dropped."""
+
+    kind: str = "dropout"
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        if batch.old_logprobs_N is None:
+            raise ValueError("dropout needs RolloutBatch.old_logprobs_N")
+        counted, lengths_PG = batch.counted_PG.double(), batch.lengths_PG
+        native_PG = self.of_responses(batch)
+        logprobs_PG = native_PG.new_zeros(lengths_PG.numel()).index_add(
+            0, batch.response_N, batch.old_logprobs_N.double()
+        ).view_as(native_PG) / lengths_PG.clamp(min=1)  # fmt: skip
+        mean = (logprobs_PG * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
+        entropy_PG = native_PG * (mean - logprobs_PG) * counted
+        ordered, order_PG = entropy_PG.sort(1)
+        rest = ordered.flip(1).cumsum(1).flip(1)  # what is left once all before are out
+        out_PG = (rest < -_ROUNDING).gather(1, order_PG.argsort(1)) & (native_PG > 0)
+        weights = (logprobs_PG - mean).exp() * counted * ~out_PG
+        centred = native_PG - (weights * native_PG).sum(1, keepdim=True) / weights.sum(1, keepdim=True).clamp(
+            min=1e-300
+        )
+        dead = equal_returns(batch.returns_PG, counted)[:, None]
+        return batch.per_token((centred * counted).masked_fill(out_PG | dead, 0.0))

@@ -1,0 +1,69 @@
+"""Score centering: -A (f(r) log π(a) - Σ_v sg(q(v) f(r(v))) log π(v)), r = π/q with q the sampler (arXiv:2609.20807 Eq. 12).
+
+Subtracts the sampler's expected score (Marek & Ryabinin): what any constant reward pushes a policy along that is not the sampler (drift).
+f is 1, or an importance weight: composed with truncated or masked weights. Over the whole vocabulary the sum is exact. With `head` k it
+runs over the sampler's k likeliest tokens, and the tail of q is modelled as ρ·π with ρ = q(tail) / π(tail). The authors' README has the
+head; prime-rl sums over the tokens that a filter left, and weighs by IPO. Weights are of the current policy, as theirs, not of the one
+before the updates. Gradients checked against the README's function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.configuration.error import ConfigError, choice, ranged
+from harness.objective.surrogate import Surrogate
+from harness.objective.types import Tensor, TokenBatch
+
+_TINY = 1e-6  # the authors' smallest tail mass
+
+
+@dataclass
+class Config(Surrogate):
+    """What is centred.
+
+    Attributes:
+        weight: f: none (1), truncated (r cut to [floor, cap]) or masked (r between floor and cap, else 0).
+        cap: the largest weight (the authors: 2 truncated, 5 masked).
+        floor: the smallest (0 truncated, 0.5 masked).
+        head: the sampler's tokens that are summed over; 0: all.
+    """
+
+    kind: str = "score_centering"
+    weight: str = choice("none", of=("none", "truncated", "masked"))
+    cap: float = ranged(2.0, low=1.0)
+    floor: float = ranged(0.0, low=0.0, high=1.0)
+    head: int = ranged(0, low=0)
+    needs_distribution = True
+    ratio_keys = ("weight", "cap", "floor", "head")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight != "none" and self.cap == self.floor == 1:
+            raise ConfigError("algorithm.surrogate.cap=floor=1 is no weight: set algorithm.surrogate.weight=none")
+
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        import torch
+
+        p_NV, q_NV = batch.logprobs_NV, batch.sampler_logprobs_NV
+        if p_NV is None or q_NV is None:
+            raise ValueError("score_centering needs TokenBatch.logprobs_NV and sampler_logprobs_NV")
+        if self.head:
+            q_NV, places_NV = q_NV.topk(min(self.head, q_NV.shape[-1]), -1)
+            p_NV = p_NV.gather(-1, places_NV)
+        with torch.no_grad():
+            p, q = p_NV.exp(), q_NV.exp()
+            centre_NV = q * self.weights(p_NV - q_NV)
+            if self.head:
+                rest_N = (1 - torch.stack([q, p]).sum(-1)).clamp(min=_TINY).log()
+                tail_N = rest_N[0] - rest_N[1]
+                centre_NV = centre_NV - (tail_N.exp() * self.weights(-tail_N))[:, None] * p
+        score_N = self.weights(log_ratio_N.detach()) * logprobs_N
+        return batch.advantages_N * ((centre_NV * p_NV).sum(-1) - score_N)
+
+    def weights(self, log_ratios: Tensor) -> Tensor:
+        """F of these log-ratios."""
+        ratios = log_ratios.clamp(-20.0, 20.0).exp()
+        if self.weight == "truncated":
+            return ratios.clamp(self.floor, self.cap)
+        return ratios * ((ratios >= self.floor) & (ratios <= self.cap)) if self.weight == "masked" else ratios * 0 + 1
