@@ -21,7 +21,8 @@ class RolloutBatch:
 
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
-    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions.
+    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions; `earlier_P` is the number
+    of all-wrong groups that the prompt had in the steps before, where it is tried again.
     """
 
     rewards_PG: Tensor
@@ -31,6 +32,7 @@ class RolloutBatch:
     components_PGC: Tensor | None = None
     kl_penalty_N: Tensor | None = None
     values_N: Tensor | None = None
+    earlier_P: Tensor | None = None
 
     @property
     def returns_PG(self) -> Tensor:

@@ -339,6 +339,7 @@ def rollout_batch(
         lengths_PG=groups.lengths_PG,
         counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
         kl_penalty_N=penalty_N,
+        earlier_P=groups.earlier_P if config.algorithm.dead_groups.policy == "never_give_up" else None,
     )
     if objective.advantage.uses_components:
         rollouts.components_PGC = components_of(config, groups)
