@@ -86,6 +86,8 @@ def _limits(config: RunConfig) -> Iterator[str]:
     tokens = advantage.kind == "return_to_go" or getattr(advantage, "whiten_over", "") == "tokens"
     if algorithm.overlong.masks and algorithm.overlong.statistics == "keep" and tokens:
         yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl's whitening counts no tokens without loss"
+    if dead.policy == "never_give_up":
+        yield "algorithm.dead_groups.policy=never_give_up: verl tries no prompt again in a later step"
     if dead.policy == "refill" and dead.surplus == "carry":
         yield "algorithm.dead_groups.surplus=carry: verl discards surplus groups"
     if dead.policy == "drop" and algorithm.aggregation.kind not in _OVER_TOKENS:
