@@ -54,10 +54,10 @@ ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surroga
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
 BENCHMARK, MODEL = "harness.problems.benchmarks", "harness.base_policy"
 ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
-SOURCE = "harness.sampling.source"
+SOURCE, WEIGHTING = "harness.sampling.source", "harness.objective.weighting"
 TRACKING = "harness.tracking"
 FAMILIES = (
-    ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, TRACKING,
+    ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, TRACKING, WEIGHTING,
 )  # fmt: skip
 
 # Keys that are gone, by their class: the value that they had, and whether it goes on being hashed, so that no run's id changes. A stored

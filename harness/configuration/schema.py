@@ -236,7 +236,7 @@ class Sections(Protocol):
 
 def check_combinations(config: Sections) -> None:
     """Raise `ConfigError` with the first refusal."""
-    for refusals in (_groups, _rewards, _advantages, _tokens, _distribution, _weights, _sampling, _problems):
+    for refusals in (_groups, _retries, _rewards, _advantages, _tokens, _distribution, _weights, _sampling, _problems):
         for refusal in refusals(config):
             raise ConfigError(refusal)
 
@@ -254,6 +254,32 @@ def _groups(config: Sections) -> Iterator[str]:
         yield (
             "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep groups "
             "without contrast and drop others; set algorithm.dead_groups.metric=reward"
+        )
+
+
+def _retries(config: Sections) -> Iterator[str]:
+    """Never Give Up counts right and wrong: its advantages are those of two rewards, centred in each group."""
+    algorithm, dead = config.algorithm, config.algorithm.dead_groups
+    if dead.policy != "never_give_up":
+        return
+    asked, reward = "algorithm.dead_groups.policy=never_give_up", algorithm.reward
+    continuous = {
+        "algorithm.overlong.policy": algorithm.overlong.policy not in ("score", "mask"),
+        "algorithm.reward.function": bool(reward.function),
+        "algorithm.reward.format_credit": reward.format_credit != 0,
+        "algorithm.kl.placement": algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward",
+        "algorithm.dead_groups.metric": dead.metric != "accuracy",
+    }
+    for key in (key for key, broken in continuous.items() if broken):
+        yield f"{asked} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
+    if algorithm.advantage.kind != "group" or algorithm.advantage.baseline == "none":
+        yield f"{asked} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with a baseline"
+    if algorithm.source.kind != "policy":
+        yield f"{asked} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
+    if dead.max_attempts > algorithm.prompts_per_step:
+        yield (
+            f"algorithm.dead_groups.max_attempts={dead.max_attempts} gives one prompt more groups than a step has "
+            f"(algorithm.prompts_per_step={algorithm.prompts_per_step}); lower it"
         )
 
 
@@ -293,6 +319,12 @@ def _rewards(config: Sections) -> Iterator[str]:
 
 def _advantages(config: Sections) -> Iterator[str]:
     algorithm = config.algorithm
+    weighting, everywhere = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
+    if weighting != "uniform" and (algorithm.surrogate.pairs or everywhere or algorithm.positive_nll_coefficient):
+        yield (
+            f"algorithm.weighting={weighting} weighs responses by their advantages, and algorithm.surrogate={algorithm.surrogate.kind} or "
+            "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
+        )
     if algorithm.surrogate.kind != "best_worst_dpo":
         return
     if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":

@@ -19,6 +19,7 @@ from harness.configuration.registry import (
     SOURCE,
     SURROGATE,
     TRACKING,
+    WEIGHTING,
     family,
     neutral,
     neutral_when,
@@ -425,16 +426,21 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
     """Treatment of groups without contrast.
 
     Attributes:
-        policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced).
+        policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced),
+            never_give_up (removed; the prompts of all-wrong groups are tried again in the steps that follow).
         metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
         max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
         surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
+        retry_probability: of never_give_up: with which a prompt of an all-wrong group is tried again in the next step.
+        max_attempts: of never_give_up: groups that one prompt gets at most before it is given up, the first included.
     """
 
-    policy: str = choice("keep", of=("keep", "drop", "refill"))
+    policy: str = choice("keep", of=("keep", "drop", "refill", "never_give_up"))
     metric: str = choice("accuracy", of=("accuracy", "reward"))
     max_rounds: int = ranged(4, low=1)
     surplus: str = choice("discard", of=("discard", "carry"))
+    retry_probability: float = ranged(0.75, low=1e-6, high=1.0, neutral=True)
+    max_attempts: int = ranged(8, low=2, neutral=True)
 
 
 @dataclass
@@ -498,6 +504,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
             their tokens exceeds this; null: none.
         entropy_control: moves the entropy coefficient.
         advantage_sign: both, positive (only responses better than their baseline have a policy gradient) or negative (only worse ones).
+        weighting: what a response counts in the policy's loss: all alike, some left out, or by its advantage.
     """
 
     advantage: Any = family(ADVANTAGE, "group")
@@ -521,6 +528,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
     off_policy_mask_nats: float | None = ranged(None, low=0.0, neutral=True)
     entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
     advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
+    weighting: Any = family(WEIGHTING, "uniform", neutral=True)
 
     @property
     def needs_distribution(self) -> bool:

@@ -119,6 +119,8 @@ TRUNCATED = _share("responses at the smaller cap", "of responses", "truncated_fr
 FLIPPED = _share("verdicts turned round", "of verdicts", "flipped_verdicts_fraction")
 REFILLED = _share("dead groups replaced", "of groups", "refilled_fraction")
 REMOVED = _share("dead groups removed", "of groups", "removed_fraction")
+RETRIED = _share("groups of prompts tried again", "of groups", "retried_fraction")
+WEIGHED = _change("responses weighed apart", "change of response weights", "weighting_change")
 GRADIENT_CLIPPED = _share("updates clipped in norm", "of updates", "gradient_clipped_fraction")
 SIGMA = _change("weight moved between groups by σ", "change of group weights", "sigma_weight_change")
 CORRECTION = _change("engine weights", "change of token weights", "correction_change_mean")
@@ -186,11 +188,9 @@ def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
     yield from _of_smaller("algorithm.off_policy_mask_nats", measure.OFF_POLICY, *limits)
     yield from _overlong(a.overlong, b.overlong)
     yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
-    policies = (a.dead_groups.policy, b.dead_groups.policy)
-    if "refill" in policies and policies != ("refill", "refill"):
-        yield "algorithm.dead_groups.policy", measure.REFILLED, policies[1] == "refill"
-    elif policies[0] != policies[1]:
-        yield "algorithm.dead_groups.policy", measure.REMOVED, policies[1] == "drop"
+    if a.weighting != b.weighting:
+        yield "algorithm.weighting.", measure.WEIGHED, b.weighting.kind != "uniform"
+    yield from _dead_groups(a.dead_groups.policy, b.dead_groups.policy)
     yield from _same_member("advantage", a.advantage, b.advantage)
     reference, other = a.engine_correction, b.engine_correction
     if reference.kind != other.kind:
@@ -241,6 +241,14 @@ def _surrogate(old: Any, new: Any) -> Found:
         yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
     else:
         yield from _same_member("surrogate", old, new)
+
+
+def _dead_groups(*policies: str) -> Found:
+    key = "algorithm.dead_groups.policy"
+    for policy, kind in (("never_give_up", measure.RETRIED), ("refill", measure.REFILLED), ("drop", measure.REMOVED)):
+        if policies.count(policy) == 1:
+            yield key, kind, policies[1] == policy
+            return
 
 
 def _overlong(old: Any, new: Any) -> Found:

@@ -167,6 +167,8 @@ def _export_overlong(config: RunConfig, out: Translation) -> None:
 
 def _export_dead_groups(config: RunConfig, out: Translation) -> None:
     dead = config.algorithm.dead_groups
+    if dead.policy == "never_give_up":
+        out.cannot("algorithm.dead_groups.policy", dead.policy, "verl tries no prompt again in a later step")
     if dead.policy != "refill":
         return
     out.settings[f"{_FILTER}.max_num_gen_batches"] = dead.max_rounds

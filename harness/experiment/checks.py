@@ -243,6 +243,8 @@ def inert(key: str, config: RunConfig) -> bool:
         "dead_groups.max_rounds": dead.policy != "refill",
         "dead_groups.surplus": dead.policy != "refill",
         "dead_groups.metric": dead.policy == "keep",
+        "dead_groups.retry_probability": dead.policy != "never_give_up",
+        "dead_groups.max_attempts": dead.policy != "never_give_up",
         "importance_ratio": _ratio_is_one(config),
         "engine_correction.cap": algorithm.engine_correction.kind == "none",
         "engine_correction.floor": algorithm.engine_correction.kind == "none",

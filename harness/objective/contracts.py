@@ -135,6 +135,17 @@ def aggregation_faults(member: Any) -> Iterator[str]:
         yield f"weights {weights_R.tolist()} of responses of {lengths_R.tolist()} tokens are not finite and above zero"
 
 
+def weighting_faults(member: Any) -> Iterator[str]:
+    """One finite float64 weight a response, none below zero, not all zero."""
+    batch = rollouts(3)
+    advantages_PG = batch.rewards_PG.double()
+    weights_PG = member.Config().weights(advantages_PG, batch)
+    if weights_PG.shape != advantages_PG.shape or weights_PG.dtype != torch.float64:
+        yield f"weights are {weights_PG.dtype} of shape {list(weights_PG.shape)}, not float64 of shape {list(advantages_PG.shape)}"
+    elif not weights_PG.isfinite().all() or (weights_PG < 0).any() or not (weights_PG > 0).any():
+        yield f"weights {weights_PG.tolist()} are not finite, at least zero and somewhere above it"
+
+
 def kl_faults(member: Any) -> Iterator[str]:
     """One number a token, zero where the policies agree, differentiable in the first argument."""
     same_N = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
@@ -150,4 +161,5 @@ CONTRACTS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "surrogate": surrogate_faults,
     "aggregation": aggregation_faults,
     "kl": kl_faults,
+    "weighting": weighting_faults,
 }

@@ -88,12 +88,32 @@ class Objective:
         return self.config.kl.coefficient * self.kl.estimate(logprobs_N, ref_logprobs_N)
 
     def advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Advantages per response token, [N]; those of the sign that is left out are 0."""
+        """Advantages per response token times `response_factors`, [N]; those of the sign that is left out are 0."""
+        plain_N = self.plain_advantages(batch, dtype)
+        if not self.weighs_responses(batch):
+            return plain_N
+        return plain_N * batch.per_token(self.response_factors(batch, plain_N)).to(dtype)
+
+    def plain_advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Advantages as if all responses weighed alike and no prompt had been tried before, [N]."""
         advantages = self.advantage.advantages(batch).to(dtype)
         if self.config.advantage_sign == "both":
             return advantages
         zero = torch.zeros((), dtype=dtype)
         return advantages.maximum(zero) if self.config.advantage_sign == "positive" else advantages.minimum(zero)
+
+    def weighs_responses(self, batch: RolloutBatch) -> bool:
+        """Say if `response_factors` can differ from 1."""
+        return batch.earlier_P is not None or self.config.weighting.kind != "uniform"
+
+    def response_factors(self, batch: RolloutBatch, plain_N: Tensor) -> Tensor:
+        """Factor of each response's plain advantage, float64 [P, G]: `retry_factors`, then `algorithm.weighting` of their product."""
+        sums_R = torch.zeros(batch.lengths_PG.numel(), dtype=torch.float64).index_add_(
+            0, batch.response_N, plain_N.double()
+        )
+        mean_PG = sums_R.view(batch.lengths_PG.shape) / batch.lengths_PG.clamp(min=1)
+        factors_P1 = retry_factors(batch)[:, None]
+        return factors_P1 * self.config.weighting.weights(mean_PG * factors_P1, batch)
 
     def count(self, lengths_R: Tensor, group_R: Tensor, correct_R: Tensor | None = None) -> TokenCounts:
         """The denominators that these responses contribute to one update."""
@@ -237,3 +257,17 @@ class Objective:
         )
         sums_S = torch.stack([torch.as_tensor(x, dtype=ratio_N.dtype, device=ratio_N.device) for x in sums])
         return ObjectiveStats(sums_S.double().cpu(), float(ratio_N.max()), float(moved_N.abs().max()))
+
+
+def retry_factors(batch: RolloutBatch) -> Tensor:
+    """(1 - m / (1 + e)) / (1 - m) of each group, float64 [P]: m its share of right responses, e its earlier groups, all of them wrong.
+
+    Never Give Up (arXiv:2609.13443) takes the baseline over all attempts at a prompt, m / (1 + e) instead of m, keeps the advantages of
+    right responses and rescales those of wrong ones until the group's sum is zero. With a group baseline that is one factor a group.
+    """
+    counted_PG = batch.counted_PG.double()
+    rate_P = (batch.correct_PG * counted_PG).sum(1) / counted_PG.sum(1).clamp(min=1)
+    if batch.earlier_P is None:
+        return torch.ones_like(rate_P)
+    factors_P = (1 - rate_P / (1 + batch.earlier_P)) / (1 - rate_P)
+    return factors_P.masked_fill(rate_P == 1, 1.0)

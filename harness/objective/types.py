@@ -21,8 +21,9 @@ class RolloutBatch:
 
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
-    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions. `old_logprobs_N` are the
-    old policy's; `old_logprobs_NV` the sampler's of the whole vocabulary, where a member needs them.
+    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions; `old_logprobs_N` are the
+    old policy's, `old_logprobs_NV` the sampler's of the whole vocabulary, where a member needs them; `earlier_P` is the number of
+    all-wrong groups that the prompt had in the steps before, where it is tried again.
     """
 
     rewards_PG: Tensor
@@ -34,6 +35,7 @@ class RolloutBatch:
     values_N: Tensor | None = None
     old_logprobs_N: Tensor | None = None
     old_logprobs_NV: Tensor | None = None
+    earlier_P: Tensor | None = None
 
     @property
     def returns_PG(self) -> Tensor:

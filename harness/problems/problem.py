@@ -275,7 +275,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(
             f"cannot load {source} ({subset or 'default'}, {split}) at {revision[:12]} from the Hub: {first}. "
-            f"Without network, {_LOCAL}"
+            f"Where that commit is gone, set revision= to one that the Hub lists; without network, {_LOCAL}"
         ) from error
     return iter(rows)
 

@@ -1,4 +1,4 @@
-"""The groups of a step: keep, drop or refill groups without contrast (dynamic sampling).
+"""The groups of a step: keep, drop or refill groups without contrast (dynamic sampling); `never_give_up` has a file of its own.
 
 Dynamic sampling (DAPO, arXiv:2503.14476 Eq. 11) rolls out further rounds until the batch is full of groups with 0 < #right < G, at most
 `max_rounds` of them. Nothing that was generated goes uncounted: dead and surplus groups stand in the ledger, their tokens in the cost.
@@ -7,7 +7,7 @@ Dynamic sampling (DAPO, arXiv:2503.14476 Eq. 11) rolls out further rounds until 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -78,13 +78,21 @@ def choose_groups(
 
 @dataclass
 class Groups:
-    """P groups. `rewards_PG` are shaped; `correct_PG` is the verifier's word, `answered_PG` whether there was an answer at all."""
+    """P groups. `rewards_PG` are shaped; `correct_PG` is the verifier's word, `answered_PG` whether there was an answer at all.
+
+    `earlier_P`: groups of the same prompt in the steps before, all wrong (never_give_up).
+    """
 
     problems_P: torch.Tensor
     completions: Completions
     correct_PG: torch.Tensor
     answered_PG: torch.Tensor
     rewards_PG: torch.Tensor
+    earlier_P: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+
+    def __post_init__(self) -> None:
+        if not len(self.earlier_P):
+            self.earlier_P = torch.zeros_like(self.problems_P)
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> Groups:
@@ -120,6 +128,7 @@ class Groups:
             self.correct_PG[groups],
             self.answered_PG[groups],
             self.rewards_PG[groups],
+            self.earlier_P[groups],
         )
 
     @staticmethod

@@ -225,6 +225,7 @@ def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) ->
         seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], algorithm.responses_per_prompt)
         # Generate and grade their groups.
         groups = _round(parts, problems_P, seeds_PG, tally)
+        groups.earlier_P = torch.from_numpy(parts.curriculum.earlier(problems_P))
         if step == 1 and not rounds:
             refuse_a_broken_function(parts, tally, parts.ranks)
         # Tell the curriculum what came of them.

@@ -30,6 +30,7 @@ from harness.reward.shaping import Grader
 from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
 from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync, key
 from harness.sampling.curriculum import Curriculum
+from harness.sampling.never_give_up import NeverGiveUp
 from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir, layout
@@ -84,6 +85,10 @@ class TaskParts:
         self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
             curriculum, len(task.problems), config.seed
         )
+        if config.algorithm.dead_groups.policy == "never_give_up":
+            self.curriculum = NeverGiveUp(
+                self.curriculum, config.algorithm.dead_groups, len(task.problems), config.seed
+            )
         self.reward_function = RewardFunction(reward, _warn) if reward.function else None
 
 

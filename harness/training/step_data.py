@@ -250,6 +250,7 @@ class MechanismShares:
     sigma_weight_change: float = _NAN
     correction_moved_fraction: float = 0.0
     correction_change_mean: float = 0.0
+    weighting_change: float | None = None  # where something weighs responses
     kl_reward_share: float = _NAN
     weight_changes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPARED, 0.0))
     responses: int = 0
@@ -279,6 +280,8 @@ class MechanismShares:
         row = dataclasses.asdict(self)
         responses, changes = row.pop("responses"), row.pop("weight_changes")
         del row["kl_reward_share"]  # part of `kl_share`
+        if self.weighting_change is None:
+            del row["weighting_change"]
         for kind, total in changes.items():
             row[f"weight_change_{kind}"] = total / responses if responses else _NAN
         return row
@@ -441,6 +444,7 @@ def mechanism_shares(
         length_penalty_mean=penalty,
         sigma_weight_change=sigma_weight_change(rollouts),
         kl_reward_share=_kl_reward_share(objective, rollouts, data.advantages_N),
+        weighting_change=weighting_change(objective, rollouts),
     )
     if data.correction_N is not None:
         moved_N = (data.correction_N[data.completion_mask_N].double() - 1).abs()
@@ -460,6 +464,16 @@ def sigma_weight_change(rollouts: RolloutBatch) -> float:
         return _NAN
     size_P = (centre(returns, counted, "group_mean") * counted).abs().sum(1)[contrast_P]
     return weight_change(size_P / group_std(returns, counted, 1)[contrast_P, 0], size_P)
+
+
+def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | None:
+    """Measure what `response_factors` move: the change of the responses' shares of Σ_t |advantage|; None without any factor."""
+    if not objective.weighs_responses(rollouts):
+        return None
+    plain_N = objective.plain_advantages(rollouts)
+    factors_PG = objective.response_factors(rollouts, plain_N)
+    size_R = sums_of_responses(plain_N.abs(), rollouts.lengths_PG.reshape(-1)).double()
+    return weight_change(size_R * factors_PG.reshape(-1), size_R)
 
 
 def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:

@@ -347,6 +347,7 @@ def rollout_batch(
         kl_penalty_N=penalty_N,
         old_logprobs_N=groups.completions.log_probs_N,
         old_logprobs_NV=groups.completions.log_probs_NV,
+        earlier_P=groups.earlier_P if config.algorithm.dead_groups.policy == "never_give_up" else None,
     )
     if objective.advantage.uses_components:
         rollouts.components_PGC = components_of(config, groups)

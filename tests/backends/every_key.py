@@ -13,7 +13,7 @@ from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.checks import inert
 
 CHOICES = {
-    "policy": ("score", "mask", "soft", "mask_and_soft", "keep", "drop", "refill"),
+    "policy": ("score", "mask", "soft", "mask_and_soft", "keep", "drop", "refill", "never_give_up"),
     "shape": ("additive", "multiplicative", "qwen3-0.6b"),
     "statistics": ("keep", "exclude"),
     "metric": ("accuracy", "reward"),

@@ -81,6 +81,25 @@ def test_a_changed_key_finds_its_measure(old: str, new: str, fields: list[str], 
     assert 0 < first.threshold < 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "field", "arm"),
+    [
+        ("algorithm.dead_groups.policy=drop", "algorithm.dead_groups.policy=never_give_up", "retried_fraction", "new"),
+        (
+            "algorithm.dead_groups.policy=never_give_up",
+            "algorithm.dead_groups.policy=refill",
+            "retried_fraction",
+            "old",
+        ),
+        ("algorithm/weighting=uniform", "algorithm/weighting=max_variance", "weighting_change", "new"),
+        ("algorithm/weighting=top_fraction", "algorithm/weighting=uniform", "weighting_change", "old"),
+    ],
+)
+def test_what_is_tried_again_or_weighed_is_measured_where_it_happens(old: str, new: str, field: str, arm: str) -> None:
+    (one,) = found([old], [new])
+    assert (one.fields, one.arm) == ((field,), arm)
+
+
 def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:
     both = found(["algorithm.overlong.policy=mask"], ["algorithm.overlong.policy=soft"])
     assert [(m.fields, m.arm) for m in both] == [

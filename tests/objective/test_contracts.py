@@ -17,6 +17,7 @@ from harness.objective.types import RolloutBatch, TokenBatch
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
+WEIGHTING = "harness.objective.weighting"
 
 
 def batch_of(data: Sample) -> RolloutBatch:
@@ -30,7 +31,7 @@ def advantages(kind: str, batch: RolloutBatch, **settings: object) -> torch.Tens
 
 @pytest.mark.parametrize(
     ("family", "kind"),
-    [(family, kind) for family in (ADVANTAGE, SURROGATE, AGGREGATION, KL) for kind in sorted(kinds(family))],
+    [(family, kind) for family in (ADVANTAGE, SURROGATE, AGGREGATION, KL, WEIGHTING) for kind in sorted(kinds(family))],
 )
 def test_every_member_keeps_its_contract(family: str, kind: str) -> None:
     assert list(CONTRACTS[family.rpartition(".")[2]](member(family, kind))) == []

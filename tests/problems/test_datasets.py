@@ -189,6 +189,40 @@ def test_templates_put_the_problem_in_its_slot_and_nothing_else() -> None:
         template("boxd")
 
 
+@pytest.mark.parametrize(
+    ("name", "answer", "gold"),
+    [
+        ("aime26", 277, "277"),
+        ("hmmt_feb26", "\\frac{1+\\sqrt{5}}{2}", "\\frac{1+\\sqrt{5}}{2}"),
+        ("brumo25", "$5^{12}$", "$5^{12}$"),
+    ],
+)
+def test_this_year_s_contests_are_read_from_a_file_in_the_form_of_their_data_set(
+    name: str, answer: object, gold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"problem_idx": 1, "answer": answer, "problem": "How many?"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
+    config = benchmark_config(name)
+    calls = fake_hub(monkeypatch, rows)
+    (online,) = load_benchmark(config).problems
+    assert calls == [(config.source, None, "train", config.revision)]
+    config.path = str(tmp_path / "train.parquet")
+    (offline,) = load_benchmark(config).problems
+    assert (offline.gold, offline.prompt) == (online.gold, online.prompt) == (gold, online.prompt)
+
+
+def test_a_commit_that_is_gone_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(source: str, subset: str | None, *, split: str, revision: str) -> None:
+        raise FileNotFoundError(f"Revision '{revision}' doesn't exist for dataset '{source}' on the Hub.")
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    with pytest.raises(ConfigError, match=r"doesn't exist .* set revision= to one that the Hub lists; without network"):
+        load_benchmark(benchmark_config("aime26"))
+
+
 def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() -> None:
     rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
     kept, report = deduplicate(rows)

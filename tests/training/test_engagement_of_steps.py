@@ -20,6 +20,7 @@ from harness.objective.kl import k1, k2, k3
 from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
+from harness.objective.weighting import top_fraction
 from harness.rollout.types import Completions
 from harness.sampling.selection import Collected, Groups
 from harness.training.step_data import (
@@ -233,12 +234,27 @@ def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(base_p
     assert row(config, base_policy, groups)["kl_share"] == pytest.approx(0.1 / 1.1, rel=1e-4)
 
 
+def test_weights_of_responses_are_measured_by_what_they_move(base_policy: Path) -> None:
+    """Two groups with advantages of one size and as many tokens, of which one is left out: each share of a half moves by a half."""
+    groups = groups_of([[2, 2, 2, 2], [2, 2, 2, 2]], [[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]])
+    assert "weighting_change" not in row(small_config(), base_policy, groups)
+    config = small_config(algorithm__weighting=top_fraction.Config())
+    assert row(config, base_policy, groups)["weighting_change"] == pytest.approx(1.0)
+    config.algorithm.weighting.fraction = 1.0
+    assert row(config, base_policy, groups)["weighting_change"] == 0
+
+
 def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     live, dead = [1.0, -1.0], [1.0, 1.0]
     first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
     kept = groups_of([[2, 2]] * 3, [live] * 3)
     collected = Collected(first, kept, None, 2, 3, 0, 0, 8)
-    for policy, removed, refilled in (("keep", 0.0, 0.0), ("drop", 0.75, 0.0), ("refill", 0.75, 0.5)):
+    for policy, removed, refilled in (
+        ("keep", 0.0, 0.0),
+        ("drop", 0.75, 0.0),
+        ("refill", 0.75, 0.5),
+        ("never_give_up", 0.75, 0.0),
+    ):
         found = groups_row(collected, small_config(algorithm__dead_groups__policy=policy))
         assert found == {"removed_fraction": removed, "refilled_fraction": refilled}
 

@@ -21,6 +21,14 @@ VARIANTS: dict[str, dict[str, object]] = {
         "algorithm__dead_groups__policy": "refill",
         "algorithm__dead_groups__surplus": "carry",
     },
+    "prompts that are tried again": {
+        "algorithm__dead_groups__policy": "never_give_up",
+        "algorithm__curriculum": member(CURRICULUM, "retire").Config(),
+    },
+    "prompts that are tried again, behind a lag": {
+        "algorithm__dead_groups__policy": "never_give_up",
+        "sampling__lag_steps": 1,
+    },
     "a reference that is reset": {
         "algorithm__kl": member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=2)
     },
@@ -76,6 +84,8 @@ def test_stop_and_resume_is_bit_identical(bench: Bench, name: str) -> None:
     bench.trained(config, "b", stop_after=3)
     resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
+    if "tried again" in name:
+        assert straight.run.steps()["retried_fraction"].sum() > 0
     timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
     assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
     first, second = (run.samples("arithmetic_heldout", 5) for run in (straight.run, resumed.run))

@@ -113,6 +113,8 @@ def _refused_groups(config: RunConfig) -> Iterator[str]:
     policy, asked = algorithm.dead_groups.policy, f"algorithm.dead_groups.policy={algorithm.dead_groups.policy}"
     if policy == "keep":
         return
+    if policy == "never_give_up":
+        yield f"{asked}: TRL's data set stands in one order, so no prompt is tried again in a later step; set it to keep, drop or refill"
     if algorithm.aggregation.kind != "batch_token_mean":
         yield (
             f"{asked} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "

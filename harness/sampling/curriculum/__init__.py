@@ -33,6 +33,10 @@ class Curriculum(ABC):
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:  # noqa: B027 most have nothing to note
         """Take note of the share of right responses to each problem just rolled out; by default nothing."""
 
+    def earlier(self, problems_P: np.ndarray) -> np.ndarray:
+        """Count the groups that each of these problems had in the steps before, all of them wrong, [P]; 0 where none is tried again."""
+        return np.zeros_like(problems_P)
+
     def record(self) -> dict[str, Any]:
         """Return entries for the step's metrics: what was sampled, paused and retired since the last call."""
         return {}

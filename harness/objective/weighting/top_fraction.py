@@ -1,0 +1,32 @@
+"""Only the share of a step's responses with the largest |advantage|, or with the largest reward variance of their group.
+
+DataFlex-RL's `topk_fraction` over the absolute advantage, arXiv:2609.06107; the variance is our other reading of a large learning signal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.configuration.error import choice, ranged
+from harness.objective.types import RolloutBatch, Tensor
+from harness.objective.weighting import Weighting, largest
+
+
+@dataclass
+class Config(Weighting):
+    """What is ranked, and how much of it trains.
+
+    Attributes:
+        by: advantage (its size) or reward_variance (of the response's group).
+        fraction: share of the step's responses that train; of equal ones the earlier are taken.
+    """
+
+    kind: str = "top_fraction"
+    by: str = choice("advantage", of=("advantage", "reward_variance"))
+    fraction: float = ranged(0.5, low=1e-6, high=1.0)
+
+    def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:
+        scores_PG = advantages_PG.abs()
+        if self.by == "reward_variance":
+            scores_PG = batch.returns_PG.var(1, correction=0, keepdim=True).expand_as(advantages_PG)
+        return largest(scores_PG, max(1, round(self.fraction * advantages_PG.numel())))
