@@ -154,17 +154,23 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 
 
-def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (1, 1)])
+def test_a_stopped_run_resumes_on_another_number_of_ranks(
+    config: RunConfig, tmp_path: Path, first: int, then: int
+) -> None:
+    """One process writes whole tensors into a plain file, several ranks their shards."""
     config.training.steps = config.training.evaluate_every = 4
     straight, parted = (start(config, tmp_path / name, 1) for name in ("straight", "parted"))
     config.runtime.gradient_checkpointing = True  # else the whole run would be the native decoder's
     assert train(config, straight)
-    config.runtime.ranks, config.runtime.gradient_checkpointing = 2, False
+    config.runtime.ranks, config.runtime.gradient_checkpointing = first, first == 1
     assert not train(config, parted, stop=lambda: bool(parted.last_step()))
     stopped = parted.last_step()
     assert stopped is not None
     assert stopped["step"] < 4
-    config.runtime.ranks = 1
+    files = {item.name for item in parted.checkpoints()[-1][1].iterdir()}
+    assert files == {"state.pt", "files.seal", "trained.pt" if first == 1 else "shards"}
+    config.runtime.ranks, config.runtime.gradient_checkpointing = then, False
     assert train(config, parted)
     assert apart(straight, parted) < 1e-5
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
