@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 from small_runs import claimed, small_config
 
@@ -23,7 +25,7 @@ from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
-from harness.model.ranks import Ranks, balanced
+from harness.model.ranks import Ranks, balanced, cpu_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
@@ -184,6 +186,18 @@ def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_p
     run = start(config, tmp_path / "store", 2)
     with pytest.raises(RankFailed, match=r"rank 0.*model\.safetensors"):
         train(config, run)
+
+
+def test_ranks_wait_long_for_values_and_not_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that waits in the wrong collective is seen after twenty minutes, one that waits for a download after four hours."""
+    waits: list[timedelta] = []
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+    monkeypatch.setattr(dist, "init_process_group", lambda _, timeout: waits.append(timeout))
+    monkeypatch.setattr(dist, "new_group", lambda backend, timeout: waits.append(timeout))
+    open_group()
+    cpu_group.__wrapped__("objects")
+    assert waits == [timedelta(minutes=20), timedelta(hours=4)]
 
 
 def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> StepData:
