@@ -136,8 +136,8 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
     filters = [key for key in ("min_p", "repetition_penalty") if key in _own(config)]
     if filters and correction.kind != "none":
         yield (
-            f"backend.overrides: {filters[0]} with algorithm.engine_correction.kind={correction.kind}: the sampler's log-probs are of another "
-            "distribution than the trainer's, so that every weight is biased; leave it out, or set the kind to none"
+            f"backend.overrides: {filters[0]} with algorithm.engine_correction.kind={correction.kind}: sampler and trainer have other "
+            "distributions, so that every weight is biased; leave it out, or set the kind to none"
         )
     if sampler != "transformers" and correction.old_log_probs == "sampler":
         yield (
