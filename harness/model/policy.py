@@ -28,7 +28,6 @@ class Policy(Protocol):
     """
 
     folder: Path
-    sharded: bool  # each rank holds a piece of every tensor
     shares_prompts: (
         bool  # a micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest
     )
@@ -67,8 +66,6 @@ class Policy(Protocol):
 
 class NativePolicy:
     """A policy whose forward is the fused decoder; `folder` is the checkpoint it came from (config and tokenizer)."""
-
-    sharded = False
 
     def __init__(self, decoder: Decoder, folder: Path, shares_prompts: bool = False) -> None:
         self.decoder, self.folder, self.shares_prompts = decoder, folder, shares_prompts

@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
@@ -34,7 +35,7 @@ from harness.model.scoring import ScoringModel, check_logits
 class TransformersPolicy:
     """A sharded policy. Methods that touch whole tensors are collective: every rank calls them."""
 
-    sharded, shares_prompts = True, True
+    shares_prompts = True
 
     def __init__(self, scoring: ScoringModel, folder: Path, settings: Any, runtime: RuntimeConfig) -> None:
         self.scoring: Any = scoring  # `fully_shard` has given it methods that its class does not have
@@ -111,12 +112,18 @@ class TransformersPolicy:
         yield from merged_weights(self.scoring.model)
 
     def state(self) -> dict[str, Any]:
-        """The trainable tensors' shards (DTensors), as `torch.distributed.checkpoint` takes them."""
-        options = StateDictOptions(ignore_frozen_params=True)
-        return get_model_state_dict(self.scoring, options=options)
+        """The trainable tensors: whole on one rank, on several its shards (DTensors), as `torch.distributed.checkpoint` takes them."""
+        return get_model_state_dict(self.scoring, options=self.state_options())
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        set_model_state_dict(self.scoring, dict(state), options=StateDictOptions(strict=False))
+        set_model_state_dict(self.scoring, dict(state), options=self.state_options(state))
+
+    def state_options(self, state: Mapping[str, Any] | None = None) -> StateDictOptions:
+        """How torch is to read `state`, or to write one."""
+        shards = dist.get_world_size() > 1 if state is None else any(isinstance(x, DTensor) for x in state.values())
+        return StateDictOptions(
+            full_state_dict=not shards, cpu_offload=not shards, ignore_frozen_params=True, strict=False
+        )
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint (rank 0 writes, all ranks call), in the precision of the one it came from."""

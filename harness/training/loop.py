@@ -33,7 +33,7 @@ from harness.rollout.wrappers import key, sample_seeds, uniforms
 from harness.sampling.selection import Collected, Groups, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-from harness.training.run_parts import RunParts, TaskParts, save_fault
+from harness.training.run_parts import RunParts, TaskParts, fitting, out_of_memory, save_fault
 from harness.training.step_data import (
     UNFINISHED,
     NumericalFault,
@@ -167,10 +167,7 @@ def update(parts: RunParts, step: int, collected: Collected) -> UpdateStats:
         parts.checkpoints.finish()  # one that is still being written is of a policy that was sound
         raise NumericalFault(f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}) from fault
     except torch.OutOfMemoryError as error:
-        raise MemoryError(
-            f"an update does not fit into memory with runtime.micro_batch_tokens={parts.config.runtime.micro_batch_tokens}; lower it, set "
-            "runtime.gradient_checkpointing=true, train with model.lora.rank, or use more GPUs (runtime.gpus_per_run)"
-        ) from error
+        raise out_of_memory(parts.config, parts.run) from error
     if parts.policy.device.type == "cuda":
         torch.cuda.synchronize()  # the clock of this part stops when the device has done it
     return stats
@@ -373,7 +370,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
 
 def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader) -> bool:
     torch.set_num_threads(config.runtime.threads)
-    ranks = Ranks.join()
+    ranks, config = Ranks.join(), fitting(config, run)
     cache = run.path.parent.parent / "cache"
     kernel = ranks.from_first(settle_kernel(config.runtime, run, attempt) if ranks.first else None)
     source = implementation("harness.base_policy", config.model)

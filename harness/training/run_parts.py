@@ -34,6 +34,7 @@ from harness.sampling.never_give_up import NeverGiveUp
 from harness.sampling.selection import Collected, Groups
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir, layout
+from harness.store.atomic import write_file
 from harness.training.update import Updater
 
 
@@ -111,7 +112,7 @@ class RunParts(TaskParts):
         super().__init__(config, run, initial, grader)
         self.ranks, self.progress, self.warned = ranks or Ranks(), Progress(), False
         # The policy and what trains it.
-        self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
+        self.policy = open_policy(config, initial, linear_kernel, self.ranks, begun_with_transformers(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
@@ -243,12 +244,14 @@ def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> Samp
     )
 
 
-def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, shards: bool) -> Policy:
+def open_policy(
+    config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, transformers: bool = False
+) -> Policy:
     """Open the native policy where it computes what is asked, the transformers policy otherwise.
 
     The native one serves the testbed's model, and pretrained models in float32 or mixed precision on one rank of a CPU: there it is
-    faster, and the native engine samples from the very weights that are trained. `shards`: the run goes on
-    from a checkpoint that only the other one reads.
+    faster, and the native engine samples from the very weights that are trained. `transformers`: the run goes
+    on from a checkpoint that only the other one reads.
 
     Raises:
         ConfigError: the checkpoint does not fit the configuration or the machine.
@@ -259,7 +262,7 @@ def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Rank
         if ranks.world == 1:
             return NativePolicy.load(folder, linear_kernel, device)
         settings = Pretrained(precision="float32")
-    elif not shards and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
+    elif not transformers and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
         return NativePolicy.load(
             folder, BFLOAT16 if settings.precision == "mixed" else linear_kernel, shares_prompts=True
         )
@@ -279,10 +282,16 @@ def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointin
     return settings.precision in ("float32", "mixed") and decodable(folder)
 
 
-STATE, POLICY, SHARDS = "state.pt", "policy", "shards"
+STATE, POLICY, WHOLE, SHARDS = "state.pt", "policy", "trained.pt", "shards"
 
 
 class Checkpoints:
+    """Checkpoints of a run.
+
+    One process writes plain files: the native policy's all in `state.pt`, the transformers policy's weights and optimiser whole in
+    `trained.pt`. Several ranks write them as `shards`. The last two are read on any number of ranks.
+    """
+
     def __init__(self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
         self.run, self.keep, self.policy, self.optimizer, self.ranks = run, keep, policy, optimizer, ranks
         self._pending: tuple[int, Path, Any] | None = None
@@ -296,14 +305,16 @@ class Checkpoints:
             final: write the policy as an ordinary checkpoint instead of weights and optimiser.
         """
         self.finish()
-        if not self.policy.sharded:
+        if self.ranks.world == 1:
 
             def write(folder: Path) -> None:
-                trained = {"policy": self.policy.state(), "optimizer": self.optimizer.state_dict()}
-                with (folder / STATE).open("wb") as file:  # by a path torch would not say that the disk is full
-                    torch.save(state if final else trained | state, file)
+                trained = {} if final else _trained(self.policy, self.optimizer)
+                native = isinstance(self.policy, NativePolicy)
+                _save(trained | state if native else state, folder / STATE)
                 if final:
                     self.policy.save(folder / POLICY)
+                elif not native:
+                    _save(trained, folder / WHOLE)
 
             self.run.publish_checkpoint(step, write, keep=1 if final else self.keep)
             return
@@ -357,21 +368,22 @@ class Checkpoints:
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
         if (folder / POLICY).is_dir():
             return state
-        if (folder / SHARDS).exists() != self.policy.sharded:
+        whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
+        if native == (whole.exists() or shards.exists()):
             raise ConfigError(
-                f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'}, which keep the weights in another "
-                "form there; resume with the runtime.ranks that it had, or begin a new run"
+                f"{folder} was written by the {'transformers' if native else 'native'} policy, which names weights otherwise; resume with "
+                "the runtime.ranks, device and gradient_checkpointing that it had, or begin a new run"
             )
-        if not self.policy.sharded:
-            self.policy.restore(state.pop("policy"))
-            self.optimizer.load_state_dict(state.pop("optimizer"))
-            return state
-        _read_shards(self.policy, self.optimizer, folder / SHARDS)
+        if shards.exists():
+            _read_shards(self.policy, self.optimizer, shards)
+        else:
+            source = state if native else torch.load(whole, map_location="cpu", weights_only=True)
+            _restore(self.policy, self.optimizer, {name: source.pop(name) for name in ("policy", "optimizer")})
         return state
 
 
-def holds_shards(run: RunDir) -> bool:
-    return any((folder / SHARDS).exists() for _, folder in run.checkpoints())
+def begun_with_transformers(run: RunDir) -> bool:
+    return any((folder / name).exists() for _, folder in run.checkpoints() for name in (WHOLE, SHARDS))
 
 
 def newest_checkpoint(run: RunDir) -> Path | None:
@@ -393,6 +405,33 @@ def _warn(text: str) -> None:
     print(f"{layout.WARNING}{text}", file=sys.stderr, flush=True)
 
 
+OUT_OF_MEMORY = "out-of-memory.txt"  # in the folder of an attempt: the micro-batch that did not fit
+
+
+def out_of_memory(config: RunConfig, run: RunDir) -> MemoryError:
+    """What to raise where memory ran out in an update; the run's next attempt takes half of the micro-batch."""
+    size, attempt = config.runtime.micro_batch_tokens, run.newest_attempt()
+    if attempt is not None:
+        write_file(attempt / OUT_OF_MEMORY, str(size).encode())
+    return MemoryError(
+        f"an update does not fit into memory with runtime.micro_batch_tokens={size}; the next attempt takes half. Instead set "
+        "runtime.gradient_checkpointing=true, train with model.lora.rank, or use more GPUs (runtime.gpus_per_run)"
+    )
+
+
+def fitting(config: RunConfig, run: RunDir) -> RunConfig:
+    """The configuration with half of the smallest micro-batch that did not fit before. No gradient depends on it.
+
+    A process of its own begins with it: FSDP2 gives wrong scores, silently, after a pass that broke off.
+    """
+    asked, files = config.runtime.micro_batch_tokens, run.path.glob(f"attempts/*/{OUT_OF_MEMORY}")
+    size = min([asked, *(max(1, int(file.read_text()) // 2) for file in files)])
+    if size == asked:
+        return config
+    _warn(f"memory ran out with larger micro-batches: runtime.micro_batch_tokens={size} instead of {asked}")
+    return dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, micro_batch_tokens=size))
+
+
 def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:
     """Keep the batch of a faulty update for inspection: `torch.load(path)` gives dicts of tensors."""
     path = run.path / "faults" / f"step-{step:06d}.pt"
@@ -412,36 +451,53 @@ def as_data(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
-# ---- whole tensors in pieces, readable by any number of ranks ---------------------------------------------------------------
+# ---- weights and optimiser ------------------------------------------------------------------------------------------------
+
+
+def _save(tensors: dict[str, Any], path: Path) -> None:
+    with path.open("wb") as file:  # by a path torch would not say that the disk is full
+        torch.save(tensors, file)
 
 
 def _write_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> Any:
     """Copy the tensors now and write them in a thread; a future with `done()` and `result()`. Collective."""
     from torch.distributed.checkpoint.state_dict_saver import async_save
 
-    return async_save(_tensors(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints"))
+    return async_save(_trained(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints"))
 
 
 def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
     """Load what `_write_shards` wrote, on this or another number of ranks. Collective."""
-    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
     from torch.distributed.checkpoint.state_dict_loader import load
 
     # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
     optimizer.zero_grad(set_to_none=True)
-    tensors = _tensors(policy, optimizer)
+    tensors = _trained(policy, optimizer)
     load(tensors, checkpoint_id=folder)
-    policy.restore(tensors["policy"])
-    set_optimizer_state_dict(policy.scoring, optimizer, tensors["optimizer"])
+    _restore(policy, optimizer, tensors)
+
+
+def _trained(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Weights and optimiser as a checkpoint holds them: whole on one rank, this rank's shards on several."""
+    if isinstance(policy, NativePolicy):
+        return {"policy": policy.state(), "optimizer": optimizer.state_dict()}
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    state = get_optimizer_state_dict(policy.scoring, optimizer, options=policy.state_options())
+    return {"policy": policy.state(), "optimizer": state}
+
+
+def _restore(policy: Any, optimizer: torch.optim.Optimizer, trained: dict[str, Any]) -> None:
+    """Take weights and optimiser back, whole or as this rank's shards. Collective."""
+    policy.restore(trained["policy"])
+    if isinstance(policy, NativePolicy):
+        optimizer.load_state_dict(trained["optimizer"])
+        return
+    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
+
+    optimizer.zero_grad(set_to_none=True)  # see `_read_shards`
+    set_optimizer_state_dict(
+        policy.scoring, optimizer, trained["optimizer"], options=policy.state_options(trained["policy"])
+    )
     for parameter in policy.parameters():
         parameter.grad = torch.zeros_like(parameter)
-
-
-def _tensors(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
-
-    options = StateDictOptions(ignore_frozen_params=True)
-    return {
-        "policy": policy.state(),
-        "optimizer": get_optimizer_state_dict(policy.scoring, optimizer, options=options),
-    }

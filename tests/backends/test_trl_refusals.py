@@ -74,6 +74,7 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["algorithm=dapo", *VLLM], "algorithm.dead_groups.policy=refill with backend.sampler=vllm_colocate"),
         (["algorithm.engine_correction.kind=token", VLLM[1]], "algorithm.engine_correction.kind=token: without vLLM"),
         ([VLLM[0]], "algorithm.engine_correction.old_log_probs=sampler with backend.sampler=vllm_colocate"),
+        (["algorithm.engine_correction.kind=token", *VLLM, "backend.overrides=['min_p=0.05']"], "min_p with algorithm"),
         (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
         (["sampling.lag_steps=1"], "sampling.lag_steps=1"),
         (["model=pretrained", "model.path=x", "model.precision=mixed"], "model.precision=mixed"),

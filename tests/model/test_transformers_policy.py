@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
+from harness.model import packed_attention
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy
@@ -136,6 +138,28 @@ def test_a_shared_prompt_gives_the_gradients_of_one_prompt_a_response(checkpoint
     torch.testing.assert_close(log_probs.detach(), torch.cat(alone), atol=1e-6, rtol=1e-6)
     for gradient, parameter in zip(gradients, shared.parameters(), strict=True):
         torch.testing.assert_close(gradient, parameter.grad.full_tensor(), atol=1e-5, rtol=1e-5)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_flash_kernel_is_told_of_grouped_heads_where_it_asks(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's kernel has `enable_gqa` since 2.12; the one of 2.11 knows grouped heads without it."""
+    told: list[dict[str, Any]] = []
+
+    def of_2_12(q: Any, *_: Any, scale: Any, window_size: Any, enable_gqa: bool = False) -> Any:
+        told.append({"scale": scale, "window_size": window_size, "enable_gqa": enable_gqa})
+        return q
+
+    def of_2_11(q: Any, *_: Any, scale: Any, window_size: Any) -> Any:
+        told.append({"scale": scale, "window_size": window_size})
+        return q
+
+    monkeypatch.setattr(packed_attention, "varlen_kernel", lambda: of_2_12 if asks else of_2_11)
+    q, k = torch.zeros(5, 4, 8), torch.zeros(5, 2, 8)
+    packed_attention._varlen(q, k, k, torch.tensor([0, 2, 5]), 3, 0.5, None)
+    assert told == [{"scale": 0.5, "window_size": (-1, 0)} | ({"enable_gqa": True} if asks else {})]
+    assert [packed_attention.attention_name(device) for device in ("cuda", "cpu")] == ["varlen_attn", "padded"]
+    monkeypatch.setattr(packed_attention, "varlen_kernel", lambda: None)
+    assert packed_attention.attention_name("cuda") == "padded"
 
 
 def test_an_unpinned_hub_model_is_refused(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.registry import member
+from harness.objective.objective import ObjectiveStats
 from harness.rollout.wrappers import EngineMismatch, WeightSync
 from harness.training.loop import train
-from harness.training.run_parts import RunParts
-from harness.training.step_data import NumericalFault
+from harness.training.run_parts import RunParts, fitting
+from harness.training.step_data import NumericalFault, StepData
+from harness.training.update import Updater
 
 
 @pytest.fixture
@@ -46,11 +48,35 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Ru
     assert trainer.run.steps()["step"].tolist() == [1]
 
 
-def test_an_update_that_does_not_fit_names_the_settings(trainer: RunParts) -> None:
-    trainer.updater._forward = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))  # type: ignore[method-assign]
-    named = r"runtime\.micro_batch_tokens=2048.*gradient_checkpointing.*gpus_per_run"
+def test_an_update_that_does_not_fit_is_made_with_half_of_the_micro_batch(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Memory runs out once, at step 2; the next attempt trains what a run with enough memory trains."""
+    config = small_config(training__steps=3, training__evaluate_every=3, algorithm__dead_groups__policy="refill")
+    config.runtime.micro_batch_tokens, config.runtime.checkpoint_every = 96, 1
+    config.algorithm.dead_groups.max_rounds = 10
+    run, plain = bench.run(), Updater._forward
+    trainer = bench.trainer(config)
+    (run.path / "attempts" / "000").mkdir(parents=True)
+
+    def forward(updater: Updater, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
+        if trainer.progress.step == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(updater, batch)
+
+    monkeypatch.setattr(Updater, "_forward", forward)
+    named = r"runtime\.micro_batch_tokens=96; the next attempt takes half.*gradient_checkpointing.*gpus_per_run"
     with pytest.raises(MemoryError, match=named):
         train(trainer, never, attempt=0)
+    monkeypatch.undo()
+    halved = fitting(config, run)
+    assert halved.runtime.micro_batch_tokens == 48
+    assert capsys.readouterr().err.count("runtime.micro_batch_tokens=48 instead of 96") == 1
+    again = bench.trained(halved)
+    assert run.steps()["step"].tolist() == [1, 2, 3]
+    straight = bench.trained(config, "b")
+    for one, other in zip(again.policy.parameters(), straight.policy.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
 class Stale:

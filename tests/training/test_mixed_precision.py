@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, model: Config) -> NativePolicy:
-    policy = open_policy(small_config(model=model), folder, "torch", Ranks(), shards=False)
+    policy = open_policy(small_config(model=model), folder, "torch", Ranks())
     assert isinstance(policy, NativePolicy)
     return policy
 

@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 from small_runs import claimed, small_config
 
@@ -23,7 +25,7 @@ from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
-from harness.model.ranks import Ranks, balanced
+from harness.model.ranks import Ranks, balanced, cpu_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
@@ -154,17 +156,23 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 
 
-def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (1, 1)])
+def test_a_stopped_run_resumes_on_another_number_of_ranks(
+    config: RunConfig, tmp_path: Path, first: int, then: int
+) -> None:
+    """One process writes whole tensors into a plain file, several ranks their shards."""
     config.training.steps = config.training.evaluate_every = 4
     straight, parted = (start(config, tmp_path / name, 1) for name in ("straight", "parted"))
     config.runtime.gradient_checkpointing = True  # else the whole run would be the native decoder's
     assert train(config, straight)
-    config.runtime.ranks, config.runtime.gradient_checkpointing = 2, False
+    config.runtime.ranks, config.runtime.gradient_checkpointing = first, first == 1
     assert not train(config, parted, stop=lambda: bool(parted.last_step()))
     stopped = parted.last_step()
     assert stopped is not None
     assert stopped["step"] < 4
-    config.runtime.ranks = 1
+    files = {item.name for item in parted.checkpoints()[-1][1].iterdir()}
+    assert files == {"state.pt", "files.seal", "trained.pt" if first == 1 else "shards"}
+    config.runtime.ranks, config.runtime.gradient_checkpointing = then, False
     assert train(config, parted)
     assert apart(straight, parted) < 1e-5
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
@@ -178,6 +186,18 @@ def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_p
     run = start(config, tmp_path / "store", 2)
     with pytest.raises(RankFailed, match=r"rank 0.*model\.safetensors"):
         train(config, run)
+
+
+def test_ranks_wait_long_for_values_and_not_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that waits in the wrong collective is seen after twenty minutes, one that waits for a download after four hours."""
+    waits: list[timedelta] = []
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+    monkeypatch.setattr(dist, "init_process_group", lambda _, timeout: waits.append(timeout))
+    monkeypatch.setattr(dist, "new_group", lambda backend, timeout: waits.append(timeout))
+    open_group()
+    cpu_group.__wrapped__("objects")
+    assert waits == [timedelta(minutes=20), timedelta(hours=4)]
 
 
 def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> StepData:

@@ -19,9 +19,10 @@ from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.rollout.engine import native, transformers
 from harness.rollout.types import Completions
+from harness.rollout.wrappers import filtered
 from harness.sampling.selection import Groups
-from harness.training.loop import train
-from harness.training.step_data import NumericalFault
+from harness.training.loop import collect, train
+from harness.training.step_data import NumericalFault, Tally, UpdateStats
 from harness.training.update import EntropyController, Updater
 
 AGGREGATION = "harness.objective.aggregation"
@@ -239,3 +240,22 @@ def test_the_longest_prompt_and_the_cap_must_fit(bench: Bench, engine: object) -
     said = rf"the prompt of training problem \S+ has \d+ tokens.* {positions} positions"
     with pytest.raises(ConfigError, match=said):
         bench.trainer(config)
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.7])
+def test_ratios_of_a_filtered_sampler_are_one_to_the_trainers_own_log_probs(bench: Bench, top_p: float) -> None:
+    """To the sampler's they are, in the mean over what it samples, the mass that the filter keeps: so a correction would be biased."""
+    config = small_config(sampling__top_p=top_p, algorithm__engine_correction__old_log_probs="recomputed")
+    parts = bench.trainer(config)
+    groups = collect(parts, 1, None, Tally()).kept
+    prompts = [parts.prompts[i] for i in groups.problems_P.tolist()]
+    data, _ = parts.updater._prepare(groups, prompts, UpdateStats())
+    scores_N, _ = parts.updater.score(parts.policy, data)
+    assert torch.equal((scores_N - data.old_logprobs_N).exp(), torch.ones_like(scores_N))
+    # The exact mean at every place: the sum over kept tokens v of q(v) p(v) / q(v).
+    with torch.no_grad():
+        whole_NV = parts.policy.decoder.logits(parts.policy.response_hidden(*data.inputs)).log_softmax(-1)
+    kept_N = whole_NV.exp().masked_fill(filtered(whole_NV, 0, top_p).isinf(), 0.0).sum(-1)
+    ratio_N = (scores_N - groups.completions.log_probs_N).exp()
+    torch.testing.assert_close(ratio_N, kept_N, rtol=0, atol=1e-5)
+    assert (float(kept_N.min()) < 0.95) == (top_p < 1)

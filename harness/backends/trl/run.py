@@ -36,8 +36,10 @@ from harness.training.run_parts import (
     TaskParts,
     base_evaluations,
     build_engine,
+    fitting,
     newest_checkpoint,
     open_policy,
+    out_of_memory,
     warn_of_lost_steps,
 )
 
@@ -63,7 +65,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         run.say_phase(attempt, "preparing the base policy")
         source = implementation("harness.base_policy", config.model)
         initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
-        return _TrlRun(config, run, initial, kernel, grader, attempt).finish(stop)
+        return _TrlRun(fitting(config, run), run, initial, kernel, grader, attempt).finish(stop)
 
 
 class _TrlRun:
@@ -102,7 +104,10 @@ class _TrlRun:
         trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
         if folder is not None:
             self.parts.curriculum.restore(torch.load(folder / STATE, weights_only=True)["curriculum"])
-        trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
+        try:
+            trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
+        except torch.OutOfMemoryError as error:
+            raise out_of_memory(self.config, self.run) from error
         shutil.rmtree(self.scratch, ignore_errors=True)
         if recorder.ended:
             last = trainer.state.global_step // recorder.updates
@@ -136,7 +141,7 @@ class _TrlRun:
         if hasattr(config.model, "lora"):  # adapters are merged
             plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
             config = dataclasses.replace(config, model=plain)
-        policy = open_policy(config, folder, self.kernel, Ranks(), shards=False)
+        policy = open_policy(config, folder, self.kernel, Ranks())
         shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids

@@ -135,6 +135,12 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
             f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, "
             "or backend.sampler=vllm_colocate"
         )
+    filters = [key for key in ("min_p", "repetition_penalty") if key in _own(config)]
+    if filters and correction.kind != "none":
+        yield (
+            f"backend.overrides: {filters[0]} with algorithm.engine_correction.kind={correction.kind}: sampler and trainer have other "
+            "distributions, so that every weight is biased; leave it out, or set the kind to none"
+        )
     if sampler != "transformers" and correction.old_log_probs == "sampler":
         yield (
             f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: TRL's ratio is to log-probabilities that "
