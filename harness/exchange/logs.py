@@ -513,7 +513,7 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
         "caps": [request.cap],
         "metric": metric,
         "score_unit": "reward" if request.unit == "reward" else "fraction",
-        "checkpoint_rule": "mean_last_10" if benchmark == "training" else "last",
+        "checkpoint_rule": _averaged(runs) if benchmark == "training" else "last",
         "seeds": sorted({run.seed for run in runs}),
         "paired": request.paired,
         "foreign": True,
@@ -530,6 +530,13 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
             for arm in arms
         ],
     }
+
+
+def _averaged(runs: Sequence[ForeignRun]) -> str:
+    """The last ten values of a training curve, or as many as all whole logs have: no mean of ten is said of a curve of three."""
+    logged = [[int(row["step"]) for row in run.rows if run.score in row] for run in runs]
+    values = min(len(steps) for steps in logged if steps[-1] == max(map(max, logged)))
+    return "last" if values == 1 else f"mean_last_{min(values, 10)}"
 
 
 def _replaced(plan: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:
