@@ -44,7 +44,9 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
         raise ConfigError(f"model={name}: no such folder")
     if meant := [member for member in options("model") if member.startswith(stem)]:
         where = getattr(compose_run([f"model={meant[0]}"]).model, "path", "")
-        raise ConfigError(f"model={name}: a path is asked for here; harness run model={meant[0]} takes {where or 'one, too'}")
+        raise ConfigError(
+            f"model={name}: a path is asked for here; harness run model={meant[0]} takes {where or 'one, too'}"
+        )
     return _of_hub(name, stem, mark or None, weights)
 
 

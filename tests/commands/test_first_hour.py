@@ -42,7 +42,8 @@ def test_data_that_cannot_be_had_names_the_key(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("id,problem,answer\n1,1+1,2\n", "is CSV, not JSON"), ('{"id": 1, "problem": "1+1", "answer": ""}\n', "is empty")]
+    ("text", "says"),
+    [("id,problem,answer\n1,1+1,2\n", "is CSV, not JSON"), ('{"id": 1, "problem": "1+1", "answer": ""}\n', "is empty")],
 )
 def test_plan_reads_local_problems(text, says, tmp_path, said):
     (tmp_path / "mine.jsonl").write_text(text)

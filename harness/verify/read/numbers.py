@@ -156,7 +156,10 @@ _OTHER_SCRIPTS = {
     "円": "yen", "センチ": "cm", "メートル": "m",
     "グラム": "g", "時間": "h", "원": "won", "см": "cm", "мм": "mm", "м": "m", "км": "km", "г": "g", "кг": "kg", "л": "l",
     "ч": "h", "мин": "min", "с": "s", "руб": "rouble", "рублей": "rouble", "градусов": "degree",
-} | dict.fromkeys("个個人只隻本次名条條张張件辆輛颗棵头頭位家种種倍枚匹冊冊組组", "thing")  # fmt: skip
+}  # fmt: skip
+_OTHER_SCRIPTS |= dict.fromkeys(
+    "个個人只隻本次名条條张張件辆輛颗棵头頭位家种種倍枚匹冊冊組组层層双雙套杯瓶包根支把朵幅封页頁岁歲歳", "thing"
+)
 _OTHER_UNIT = re.compile(
     r"(?<=[\d})!\s])\s*(?:\\text\s*\{\s*)?(" + "|".join(sorted(_OTHER_SCRIPTS, key=len, reverse=True)) + r")\.?\s*\}?$"
 )
