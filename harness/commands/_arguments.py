@@ -210,10 +210,7 @@ class Exit(IntEnum):
 
     DONE = 0, "done: what was asked for is there"
     FOUND = 1, "a run failed, or the verb found what it looks for: a difference, a fault, a conflict"
-    REFUSED = (
-        2,
-        "a configuration, an argument or the store is wrong; one line on standard error names the fix",
-    )
+    REFUSED = (2, "a configuration, an argument or the store is wrong; one line on standard error names the fix")
     AGAIN = 75, "stopped, or the work is going on elsewhere: repeat the command"
     INTERRUPTED = 128 + signal.SIGINT, "interrupted (Ctrl-C); what is written stays"
     CUT_OFF = 128 + signal.SIGPIPE, "the reader of the output went away"

@@ -28,14 +28,7 @@ from harness.configuration.schema import RunConfig, dump, yaml_text
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import (
-    Cost,
-    History,
-    counted,
-    format_seconds,
-    found_elsewhere,
-    past_engagement,
-)
+from harness.experiment.history import Cost, History, counted, format_seconds, found_elsewhere, past_engagement
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan

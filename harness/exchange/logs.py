@@ -130,10 +130,7 @@ def store_rows(
                 row.setdefault(name, values[name] * (factor if name == score else 1))
         if names.trainer == "trl":
             row["updates"] = step
-        length, again = (
-            row.get("response_tokens_mean"),
-            names.trainer == "verl" and "generated_tokens" not in values,
-        )
+        length, again = (row.get("response_tokens_mean"), names.trainer == "verl" and "generated_tokens" not in values)
         if responses_per_step and length is not None and not (again and "trained_tokens" in values):
             row.setdefault("generated_tokens", float(length) * responses_per_step * steps)
         if any(name in names.metrics for name in values) or "generated_tokens" in row:
@@ -412,11 +409,7 @@ def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
 
 
 def _score(
-    request: Import,
-    path: Path,
-    rows: Sequence[Mapping[str, Any]],
-    names: Names,
-    shared: Mapping[str, list[str]],
+    request: Import, path: Path, rows: Sequence[Mapping[str, Any]], names: Names, shared: Mapping[str, list[str]]
 ) -> str:
     """Return the column that the answer is about: `evaluation/<benchmark>/<metric>`, or the training metric that the caller names."""
     columns = sorted({name for row in rows for name in row} - {"step", "attempt", "updates"})

@@ -49,8 +49,7 @@ _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _OPENING = re.compile(  # a verdict or a choice, with its reason behind it
-    r"\(?(?:(yes|no|true|false)|([A-J]))\)?(?:\s*[,.:;)]+|\s+(?:because|since|as|it|is)\b)(?=\s)",
-    re.IGNORECASE,
+    r"\(?(?:(yes|no|true|false)|([A-J]))\)?(?:\s*[,.:;)]+|\s+(?:because|since|as|it|is)\b)(?=\s)", re.IGNORECASE
 )
 _DENIAL = re.compile(
     r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
