@@ -18,7 +18,14 @@ from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
 from analysis.tables.table import Column, Table, bounds_text, cell_text, number_text, to_markdown
-from analysis.tables.words import collapse_warnings, family_size, grader_warnings, interval_name, metric_name
+from analysis.tables.words import (
+    collapse_warnings,
+    family_size,
+    grader_warnings,
+    interval_name,
+    metric_name,
+    untrained_notes,
+)
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.history import counted
 from harness.experiment.plan import Plan, PlannedArm
@@ -167,10 +174,10 @@ def answer_markdown(results: Results) -> str:
 
 
 def warnings_of(results: Results) -> list[str]:
-    """What the answer has to be read with: nothing to learn, collapsed seeds, and what the second grader does not confirm."""
+    """What the answer has to be read with: nothing to learn or learned, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
     first = [f"Before RL {problem}."] if problem else []
-    return [*first, *collapse_warnings(results), *grader_warnings(results)]
+    return [*first, *untrained_notes(results.experiment), *collapse_warnings(results), *grader_warnings(results)]
 
 
 def _wording(plan: Plan) -> Wording:

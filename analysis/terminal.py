@@ -35,7 +35,8 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
     parts = [_wrapped(results.experiment.plan.title, width)]
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]
-    more = [f"{len(missing) - _MISSING} more runs are missing (--notes)"] * (len(missing) > _MISSING)
+    left = len(missing) - _MISSING
+    more = [f"{left} more {'run is' if left == 1 else 'runs are'} missing (--notes)"] * (left > 0)
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
     parts += ["\n".join(_wrapped(line, width, "! ") for line in warnings)] if warnings else []
     if notes:

@@ -33,16 +33,17 @@ def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing
 
 
 def accuracy_figure(experiment: Frames) -> Figure | None:
-    """Draw evaluation accuracy against generated tokens and against rollout steps, side by side."""
+    """Draw evaluation accuracy against generated tokens, where runs count them, and against rollout steps, side by side."""
     if not len(experiment.cells):
         return None
-    figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
-    for axes_, axis in zip(axes, ("tokens", "step"), strict=True):
-        _draw_arms(axes_, experiment, partial(drawing.accuracy_series, experiment, axis=axis))
-    axes[0].set(xlabel="generated tokens", ylabel=drawing.score_label(experiment.plan))
-    axes[0].xaxis.set_major_formatter(drawing.COUNTS)
-    axes[1].set_xlabel("rollout steps")
-    drawing.name_lines(figure, experiment, ends=axes[1])
+    counted = drawing.logged(experiment, Panel("generated_tokens_total", ""))
+    figure, axes = drawing.new_panels(1 + counted, 1 + counted, 1.0, sharey=True)
+    for panel, axis in zip(axes[0], ("tokens", "step")[not counted :], strict=True):
+        _draw_arms(panel, experiment, partial(drawing.accuracy_series, experiment, axis=axis))
+        panel.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
+        panel.xaxis.set_major_formatter(drawing.COUNTS)
+    axes[0][0].set_ylabel(drawing.score_label(experiment.plan))
+    drawing.name_lines(figure, experiment, ends=axes[0][-1])
     return figure
 
 

@@ -152,7 +152,7 @@ def _caveats(results: Results, short: bool) -> list[str]:
     experiment, plan = results.experiment, results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    notes += [*_absent_notes(results), *_untrained_notes(experiment)]
+    notes += [*_absent_notes(results), *untrained_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
         which = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
@@ -174,7 +174,7 @@ _LACKS = {  # what a run lacks to learn, and the column whose value 0 at every s
 }
 
 
-def _untrained_notes(experiment: Frames) -> list[str]:
+def untrained_notes(experiment: Frames) -> list[str]:
     """Say which finished runs could not learn, and where responses had no verdict."""
     steps, notes = experiment.steps, list[str]()
     if not len(steps):

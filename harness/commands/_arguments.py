@@ -159,9 +159,11 @@ def require_stored(store: ResultStore, name: str) -> None:
         raise ConfigError(
             f"{_place(store)} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}{where}"
         )
-    meant = get_close_matches(name, options("experiment"), n=1)
-    hint = f"; did you mean {meant[0]!r}?" if meant and not store.plans() else nearest(name, store.plans())
-    raise ConfigError(f"{_place(store)} holds no experiment {name!r}{hint}")
+    if not get_close_matches(name, store.plans()) and (declared := get_close_matches(name, options("experiment"), n=1)):
+        raise ConfigError(
+            f"{_place(store)} holds no experiment {name!r}; did you mean {declared[0]!r}, which is declared and was not run here?"
+        )
+    raise ConfigError(f"{_place(store)} holds no experiment {name!r}{nearest(name, store.plans())}")
 
 
 def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
@@ -175,7 +177,7 @@ def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
 
 
 def _place(store: ResultStore) -> str:
-    return f"{store.root}{'' if store.root.is_dir() else ' (there is no such folder)'}"
+    return str(store.root) if store.root.is_dir() else f"{store.root.absolute()} (there is no such folder)"
 
 
 def find_run(store: ResultStore, prefix: str) -> str:
@@ -208,10 +210,7 @@ class Exit(IntEnum):
 
     DONE = 0, "done: what was asked for is there"
     FOUND = 1, "a run failed, or the verb found what it looks for: a difference, a fault, a conflict"
-    REFUSED = (
-        2,
-        "a configuration, an argument or the store is wrong; one line on standard error names the fix",
-    )
+    REFUSED = (2, "a configuration, an argument or the store is wrong; one line on standard error names the fix")
     AGAIN = 75, "stopped, or the work is going on elsewhere: repeat the command"
     INTERRUPTED = 128 + signal.SIGINT, "interrupted (Ctrl-C); what is written stays"
     CUT_OFF = 128 + signal.SIGPIPE, "the reader of the output went away"

@@ -301,11 +301,7 @@ def job_of(plan: Plan, spec: RunSpec) -> list[str]:
     """The overrides of a planned run; `experiment.name` tells its job which plan it belongs to."""
     arm = next(arm for arm in plan.arms if spec.run_id in arm.runs.values())
     training = spec.config.training
-    budget = {
-        "generated_tokens": training.generated_tokens,
-        "seconds": training.seconds,
-        "steps": training.steps,
-    }
+    budget = {"generated_tokens": training.generated_tokens, "seconds": training.seconds, "steps": training.steps}
     matched = [f"++training.{key}={value}" for key, value in budget.items() if value is not None]
     budgets = matched if plan.match != "steps" else []
     return [*arm.overrides, *arm.common, *budgets, f"seed={spec.seed}", f"++experiment.name={plan.name}"]
@@ -559,10 +555,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
             f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
             f"command again for the answer: {command}"
         )
-    parts = [
-        f"{len(summary.finished)} finished",
-        *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped),
-    ]
+    parts = [f"{len(summary.finished)} finished", *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped)]
     for label in ("failed", "interrupted", "elsewhere", "not_started"):
         count = len(getattr(summary, label))
         if count:

@@ -135,17 +135,11 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
     yield Check("cpu", f"{machine['cpu']}, {usable_cores()} of {machine['cores']} cores usable", True)
     gpus = visible_gpus() if runtime.device == "cuda" else []
     wanted = runtime.device == "cuda"
-    yield Check(
-        "gpu",
-        "; ".join(machine["gpus"]) or "none visible",
-        bool(gpus) if wanted else (True if gpus else None),
-    )
+    yield Check("gpu", "; ".join(machine["gpus"]) or "none visible", bool(gpus) if wanted else (True if gpus else None))
     yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
     sbatch = shutil.which("sbatch")
     yield Check(
-        "slurm",
-        sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit here",
-        True if sbatch else None,
+        "slurm", sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit here", True if sbatch else None
     )
     yield from _store_checks(store)
 

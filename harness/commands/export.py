@@ -21,10 +21,7 @@ from harness.experiment.planning import plan_experiment
 
 DIALECTS = {"trl": trl, "verl": verl}
 ARGUMENTS = {
-    "overrides": {
-        "nargs": "+",
-        "help": "dialect=trl or dialect=verl, and Hydra overrides such as algorithm=dapo",
-    }
+    "overrides": {"nargs": "+", "help": "dialect=trl or dialect=verl, and Hydra overrides such as algorithm=dapo"}
 }
 
 

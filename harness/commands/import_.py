@@ -79,8 +79,7 @@ def _import_config(items: Sequence[str]) -> int:
     if out.exists() and chosen.get("overwrite") != "true":
         raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
     write_file(
-        out,
-        _experiment(out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks).encode(),
+        out, _experiment(out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks).encode()
     )
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
@@ -140,10 +139,7 @@ def _remarks(name: str, translation: Translation) -> list[str]:
     table = load_table(name)
     lines = [f"# read as {table.trainer} {table.release} reads it"]
     if translation.inexpressible:
-        lines += [
-            "# differs, since it cannot be said here:",
-            *(f"#   {line}" for line in translation.inexpressible),
-        ]
+        lines += ["# differs, since it cannot be said here:", *(f"#   {line}" for line in translation.inexpressible)]
     if translation.missing:
         lines.append(f"# not in the file, so that the values here stand for them: {', '.join(translation.missing)}")
     lines += [f"# note: {note}" for note in translation.notes]

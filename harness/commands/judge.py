@@ -93,9 +93,7 @@ def answer(options: argparse.Namespace) -> Answer:
             path, name=values.get("name", ""), margin=margin, pair=values["pair"] == "seed", where=where, **settings
         )
         written = judged.write(
-            folder,
-            formats=formats_of(values.get("formats", "pdf") or ""),
-            columns=listed_names(values.get("columns")),
+            folder, formats=formats_of(values.get("formats", "pdf") or ""), columns=listed_names(values.get("columns"))
         )
     except TableError as error:
         raise ConfigError(str(error)) from error

@@ -2,9 +2,10 @@ r"""Write an experiment about a model and problems of your own, after a look at 
 
 harness new experiment=NAME model=PATH task=FILE.jsonl [folder=.] [heldout=FILE.jsonl] [runtime.results=DIR]
 
-PATH is a Hugging Face id (ORG/NAME@COMMIT), a folder or a GGUF file; a line of FILE is {"id", "problem", "answer"}. Without heldout= up
-to a fifth of the problems, 256 at most, are kept apart. Some problems are asked in every form that fits the model; the form that
-it answers best and the cap that lets it end go into FOLDER/experiment/NAME.yaml, for `harness run --config-dir FOLDER experiment=NAME`.
+PATH is a Hugging Face id (ORG/NAME@COMMIT), a folder, FILE.gguf or PACKAGE:FILE.gguf; a line of FILE is {"id", "problem", "answer"}.
+Without heldout= up to a fifth of the problems, 256 at most, are kept apart. Some problems are asked in every form that fits the model; the
+form that it answers best and the cap that lets it end go into FOLDER/experiment/NAME.yaml, which
+`harness run --config-dir FOLDER experiment=NAME` takes.
 """
 
 from __future__ import annotations

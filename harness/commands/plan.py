@@ -22,19 +22,13 @@ from rich.text import Text
 from harness.commands._answer import answered_runs, edited, left_out
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
-from harness.configuration.schema import portable, yaml_text
+from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import (
-    Cost,
-    History,
-    counted,
-    format_seconds,
-    found_elsewhere,
-    past_engagement,
-)
+from harness.experiment.history import Cost, History, counted, format_seconds, found_elsewhere, past_engagement
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
@@ -144,6 +138,7 @@ def answer(options: argparse.Namespace) -> Answer:
             line.replace("refused", "cannot start:", 1)
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
+        *unread_data(plan.arms[0].config),
         *total_lines(totals),
         *metric_lines(plan),
         *look_lines(plan),
@@ -202,6 +197,23 @@ def _arm_row(
         engaged,
         portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
+
+
+def unread_data(config: RunConfig) -> list[str]:
+    """Say which local files of problems `harness run` will refuse, and why; nothing of a run that is sent elsewhere."""
+    from harness.problems.hygiene import statements
+
+    sets = {"task": config.task} | {
+        f"evaluation.benchmarks.{name}": one for name, one in config.evaluation.benchmarks.items()
+    }
+    lines = []
+    for key, one in sets.items():
+        if getattr(one, "path", None) and not config.runtime.elsewhere:
+            try:
+                statements(one)
+            except ConfigError as error:
+                lines.append(f"cannot start: {key}: {error}")
+    return lines
 
 
 def totals_of(arms: Sequence[ArmRow]) -> Totals:

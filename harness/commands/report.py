@@ -38,10 +38,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 ARGUMENTS = {
     "--notes": flag("also print the tables of scores, and what each number means"),
-    "overrides": {
-        "nargs": "*",
-        "help": "experiment=NAME or pack=FILE [only=] [figures=] [runtime.results=DIR]",
-    },
+    "overrides": {"nargs": "*", "help": "experiment=NAME or pack=FILE [only=] [figures=] [runtime.results=DIR]"},
 }
 
 

@@ -279,6 +279,14 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
     keys = _keys([str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()])
     if "." not in key:
         return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_WORDS}))
+    section, _, leaf = key.rpartition(".")
+    leaves = {name.removeprefix(f"{section}."): name for name in keys if name.rpartition(".")[0] == section}
+    if close := get_close_matches(leaf, leaves, n=1):
+        return f"; did you mean {leaves[close[0]]!r}?"
+    if elsewhere := [name for name in sorted(keys) if name.endswith(f".{leaf}")]:
+        return f"; did you mean {' or '.join(map(repr, elsewhere))}?"
+    if leaves:
+        return f"; {section} has {', '.join(sorted(leaves))}"
     close = get_close_matches(key, keys, n=1)
     return f"; did you mean {close[0]!r}?" if close else "; `harness keys` lists them"
 

@@ -156,14 +156,7 @@ BATCH_INVARIANT_FROM = 8.0
 
 
 # As torch reports it.
-GPU_MEMORY_GIB = {
-    "h200": 139.8,
-    "h100": 79.1,
-    "a100_80g": 79.1,
-    "a100_40g": 39.4,
-    "l40s": 44.4,
-    "rtx4090": 23.6,
-}
+GPU_MEMORY_GIB = {"h200": 139.8, "h100": 79.1, "a100_80g": 79.1, "a100_40g": 39.4, "l40s": 44.4, "rtx4090": 23.6}
 
 
 @dataclass(frozen=True)
@@ -182,11 +175,7 @@ def installed_gpus() -> tuple[Installed, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
     if shutil.which("nvidia-smi") is None:
         return ()
-    command = [
-        "nvidia-smi",
-        "--query-gpu=index,uuid,name,driver_version,memory.total",
-        "--format=csv,noheader,nounits",
-    ]
+    command = ["nvidia-smi", "--query-gpu=index,uuid,name,driver_version,memory.total", "--format=csv,noheader,nounits"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = listed.stdout.splitlines() if listed.returncode == 0 else []
     return tuple(Installed(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)

@@ -12,12 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from harness.evaluation.metrics.names import pass_at_every_k
 from harness.evaluation.point_cost import DifferenceVariance, sampling_noise
 from harness.statistics.bands import Band, simultaneous_band, unpaired_band
-from harness.statistics.intervals import (
-    Estimate,
-    comparison_level,
-    paired_difference,
-    two_way_difference,
-)
+from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
 
 Floats = NDArray[np.float64]
 AVG, TOKENS = "avg", "tokens"

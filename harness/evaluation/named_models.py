@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig
@@ -41,6 +42,11 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
         return _of_folder(name, path, store, linear_kernel, weights)
     if name.startswith(("/", "./", "../", "~")) or not HUB_ID.fullmatch(stem):
         raise ConfigError(f"model={name}: no such folder")
+    if meant := [member for member in options("model") if member.startswith(stem)]:
+        where = getattr(compose_run([f"model={meant[0]}"]).model, "path", "")
+        raise ConfigError(
+            f"model={name}: a path is asked for here; harness run model={meant[0]} takes {where or 'one, too'}"
+        )
     return _of_hub(name, stem, mark or None, weights)
 
 

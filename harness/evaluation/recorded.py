@@ -158,9 +158,7 @@ def verdicts_of(
 
 
 def grade_recorded(
-    samples: Sequence[dict[str, Any]],
-    verifier: MathVerifier,
-    progress: Callable[[int, int], None] | None = None,
+    samples: Sequence[dict[str, Any]], verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
 ) -> pa.Table:
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
     responses, golds, problems = ([sample[key] for sample in samples] for key in ("response", "gold", "problem"))
@@ -387,9 +385,5 @@ def _with_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, st
     sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
     asked = [problems[identifier] for identifier in frame["problem_id"]]
     return frame.assign(
-        gold=[p.gold for p in asked],
-        problem=[p.prompt for p in asked],
-        set=sets,
-        model=model,
-        benchmark=benchmark,
+        gold=[p.gold for p in asked], problem=[p.prompt for p in asked], set=sets, model=model, benchmark=benchmark
     )

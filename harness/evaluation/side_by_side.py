@@ -38,20 +38,8 @@ from harness.evaluation.counts import (
     k_band,
     point_cost,
 )
-from harness.evaluation.evaluate import (
-    Sampler,
-    SampleRows,
-    evaluation_seeds,
-    graded_table,
-    sampler_of,
-    sampling_params,
-)
-from harness.evaluation.metrics.names import (
-    Equivalence,
-    UnevenSamples,
-    default_ks,
-    reduce_samples,
-)
+from harness.evaluation.evaluate import Sampler, SampleRows, evaluation_seeds, graded_table, sampler_of, sampling_params
+from harness.evaluation.metrics.names import Equivalence, UnevenSamples, default_ks, reduce_samples
 from harness.evaluation.named_models import Model
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of

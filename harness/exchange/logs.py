@@ -130,10 +130,7 @@ def store_rows(
                 row.setdefault(name, values[name] * (factor if name == score else 1))
         if names.trainer == "trl":
             row["updates"] = step
-        length, again = (
-            row.get("response_tokens_mean"),
-            names.trainer == "verl" and "generated_tokens" not in values,
-        )
+        length, again = (row.get("response_tokens_mean"), names.trainer == "verl" and "generated_tokens" not in values)
         if responses_per_step and length is not None and not (again and "trained_tokens" in values):
             row.setdefault("generated_tokens", float(length) * responses_per_step * steps)
         if any(name in names.metrics for name in values) or "generated_tokens" in row:
@@ -412,11 +409,7 @@ def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
 
 
 def _score(
-    request: Import,
-    path: Path,
-    rows: Sequence[Mapping[str, Any]],
-    names: Names,
-    shared: Mapping[str, list[str]],
+    request: Import, path: Path, rows: Sequence[Mapping[str, Any]], names: Names, shared: Mapping[str, list[str]]
 ) -> str:
     """Return the column that the answer is about: `evaluation/<benchmark>/<metric>`, or the training metric that the caller names."""
     columns = sorted({name for row in rows for name in row} - {"step", "attempt", "updates"})
@@ -513,7 +506,7 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
         "caps": [request.cap],
         "metric": metric,
         "score_unit": "reward" if request.unit == "reward" else "fraction",
-        "checkpoint_rule": "mean_last_10" if benchmark == "training" else "last",
+        "checkpoint_rule": _averaged(runs) if benchmark == "training" else "last",
         "seeds": sorted({run.seed for run in runs}),
         "paired": request.paired,
         "foreign": True,
@@ -530,6 +523,13 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
             for arm in arms
         ],
     }
+
+
+def _averaged(runs: Sequence[ForeignRun]) -> str:
+    """The last ten values of a training curve, or as many as all whole logs have: no mean of ten is said of a curve of three."""
+    logged = [[int(row["step"]) for row in run.rows if run.score in row] for run in runs]
+    values = min(len(steps) for steps in logged if steps[-1] == max(map(max, logged)))
+    return "last" if values == 1 else f"mean_last_{min(values, 10)}"
 
 
 def _replaced(plan: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:

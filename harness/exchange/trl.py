@@ -69,9 +69,7 @@ def _export_rewards(config: RunConfig, out: Translation) -> None:
         out.cannot("algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics")
     if overlong.policy == "wrong":
         out.cannot(
-            "algorithm.overlong",
-            "wrong",
-            "the reward function has to give truncated completions the wrong reward",
+            "algorithm.overlong", "wrong", "the reward function has to give truncated completions the wrong reward"
         )
     if overlong.punishes:
         cap, buffer = config.sampling.max_response_tokens, dialect.buffer_tokens(config, out)
@@ -161,11 +159,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
     out, source = dialect.translate_rows(dialect.load_table("trl"), values), Settings(values)
-    out.settings = {
-        "algorithm": "grpo",
-        "algorithm.engine_correction.old_log_probs": "recomputed",
-        **out.settings,
-    }
+    out.settings = {"algorithm": "grpo", "algorithm.engine_correction.old_log_probs": "recomputed", **out.settings}
     _batches(source, devices, out)
     for part in (_schedule, _rewards, _clip, _kl, _model):
         part(source, out)
@@ -210,10 +204,7 @@ def _batches(source: Settings, devices: int | None, out: Translation) -> None:
 
 def _schedule(source: Settings, out: Translation) -> None:
     """Steps here are rollout steps, TRL's are optimiser updates."""
-    steps, share = (
-        source.number("max_steps"),
-        source.number("warmup_steps", 0) or source.number("warmup_ratio", 0),
-    )
+    steps, share = (source.number("max_steps"), source.number("warmup_steps", 0) or source.number("warmup_ratio", 0))
     total = int(steps) if steps and steps > 0 else 0
     updates = out.settings.get("algorithm.updates_per_step", 0) * int(out.settings.get("algorithm.epochs_per_step", 1))
     if total and updates:
@@ -222,9 +213,7 @@ def _schedule(source: Settings, out: Translation) -> None:
             out.notes.append(f"max_steps={total} updates are no whole number of rollout steps of {updates}")
     elif total:
         out.cannot(
-            "max_steps",
-            total,
-            "counts optimiser updates, and the batch sizes do not say how many a rollout step has",
+            "max_steps", total, "counts optimiser updates, and the batch sizes do not say how many a rollout step has"
         )
     elif source.number("num_train_epochs") or "max_steps" in source:
         reason = "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
@@ -258,9 +247,7 @@ def _rewards(source: Settings, out: Translation) -> None:
         )
     elif not names:
         out.cannot(
-            "reward_weights",
-            weights,
-            "the reward here is algorithm.reward; name the functions, reward_funcs=[...]",
+            "reward_weights", weights, "the reward here is algorithm.reward; name the functions, reward_funcs=[...]"
         )
     for name, weight in zip(names, (weights or [1.0] * len(names)) if names else [], strict=True):
         if "accuracy" in name.rpartition(".")[2] and weight:
@@ -295,9 +282,7 @@ def _clip(source: Settings, out: Translation) -> None:
             out.set("algorithm.surrogate.clip_high", high)
     if loss == "luspo" and source.get("importance_sampling_level") != "sequence":
         out.cannot(
-            "loss_type",
-            loss,
-            "weighs responses by their length here only with importance_sampling_level=sequence",
+            "loss_type", loss, "weighs responses by their length here only with importance_sampling_level=sequence"
         )
     if loss == "dr_grpo" and "sampling.max_response_tokens" in out.settings:
         out.set("algorithm.aggregation.constant_tokens", float(out.settings["sampling.max_response_tokens"]))
@@ -319,15 +304,10 @@ def _kl(source: Settings, out: Translation) -> None:
 def _model(source: Settings, out: Translation) -> None:
     if (seed := source.number("seed")) is not None:
         out.set("seed", seed)
-    dataset, path = (
-        source.get("dataset_name"),
-        source.text("model_name_or_path", source.text("_name_or_path")),
-    )
+    dataset, path = (source.get("dataset_name"), source.text("model_name_or_path", source.text("_name_or_path")))
     if dataset is not None:
         out.cannot(
-            "dataset_name",
-            dataset,
-            "choose task=, or task=dataset with task.source=, task.revision= and task.fields",
+            "dataset_name", dataset, "choose task=, or task=dataset with task.source=, task.revision= and task.fields"
         )
     rank = (source.count("lora_r") or 0) if source.flag("use_peft") else 0
     targets = source.names("lora_target_modules")

@@ -232,9 +232,7 @@ def _optimizer(source: Settings, out: Translation) -> None:
         out.set("optimizer.beta2", betas[1])
     if old in source and (clip not in source or source.get(old) != source.get(clip)):
         out.cannot(
-            old,
-            source.get(old),
-            f"read by nothing in verl 0.8 and later, where {clip} clips; before, it was this one",
+            old, source.get(old), f"read by nothing in verl 0.8 and later, where {clip} clips; before, it was this one"
         )
     more = f"{OPTIMIZER}.override_optimizer_config"
     if more in source and not source.get(more):
@@ -249,11 +247,7 @@ def _length(source: Settings, out: Translation) -> None:
     if total:
         out.set("training.steps", total)
     elif epochs is not None:
-        out.cannot(
-            "trainer.total_epochs",
-            epochs,
-            f"the length follows from the size of the data set; give {_STEPS}=N",
-        )
+        out.cannot("trainer.total_epochs", epochs, f"the length follows from the size of the data set; give {_STEPS}=N")
     steps, ratio = source.number(_WARMUP, -1), source.number(f"{_WARMUP}_ratio", 0.0)
     if steps <= 0 < ratio and not total:
         out.cannot(f"{_WARMUP}_ratio", ratio, f"a share of {_STEPS}; give it")
@@ -341,10 +335,7 @@ def _overlong(source: Settings, out: Translation) -> None:
 
 def _correction(source: Settings, out: Translation) -> None:
     bypass, kind = source.flag(f"{_CORRECTION}.bypass_mode"), "algorithm.engine_correction.kind"
-    level, threshold = (
-        source.get(f"{_CORRECTION}.rollout_is"),
-        source.get(f"{_CORRECTION}.rollout_is_threshold"),
-    )
+    level, threshold = (source.get(f"{_CORRECTION}.rollout_is"), source.get(f"{_CORRECTION}.rollout_is_threshold"))
     if f"{_CORRECTION}.bypass_mode" in source:
         old = "sampler" if bypass else "recomputed"
         out.set("algorithm.engine_correction.old_log_probs", old)
@@ -391,10 +382,7 @@ def _model(source: Settings, out: Translation) -> None:
     if longest := source.number("data.max_prompt_length"):
         out.notes.append(f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here")
     rank = int(source.number(f"{model}.lora_rank", 0))
-    targets, alpha = (
-        source.names(f"{model}.target_modules"),
-        source.number(f"{model}.lora_alpha", 16),
-    )
+    targets, alpha = (source.names(f"{model}.target_modules"), source.number(f"{model}.lora_alpha", 16))
     if path:
         dialect.set_model(path, max(0, rank), alpha, targets, out)
         out.set("engine", "vllm")

@@ -256,12 +256,7 @@ class RunDir:
     # -- samples -------------------------------------------------------------------------------------------
 
     def write_samples(
-        self,
-        benchmark: str,
-        benchmark_version: int,
-        step: int,
-        table: pa.Table | pd.DataFrame,
-        part: str = "000",
+        self, benchmark: str, benchmark_version: int, step: int, table: pa.Table | pd.DataFrame, part: str = "000"
     ) -> None:
         """Publish one part of graded samples with the columns of `samples.SAMPLES`; replaces the same part."""
         from harness.store import samples

@@ -49,18 +49,23 @@ _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _OPENING = re.compile(  # a verdict or a choice, with its reason behind it
-    r"\(?(?:(yes|no|true|false)|([A-J]))\)?(?:\s*[,.:;)]+|\s+(?:because|since|as|it|is)\b)(?=\s)",
-    re.IGNORECASE,
+    r"\(?(?:(yes|no|true|false)|([A-J]))\)?(?:\s*[,.:;)]+|\s+(?:because|since|as|it|is)\b)(?=\s)", re.IGNORECASE
 )
 _DENIAL = re.compile(
     r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"(?:\b(?:not|neither|never|nor|anything but|other than)|n['’]t)[\s$:*_(\\\[]{0,8}$", re.IGNORECASE
+    r"(?:\b(?:not|cannot|neither|never|nor|anything but|other than)|n['’]t)(?:\s+(?:be|equal|possibly|really))*[\s$:*_(\\\[]{0,8}$",
+    re.IGNORECASE,
 )
 _DENIED_CHARS = 24
 _ASKED = re.compile(r"[\s$)*_\\\]]{0,8}[?？]")
+_REFUTED = re.compile(
+    r"[\s$)*_\\\]]{0,8}(?:is|was|would be|seems) "
+    r"(?:wrong|incorrect|false|impossible|not (?:correct|right|possible|(?:the|my) (?:final |correct )?answer))\b"
+)
+_OPTION_TEXT = re.compile(r"(?!(?:because|since|as|it|is|this|that|so|by|from|we|see)\b)(?:\S+\s*){1,6}", re.IGNORECASE)
 _WORD = re.compile(r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+")
 _WRAPPED = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
 _WORD_OF_ANSWERS = re.compile(
@@ -136,9 +141,9 @@ def ends_there(response: str, end: int) -> bool:
 
 
 def taken_back(body: str, start: int, end: int) -> bool:
-    """Return whether an answer stands behind a denial, or before a question mark."""
+    """Return whether an answer stands behind a denial, or before a question mark or one."""
     denied = _DENIED.search(body, max(0, start - _DENIED_CHARS), start)
-    return denied is not None or _ASKED.match(body, end) is not None
+    return bool(denied or _ASKED.match(body, end) or _REFUTED.match(body, end))
 
 
 def _extract(body: str, extraction: str) -> Extracted | None:
@@ -266,7 +271,9 @@ def _value_on_line(line: str, start: int) -> Extracted | None:
     elif _DENIAL.match(sentence):
         return None
     elif opening := _OPENING.match(sentence):
-        value = opening[1] or (sentence if not _prose(sentence[opening.end() :]) else opening[2])
+        behind = sentence[opening.end() :].strip()
+        whole = not _prose(behind) or ("," not in opening[0] and _OPTION_TEXT.fullmatch(behind))
+        value = opening[1] or (sentence if whole else opening[2])
     elif formulas := _formulas(sentence):
         value = _joined(sentence, formulas)
     else:

@@ -26,9 +26,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = (
-    16  # 16: one rule for boxes and answer lines; dates are days; connectives and units in other scripts
-)
+CANONICAL_VERSION = 17  # 17: remarks and connectives of golds in more words; `can't be` denies a box
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

@@ -38,6 +38,7 @@ from analysis.tables.table import (
     to_markdown,
     to_terminal,
 )
+from analysis.terminal import terminal_text
 from harness.experiment.plan import Plan, PlanError
 from harness.statistics.intervals import Estimate
 from harness.verify import MathVerifier
@@ -350,3 +351,4 @@ def test_a_run_that_could_not_learn_is_said_beside_its_score(tmp_path, column, v
     )
     (note,) = set(found) - set(whole)
     assert re.fullmatch(words, note)
+    assert f"! {note}" in terminal_text(loaded(tmp_path), width=1000)

@@ -41,6 +41,19 @@ def test_data_that_cannot_be_had_names_the_key(tmp_path):
         hygiene.report({}, missing)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("id,problem,answer\n1,1+1,2\n", "is CSV, not JSON"), ('{"id": 1, "problem": "1+1", "answer": ""}\n', "is empty")],
+)
+def test_plan_reads_local_problems(text, says, tmp_path, said):
+    (tmp_path / "mine.jsonl").write_text(text)
+    given = ["model=random_init", "task=dataset", f"task.path={tmp_path}/mine.jsonl", f"runtime.results={tmp_path}"]
+    told = " ".join(said("plan", *given).split())
+    assert "cannot start: task: " in told
+    assert says in told
+    assert "cannot start" not in said("plan", *given, "runtime.elsewhere=true")
+
+
 @pytest.mark.parametrize("verb", ["report", "status"])
 def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, said):
     text = said(verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}", code=2)

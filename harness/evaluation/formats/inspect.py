@@ -26,8 +26,7 @@ def read(path: Path) -> Foreign:
         rows = sorted(log.get("samples") or [], key=lambda row: int(row.get("epoch", 1)))
         scores = (log.get("results") or {}).get("scores") or []
         name = next(
-            (str(score["name"]) for score in scores),
-            next((key for row in rows for key in row.get("scores") or {}), ""),
+            (str(score["name"]) for score in scores), next((key for row in rows for key in row.get("scores") or {}), "")
         )
         samples = [_sample(row, name) for row in rows]
         means = {

@@ -22,17 +22,7 @@ TRAINING = "training"
 POINTS = "points"
 # Behind the name of a metric: the same by the second grader (`harness.verify.cross_check`).
 BY_SECOND = " by second"
-_GRADED = (
-    "avg",
-    "pass",
-    "maj",
-    "length_right",
-    "length_wrong",
-    "area",
-    "steps_to",
-    "tokens_to",
-    "seconds_to",
-)
+_GRADED = ("avg", "pass", "maj", "length_right", "length_wrong", "area", "steps_to", "tokens_to", "seconds_to")
 
 
 class UnknownMetric(ValueError):
@@ -97,13 +87,7 @@ PLAIN: Mapping[str, Metric] = {
     )
 }
 REACHED = ("steps_to", "tokens_to", "seconds_to")
-PATTERNS = (
-    "pass@K",
-    "maj@K",
-    *(f"{kind}@ACCURACY" for kind in REACHED),
-    f"{TRAINING}/COLUMN",
-    f"METRIC{BY_SECOND}",
-)
+PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in REACHED), f"{TRAINING}/COLUMN", f"METRIC{BY_SECOND}")
 
 
 def metric(name: str) -> Metric:
@@ -159,13 +143,7 @@ def _of_training(column: str) -> Metric:
         (known for part, known in _UNITS.items() if part in column.split("_")), ("units", 1.0, 4)
     )
     return Metric(
-        f"{TRAINING}/{column}",
-        f"{column}, mean over training",
-        unit,
-        scale,
-        digits,
-        kind=TRAINING,
-        parameter=column,
+        f"{TRAINING}/{column}", f"{column}, mean over training", unit, scale, digits, kind=TRAINING, parameter=column
     )
 
 

@@ -132,10 +132,7 @@ class AnswerComparison:
 
     def _two_relations(self, gold: Node, answer: Node) -> bool | None:
         gold, answer = ascending(gold), ascending(answer)
-        gold_value, answer_value = (
-            value_side(gold, strict=True),
-            value_side(answer, strict=True),
-        )
+        gold_value, answer_value = (value_side(gold, strict=True), value_side(answer, strict=True))
         if gold_value is not None and answer_value is not None:
             gold_name, answer_name = assigned_name(gold), assigned_name(answer)
             named = gold_name and answer_name and gold_name != answer_name

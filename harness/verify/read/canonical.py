@@ -116,10 +116,21 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\ast(?![a-zA-Z])"), "*"),
     (re.compile(r"\\colon(?![a-zA-Z])|(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|\bto\b)\s*(?=\d)"), ":"),
     (re.compile(r"\+/-"), r"\\pm "),
-    (re.compile(r"\\(?:vee|lor)(?![a-zA-Z])|\bOR\b"), " or "),
-    (re.compile(r"\\(?:wedge|land)(?![a-zA-Z])|\bAND\b"), " and "),
+    (re.compile(r"\\(?:vee|lor)(?![a-zA-Z])|\bO[Rr]\b|(?<=[\d)}])\s+(?:oder|ou)\s+(?=[\d(\\-])"), " or "),
+    (
+        re.compile(r"\\(?:wedge|land)(?![a-zA-Z])|\bA(?:ND|nd)\b|\bas well as\b|(?<=[\d)}])\s+(?:und|et)\s+(?=[\d(\\-])"),
+        " and ",
+    ),
+    (re.compile(r"^([^\\&]*\d)\s*&\s*(-?\d[^\\&]*)$"), r"\1 and \2"),
     (re.compile(r"^(?:either|both)\s+(?=.*\d.*\b(?:or|and)\b)", re.IGNORECASE), ""),
-    (re.compile(r"^(?:(?:approximately|approx\.?|about|roughly|around)\s+|\\approx\s*)(?=[\d$\\+.-])", re.IGNORECASE), ""),
+    (
+        re.compile(
+            r"^(?:(?:approximately|approx\.?|about|roughly|around|nearly|almost|exactly|circa|ca\.)\s+|\\approx\s*)(?=[\d$\\+.-])",
+            re.IGNORECASE,
+        ),
+        "",
+    ),
+    (re.compile(r"(?<=[\w})%])\s*\((?:approx(?:imately|\.)?|exact(?:ly)?|(?:rounded|to the nearest|correct to)[^()]*)\)$"), ""),
     (re.compile(r"\\lg(?![a-zA-Z])"), r"\\log_{10} "),
     (re.compile(r"\^\s*([+-])\s*(?=[}\s])"), r"^{\1}"),
     (

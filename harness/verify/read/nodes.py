@@ -39,8 +39,7 @@ _CHOICE_WITH_TEXT = re.compile(
     re.DOTALL,
 )
 _PHRASES = dict.fromkeys(
-    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"),
-    r"\emptyset",
+    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"), r"\emptyset"
 ) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")
 _UNIT_WORD = re.compile(r"[\d}]\s+[A-Za-z]{2,}|\\pi\s+[A-Za-z]{2,}")
 _BUILDER = re.compile(r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL)

@@ -34,8 +34,7 @@ _SCALES = {
     "dozen": 12, "thousand": 10**3, "lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12
 }  # fmt: skip
 _SCALE = re.compile(
-    r"\s*(?:\\text\s*\{\s*)?\b(dozen|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$",
-    re.IGNORECASE,
+    r"\s*(?:\\text\s*\{\s*)?\b(dozen|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$", re.IGNORECASE
 )
 
 
@@ -135,16 +134,7 @@ _TIME = {"ms": "1/1000", "s": "1", "sec": "1", "second": "1", "min": "60", "minu
          "hour": "3600", "day": "86400", "week": "604800", "month": "M1", "year": "M12", "yr": "M12"}  # fmt: skip
 _VOLUME = {"ml": "1/1000", "milliliter": "1/1000", "l": "1", "liter": "1", "gal": "G",
            "gallon": "G"}  # fmt: skip
-_MONEY = {
-    "dollar": "D1",
-    "usd": "D1",
-    "cent": "D1/100",
-    "euro": "E",
-    "eur": "E",
-    "yuan": "Y",
-    "rupee": "R",
-    "rs": "R",
-}
+_MONEY = {"dollar": "D1", "usd": "D1", "cent": "D1/100", "euro": "E", "eur": "E", "yuan": "Y", "rupee": "R", "rs": "R"}
 _SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
 # Of other scripts these words alone: `3万` is no 3, and `3个半` neither.
 _OTHER_SCRIPTS = {
@@ -156,7 +146,10 @@ _OTHER_SCRIPTS = {
     "円": "yen", "センチ": "cm", "メートル": "m",
     "グラム": "g", "時間": "h", "원": "won", "см": "cm", "мм": "mm", "м": "m", "км": "km", "г": "g", "кг": "kg", "л": "l",
     "ч": "h", "мин": "min", "с": "s", "руб": "rouble", "рублей": "rouble", "градусов": "degree",
-} | dict.fromkeys("个個人只隻本次名条條张張件辆輛颗棵头頭位家种種倍枚匹冊冊組组", "thing")  # fmt: skip
+}  # fmt: skip
+_OTHER_SCRIPTS |= dict.fromkeys(
+    "个個人只隻本次名条條张張件辆輛颗棵头頭位家种種倍枚匹冊冊組组层層双雙套杯瓶包根支把朵幅封页頁岁歲歳", "thing"
+)
 _OTHER_UNIT = re.compile(
     r"(?<=[\d})!\s])\s*(?:\\text\s*\{\s*)?(" + "|".join(sorted(_OTHER_SCRIPTS, key=len, reverse=True)) + r")\.?\s*\}?$"
 )
