@@ -362,14 +362,22 @@ def _page(claims: Sequence[JudgedClaim]) -> str:
     notes = "\n".join(f"- {note}" for note in NOTES)
     return f"""# Claims of the field, judged on the testbed
 
-{len(claims)} claims: {counts(claims)}. `harness audit claim=NAME` makes each again; `claim=all` runs all that are declared.
+**Question.** Which published claims about training hold on the testbed, each declared before its runs?
 
-{markdown(wrong_words(claims))}
+**{len(claims)} claims: {counts(claims)}.**
 
 ![All claims](figures/claims.png)
 
+```console
+$ harness audit claim=NAME    # one claim again; claim=all: all that are declared
+```
+
+## Details
+
 [claims.md](claims.md) lists them. [claims.csv](claims.csv) has sources, engagement, seeds and cost, [effects.csv](effects.csv) \
 the looks as numbers and the claims' own words.
+
+{markdown(wrong_words(claims))}
 
 {notes}
 """

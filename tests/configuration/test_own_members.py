@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from verbs import Said
 
 from harness.configuration import compose as folders
