@@ -17,7 +17,7 @@ from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, SHAPL
 from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
-from analysis.tables.table import Column, Table, bounds_text, cell_text, number_text, to_markdown
+from analysis.tables.table import Column, Table, cell_text, number_text, to_markdown
 from analysis.tables.words import (
     collapse_warnings,
     family_size,
@@ -28,17 +28,15 @@ from analysis.tables.words import (
 )
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.history import counted
-from harness.experiment.plan import Plan, PlannedArm
+from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Paired, pooled_spread
 from harness.store import ResultStore
 
-_NOUNS = {
-    "cumulative": "step",
-    "leave_one_out": "arm",
-    "one_factor": "change",
-    "factorial": "patch",
-    "shapley": "patch",
-}
+# By design: what a row is called, and the head of the column of their names.
+_NAMED = {
+    "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
+    "factorial": ("patch", "effect of"), "shapley": ("patch", "share of"),
+}  # fmt: skip
 _COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
 _ENOUGH = 3  # seeds below which an interval says hardly anything
 
@@ -94,33 +92,18 @@ class Answer:
     @property
     def markdown(self) -> str:
         """The answer as a part of a Markdown file."""
-        parts = [f"**{' '.join(self.headline)}**", " ".join(self.small), f"> {self.caveat}" if self.caveat else ""]
-        return "\n\n".join(
-            filter(None, [*parts, to_markdown(self.table).partition("\n\n")[2] if self.lines else "", self.foot])
-        )
+        table = to_markdown(self.table).partition("\n\n")[2] if self.lines else ""
+        caveat = f"> {self.caveat}" if self.caveat else ""
+        parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveat, table, self.foot)
+        return "\n\n".join(filter(None, parts))
 
     @property
     def table(self) -> Table:
         """The lines as text."""
-        keys = {
-            "arm": self.head,
-            "points": self.unit,
-            "interval": "95 % interval",
-            "verdict": "verdict",
-            "touched": "touched",
-        }
-        rows = [
-            {
-                "arm": one.name,
-                "points": one.points,
-                "interval": one.interval,
-                "verdict": one.verdict,
-                "touched": one.touched,
-            }
-            for one in self.lines
-        ]
-        keys = {key: name for key, name in keys.items() if key != "touched" or any(one.touched for one in self.lines)}
-        return Table("answer", "Answer", [Column(key, name) for key, name in keys.items()], rows)
+        heads = {"points": self.unit, "interval": "95 % interval", "verdict": "verdict"}
+        heads |= {"touched": "touched"} if any(line.touched for line in self.lines) else {}
+        rows = [{"arm": line.name, **{key: getattr(line, key) for key in heads}} for line in self.lines]
+        return Table("answer", "Answer", [Column("arm", self.head), *(Column(*head) for head in heads.items())], rows)
 
     @property
     def unit(self) -> str:
@@ -133,28 +116,30 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     plan, metric = results.experiment.plan, results.metric
     early = so_far and results.experiment.unfinished
     lines = [replace(line, so_far=early and not plan.looks) for line in _lines(results)]
-    wording = _wording(plan)
     known = [line for line in lines if line.known]
-    sentences = headline.sentences(known, wording) if known else [_nothing(results)]
-    total = _total(results) if known else None
+    total, named = _total(results) if known else None, headline.named(known)
+    sentences = headline.sentences(known, _wording(plan)) if known else [_nothing(results)]
     if total is not None:
-        unit = f" {metric.unit}" * (not headline.named(known))
-        sentences.append(_of_total(total, unit))
+        less = f", {total.less}" * bool(total.less) if total.estimate.resolved else f", {total.verdict}"
+        sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named)}{less}.")
     if not plan.about_score:
-        title = metric_name(results)
-        first, title = sentences[0], title if "@" in title or "_" in title else title[:1].upper() + title[1:]
-        sentences[0] = (
-            f"{title}: {first[:1].lower() if first.startswith(('No ', 'All ', 'One ', 'Nothing ')) else first[:1]}{first[1:]}"
-        )
+        title, first = metric_name(results), sentences[0]
+        title = title if "@" in title or "_" in title else title[:1].upper() + title[1:]
+        begin = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
+        sentences[0] = f"{title}: {begin}{first[1:]}"
     opened = sum(one.next_look is not None for one in effects.followed(results)) if plan.looks else 0
     if opened and known:
         sentences.append(f"{capital(count_word(opened))} of {count_word(len(lines))} comparisons wait for more seeds.")
-    small = _small(results, known, [*headline.named(known), *([total] if total else [])])
-    caveat = _early(results) if early else _caveat(known)
-    shown = (
-        lines if any(line.verdict != _WAITS for line in lines) else []
-    )  # the headline says that nothing has finished
-    return Answer(sentences, small, caveat if known else "", _head(results), shown, _foot(results))
+    caveat = ""
+    if known:
+        looked = "intervals allow for every declared look."
+        unlooked = "intervals are not corrected for looking before the end, so words may change."
+        before_end = f"{capital(results.experiment.provisional)}: {looked if plan.looks else unlooked}"
+        caveat = before_end if early else _caveat(known)
+    # Where nothing has finished the headline says so.
+    shown = lines if any(line.verdict != _WAITS for line in lines) else []
+    small = _small(results, known, [*named, *([total] if total else [])])
+    return Answer(sentences, small, caveat, _head(plan), shown, _foot(results))
 
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
@@ -184,7 +169,11 @@ def _wording(plan: Plan) -> Wording:
     references = {reference.label for _, reference in plan.comparisons}
     alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
     unlabelled = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
-    return Wording(_NOUNS.get(plan.design, "arm"), short_name(references.pop()) if alone else "", unlabelled)
+    return Wording(_named(plan)[0], short_name(references.pop()) if alone else "", unlabelled)
+
+
+def _named(plan: Plan) -> tuple[str, str]:
+    return _NAMED.get(plan.design, ("arm", ""))
 
 
 _WAITS = "no finished run yet"
@@ -194,7 +183,7 @@ _CROSSED = ("factorial", "shapley")
 def _lines(results: Results) -> list[Line]:
     """The comparisons that answer the question: main effects and interactions, or Shapley values, of a design that has them."""
     plan = results.experiment.plan
-    kinds = [MAIN, INTERACTIONS] if plan.design == "factorial" else [SHAPLEY] if plan.design == "shapley" else []
+    kinds = {"factorial": [MAIN, INTERACTIONS], "shapley": [SHAPLEY]}.get(plan.design, [])
     attributions = [effects.effects_of(results, kind) for kind in kinds if kind in effects.kinds_of(plan)]
     if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
         return lines
@@ -203,20 +192,14 @@ def _lines(results: Results) -> list[Line]:
     lines = []
     for arm, reference in plan.comparisons:
         against = f" against {short_name(reference.label)}" if several else ""
-        delta, spent = deltas[arm.name], (_tokens(results, arm), _tokens(results, reference))
+        delta, both = deltas[arm.name], (arm, reference)
+        spent = [results.mean(each, "train_generated_tokens_total").value for each in both]
         if math.isnan(delta.value) and not delta.absent:
-            delta = replace(delta, absent=_why_missing(results, arm, reference))
-        lines.append(Line(arm.label.removeprefix("+ ") + against, delta, results.metric, engaged[arm.name], spent))
+            valued = results.metric != plan.score and all(results.scores(each, "avg") for each in both)
+            delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if valued else _WAITS)
+        name = arm.label.removeprefix("+ ") + against
+        lines.append(Line(name, delta, results.metric, engaged[arm.name], (spent[0], spent[1])))
     return lines
-
-
-def _tokens(results: Results, arm: PlannedArm) -> float:
-    return results.mean(arm, "train_generated_tokens_total").value
-
-
-def _why_missing(results: Results, *arms: PlannedArm) -> str:
-    valued = all(results.scores(arm, "avg") for arm in arms) and results.metric != results.experiment.plan.score
-    return f"a finished run has no {metric_name(results)}" if valued else _WAITS
 
 
 def _nothing(results: Results) -> str:
@@ -241,12 +224,6 @@ def _total(results: Results) -> Line | None:
     return line if line.known else None
 
 
-def _of_total(total: Line, unit: str) -> str:
-    if total.estimate.resolved:
-        return f"{capital(total.name)}: {total.points}{unit}{f', {total.less}' if total.less else ''}."
-    return f"{capital(total.name)}: {total.points}{unit}, {total.verdict}."
-
-
 def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> list[str]:
     """The intervals of what the headline names, what holds together, and the margin."""
     intervals = [f"{row.name} {row.interval}" for row in named if row.interval]
@@ -266,14 +243,6 @@ def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> lis
             f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
         )
     return sentences
-
-
-def _early(results: Results) -> str:
-    """The correction that the words of an unfinished experiment carry."""
-    mark = results.experiment.provisional
-    if results.experiment.plan.looks:
-        return f"{capital(mark)}: intervals allow for every declared look."
-    return f"{capital(mark)}: intervals are not corrected for looking before the end, so words may change."
 
 
 def _caveat(lines: Sequence[Line]) -> str:
@@ -297,16 +266,9 @@ def _caveat(lines: Sequence[Line]) -> str:
     return ""
 
 
-def _head(results: Results) -> str:
-    plan = results.experiment.plan
-    heads = {
-        "cumulative": "added to the arm before",
-        "one_factor": "change to the base",
-        "factorial": "effect of",
-        "shapley": "share of",
-    }
+def _head(plan: Plan) -> str:
     against = _wording(plan).against
-    return heads.get(plan.design) or (f"against {against}" if against else "comparison")
+    return _named(plan)[1] or (f"against {against}" if against else "comparison")
 
 
 def _foot(results: Results) -> str:
@@ -327,12 +289,10 @@ def describe(delta: Estimate, metric: Metric) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``; *simultaneous* for one of several."""
     if delta.absent:
         return f"no comparison, {delta.absent}"
-    value = f"{number_text(metric.scale * delta.value, metric.digits, signed=True)} {metric.unit}".rstrip()
-    word = delta.words(metric.scale, metric.unit)
-    if math.isnan(delta.low):
-        return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"
-    interval = " to ".join(bounds_text(delta, metric.digits, scale=metric.scale))
-    return f"{value} ({interval_name([delta])} {interval}, {delta.seeds} seeds), {word}"
+    row, word = Row("", delta, metric), delta.words(metric.scale, metric.unit)
+    if not row.interval:
+        return f"{row.with_unit} ({counted(delta.seeds, 'seed')}), {word}"
+    return f"{row.with_unit} ({interval_name([delta])} {row.interval}, {delta.seeds} seeds), {word}"
 
 
 def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:

@@ -96,8 +96,7 @@ def contrast(
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
     sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
-    estimate = judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin)
-    return estimate.scaled(view.metric.scale)
+    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin).scaled(view.metric.scale)
 
 
 def _alone(view: Results, margin: float | None = None) -> Results:

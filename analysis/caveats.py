@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frames import Frames, groups
+from analysis.frames import Frames
 from analysis.results import Results
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import PARTS
@@ -101,12 +101,9 @@ class Engagement:
     def beside(self, resolved: bool) -> str:
         """The text beside a difference: where that is resolved, a mechanism that touched little is not called hardly engaged."""
         mark = not (resolved and self.hardly)
-        pairs = [*zip(self.measures, self.values, strict=True)]
-        named = len(pairs) > 1
-        texts = ((measure, measure.text(value, mark)) for measure, value in pairs)
-        return "; ".join(
-            f"{measure.name}: {text}" if named and measure.fields else text for measure, text in texts if text
-        )
+        pairs = zip(self.measures, self.values, strict=True)
+        texts = [(measure.name if measure.fields else "", measure.text(value, mark)) for measure, value in pairs]
+        return "; ".join(f"{name}: {text}" if name and len(texts) > 1 else text for name, text in texts if text)
 
 
 NOTHING_MEASURED = Engagement((), ())
@@ -120,9 +117,8 @@ def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataF
 def engagements(experiment: Frames) -> dict[str, Engagement]:
     """Read for each arm (by name) what its difference to its reference touched, over finished runs."""
     arms, runs = experiment.plan.arms, dict[str, list[pd.DataFrame]]()
-    logged = groups(experiment.steps, "arm", "run_id") if any(arm.engagement for arm in arms) else {}
     finished = experiment.runs[experiment.runs["status"] == "finished"]
-    for key in zip(finished["arm"], finished["run_id"], strict=True):
-        if key in logged:
-            runs.setdefault(key[0], []).append(logged[key])
+    for key in zip(finished["run_id"], finished["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
+        if key in experiment.training:
+            runs.setdefault(key[1], []).append(experiment.training[key])
     return {arm.name: engagement(arm.engagement, runs) for arm in arms}

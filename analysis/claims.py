@@ -149,16 +149,16 @@ class JudgedClaim:
         """The effect over both looks, in the shown unit; no value without a second look, or where `absent` says why."""
         if self.second is None:
             return MISSING
-        first, second = self.first.effect.shown, self.second.effect.shown
-        reasons = {
-            "the two looks have different protocols": self.first.plan.protocol != self.second.plan.protocol,
-            "each look is about one base policy": any(len({*look.policies.values()}) < 2 for look in self.all_looks),
-            "a look has no interval": not (first.degrees >= 1 and second.degrees >= 1),
-            "the looks are not paired by seed": "Welch" in first.method + second.method,
-        }
-        if why := next((reason for reason, holds in reasons.items() if holds), ""):
-            return replace(MISSING, absent=why)
-        return pooled(first, second, self.first.plan.looks, self.second.plan.looks)
+        plans = self.first.plan, self.second.plan
+        if plans[0].protocol != plans[1].protocol:
+            return replace(MISSING, absent="the two looks have different protocols")
+        if any(len({*look.policies.values()}) < 2 for look in self.all_looks):
+            return replace(MISSING, absent="each look is about one base policy")
+        try:
+            first, second = (look.effect.shown for look in self.all_looks)
+            return pooled(first, second, *(plan.looks for plan in plans))
+        except ValueError as error:
+            return replace(MISSING, absent=str(error))
 
 
 def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedClaim], list[str]]:
@@ -262,19 +262,20 @@ def claims_table(claims: Sequence[JudgedClaim]) -> Table:
     p_values, rows = corrected(claims), list[Mapping[str, Cell]]()
     for claim in claims:
         first, looks = claim.first, claim.all_looks
-        second = MISSING if claim.second is None else claim.second.effect.shown
+        shown = [first.effect.shown, MISSING if claim.second is None else claim.second.effect.shown, claim.pooled]
         cells: list[Cell] = [
             first.plan.title,
             first.claim["source"],
             first.claim["setting"],
             first.effect.engaged or ABSENT,
-            *(effect_text(shown, first.effect.metric) for shown in (first.effect.shown, second, claim.pooled)),
+        ]
+        cells += [effect_text(estimate, first.effect.metric) for estimate in shown]
+        cells += [
             claim.verdict,
             corrected_text(claim, p_values[claim.name]),
             "+".join(str(look.seeds) for look in looks),
-            sum(look.tokens for look in looks) / 1e6,
-            sum(look.hours for look in looks),
         ]
+        cells += [sum(look.tokens for look in looks) / 1e6, sum(look.hours for look in looks)]
         rows.append(dict(zip(_HEADERS, cells, strict=True)))
     columns = [Column(key, header, digits=2 if key == "hours" else 1) for key, header in _HEADERS.items()]
     return Table("claims", "Claims of the field, judged on the testbed", columns, rows, (*NOTES, wrong_words(claims)))
@@ -292,11 +293,8 @@ def effect_text(shown: Estimate, metric: Metric) -> str:
     """``−1.5 [−2.7, −0.2] points``; the value alone without an interval; why there is no value."""
     if shown.seeds < 2 or math.isnan(shown.value):
         return shown.absent or ABSENT
-    value = number_text(shown.value, metric.digits, signed=True)
-    if math.isnan(shown.low):
-        return f"{value} {metric.unit}"
-    low, high = bounds_text(shown, metric.digits, scale=1.0, signed=True)
-    return f"{value} [{low}, {high}] {metric.unit}"
+    interval = "" if math.isnan(shown.low) else f" [{', '.join(bounds_text(shown, metric.digits, scale=1.0))}]"
+    return f"{number_text(shown.value, metric.digits, signed=True)}{interval} {metric.unit}"
 
 
 def effects_frame(claims: Sequence[JudgedClaim]) -> pd.DataFrame:

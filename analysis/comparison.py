@@ -48,13 +48,9 @@ def _row(side: str, metric: str, first: float, other: float, difference: Estimat
 
 
 def _columns(reference: str) -> list[Column]:
-    return [
-        Column("metric", "metric"),
-        Column("first", reference),
-        Column("side", "compared with it"),
-        Column("other", "its value"),
-        Column("difference", "difference", signed=True, words=True),
-    ]
+    heads = {"metric": "metric", "first": reference, "side": "compared with it", "other": "its value"}
+    columns = [Column(key, head) for key, head in heads.items()]
+    return [*columns, Column("difference", "difference", signed=True, words=True)]
 
 
 def notes_of(comparison: Comparison) -> list[str]:

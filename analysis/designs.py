@@ -87,19 +87,13 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     if not scored or not results.metric.better:
         return None
     sign = 1 if results.metric.better == HIGHER else -1
-    best = max(scored, key=lambda arm: sign * results.mean(arm).value)
-    pairs = {(a.name, b.name): (a, b) for a, b in itertools.combinations(scored, 2)}
-    tested = results.differences({" and ".join(names): pair for names, pair in pairs.items()})
-    told = differences_to_reference(results)
-    references = {arm.name: plan.reference_of(arm) for arm in plan.arms}
-    apart = {
-        frozenset((name, other.name))
-        for name, other in references.items()
-        if other and name in told and told[name].resolved
-    }
-    answers = {names: tested[" and ".join(names)].resolved or frozenset(names) in apart for names in pairs}
-    open_pairs = [names for names, resolved in answers.items() if best.name in names and not resolved]
-    return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
+    best = max(scored, key=lambda arm: sign * results.mean(arm).value).name
+    pairs = {f"{a.name} and {b.name}": (a, b) for a, b in itertools.combinations(scored, 2)}
+    tested, told = results.differences(pairs), differences_to_reference(results)
+    apart = [{arm.name, other.name} for arm, other in plan.comparisons if arm.name in told and told[arm.name].resolved]
+    answers = [({a.name, b.name}, tested[name].resolved) for name, (a, b) in pairs.items()]
+    open_pairs = [pair for pair, resolved in answers if best in pair and not resolved and pair not in apart]
+    return best, frozenset().union(*open_pairs) - {best}
 
 
 def _overrides(arm: PlannedArm) -> dict[str, Any]:

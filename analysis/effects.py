@@ -16,19 +16,10 @@ from analysis.results import Results, all_benchmarks, mean_over
 from analysis.samples import evaluated
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
+from harness.statistics import attribution
 from harness.statistics.aggregates import seeds_to_decide, sign_flip_p
-from harness.statistics.attribution import (
-    NONE,
-    Attribution,
-    IncompleteDesign,
-    Judging,
-    Scores,
-    interactions,
-    last_minus_first,
-    main_effects,
-    shapley,
-)
-from harness.statistics.intervals import MISSING, Estimate, judge_one, settled
+from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging, Scores
+from harness.statistics.intervals import MISSING, Estimate, Paired, judge_one, settled
 from harness.statistics.sequential import design_levels
 
 EFFECTS = (
@@ -90,26 +81,21 @@ def declared_effects(results: Results) -> list[Effect]:
     effects = []
     for kind, estimates in ((REFERENCE, differences_to_reference(results)), (BASE, differences_to_base(results))):
         for name, estimate in estimates.items():
-            arm = plan.arm(name)
-            reference = plan.base if kind == BASE else plan.reference_of(arm)
-            if reference is not None:
-                effects.append(
-                    _of_arm(results, kind, arm, reference, estimate, engaged[name].beside(estimate.resolved))
-                )
+            effect = _of_arm(results, kind, name, estimate)
+            effects.append(replace(effect, engaged=engaged[name].beside(estimate.resolved)))
     for kind in kinds_of(plan):
         pairs = effects_of(results, kind).pairs
         effects += [Effect(kind, results.metric, estimate, name, benchmark=plan.benchmark) for name, estimate in pairs]
     return effects
 
 
-def _of_arm(
-    results: Results, kind: str, arm: PlannedArm, reference: PlannedArm, estimate: Estimate, engaged: str = ""
-) -> Effect:
-    plan, first, other = results.experiment.plan, results.values(arm), results.values(reference)
-    pairs = {seed: first[seed] - other[seed] for seed in first if seed in other} if plan.paired else {}
-    p = sign_flip_p(plan.replicates(pairs))
+def _of_arm(results: Results, kind: str, name: str, estimate: Estimate) -> Effect:
+    plan, arm = results.experiment.plan, results.experiment.plan.arm(name)
+    reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
+    contrast = results.contrast(arm, reference)
+    p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) else math.nan
     names = arm.name, reference.name, _against(arm, reference), plan.benchmark
-    return Effect(kind, results.metric, estimate, *names, engaged=engaged, sign_flip_p=p)
+    return Effect(kind, results.metric, estimate, *names, sign_flip_p=p)
 
 
 def all_effects(results: Results) -> list[Effect]:
@@ -117,12 +103,8 @@ def all_effects(results: Results) -> list[Effect]:
     effects = [effect for view in results.each_metric() for effect in declared_effects(view)]
     for view in results.each_metric():
         for name, estimates in benchmark_differences(view).items():
-            pairs = [(view.experiment.plan.arm(arm), estimate) for arm, estimate in estimates.items()]
-            effects += [
-                replace(_of_arm(view, REFERENCE, arm, reference, estimate), benchmark=name, sign_flip_p=math.nan)
-                for arm, estimate in pairs
-                if (reference := view.experiment.plan.reference_of(arm)) is not None
-            ]
+            pairs = (_of_arm(view, REFERENCE, *pair) for pair in estimates.items())
+            effects += [replace(effect, benchmark=name, sign_flip_p=math.nan) for effect in pairs]
     return effects
 
 
@@ -202,10 +184,10 @@ def effects_of(results: Results, kind: str) -> Attribution:
     never = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
     missing = next(never, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
     makers = {
-        MAIN: lambda: main_effects(crossing, scores, judging),
-        INTERACTIONS: lambda: interactions(crossing, scores, judging),
-        ORDER: lambda: last_minus_first(patches, scores, judging),
-        SHAPLEY: lambda: shapley(patches, scores, plan.orders or None, judging),
+        MAIN: lambda: attribution.main_effects(crossing, scores, judging),
+        INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),
+        ORDER: lambda: attribution.last_minus_first(patches, scores, judging),
+        SHAPLEY: lambda: attribution.shapley(patches, scores, plan.orders or None, judging),
     }
     try:
         return Attribution(missing=missing) if missing else makers[kind]()
@@ -259,11 +241,8 @@ def followed(results: Results) -> list[FollowedComparison]:
     The family is all comparisons in all metrics of the experiment.
     """
     plan = results.experiment.plan
-    pairs = plan.comparisons
-    if not pairs:
-        return []
-    family = len(pairs) * results.columns
-    return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in pairs]
+    family = len(plan.comparisons) * results.columns
+    return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in plan.comparisons]
 
 
 def wanted_seeds(plan: Plan, in_all_metrics: Sequence[FollowedComparison]) -> dict[str, int]:

@@ -13,15 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.samples import (
-    COLUMNS,
-    Question,
-    Reduce,
-    RunCells,
-    answer_equality,
-    logged_cells,
-    reduce_run,
-)
+from analysis.samples import COLUMNS, Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
 from harness.evaluation.metrics.names import Metric
 from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
@@ -76,27 +68,28 @@ class Frames:
     @cached_property
     def samples(self) -> pd.DataFrame:
         """Every graded response of the finished runs on the plan's benchmark (`SAMPLES`). Raises `StoreError`: they cannot be read."""
-        stored, parts = {"max_response_tokens": "cap", "response_tokens": "tokens"}, []
+        stored, parts, benchmark = {"max_response_tokens": "cap", "response_tokens": "tokens"}, [], self.plan.benchmark
         names = ["problem_id", "sample_index", *stored, "correct", "answer"]
-        for row in records(self.runs[self.runs["status"] == "finished"]):
+        for labels in records(self.runs.loc[self.runs["status"] == "finished", list(STEPS[:3])]):
             if self.store is None:
                 break
-            run = self.store.run(row["run_id"])
-            labels = {**{name: row[name] for name in STEPS[:3]}, "benchmark": self.plan.benchmark}
-            for step in run.sample_steps(self.plan.benchmark):
-                table = run.samples(self.plan.benchmark, step, names).rename(columns=stored)
-                parts.append(table.assign(**labels, step=step))
+            run = self.store.run(labels["run_id"])
+            for step in run.sample_steps(benchmark):
+                table = run.samples(benchmark, step, names).rename(columns=stored)
+                parts.append(table.assign(**labels, benchmark=benchmark, step=step))
         return pd.concat(parts, ignore_index=True)[list(SAMPLES)] if parts else _nothing(SAMPLES)
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Evaluations on the plan's benchmark by run, arm and cap: two arms may be the same run, so both are keys."""
-        return groups(self.cells, "run_id", "arm", "cap")
+        """Evaluations by run, arm and cap (two arms may be the same run), steps ascending; ``place``: of the row in the cells."""
+        return groups(
+            self.cells.assign(place=self.cells.index).sort_values("step", kind="stable"), "run_id", "arm", "cap"
+        )
 
     @cached_property
     def training(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Step metrics by run and arm."""
-        return groups(self.steps, "run_id", "arm")
+        """Step metrics by run and arm, steps ascending."""
+        return groups(self.steps.sort_values("step", kind="stable"), "run_id", "arm")
 
     @cached_property
     def curves(self) -> dict[str, list[dict[str, Floats]]]:
@@ -116,13 +109,11 @@ class Frames:
         """Arm and seed of each finished run that collapsed by the plan's definition."""
         finished, collapsed = self.runs[self.runs["status"] == "finished"], set()
         for arm, seed, run_id in finished[["arm", "seed", "run_id"]].itertuples(index=False):
-            cells = self.evaluations.get((run_id, arm, self.plan.primary_cap))
-            if cells is None:
+            if (cells := self.evaluations.get((run_id, arm, self.plan.primary_cap))) is None:
                 continue
-            ordered = cells.sort_values("step")
-            last = ordered.reindex(columns=list(COLUMNS.values())).iloc[-1]
-            bounded = {name: float(last[COLUMNS[name]]) for name in self.plan.collapse.bounds}
-            if self.plan.collapse.met(ordered["avg"].dropna().tolist(), bounded):
+            last = cells.iloc[-1]
+            bounded = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
+            if self.plan.collapse.met(cells["avg"].dropna().tolist(), bounded):
                 collapsed.add((str(arm), int(seed)))
         return collapsed
 
@@ -130,11 +121,6 @@ class Frames:
     def unfinished(self) -> bool:
         """True while a planned run has not finished: what the experiment says may still change."""
         return bool((self.runs["status"] != "finished").any())
-
-    @property
-    def finished_any(self) -> bool:
-        """True where a run has finished."""
-        return bool((self.runs["status"] == "finished").any())
 
     @property
     def provisional(self) -> str:
@@ -246,21 +232,18 @@ def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     notes: list[str] = []
     for arm in plan.arms:
         notes.extend(f"{arm.name}: refused, {reason}" for reason in arm.refused)
-        for seed in plan.seeds_of(arm):
-            if arm.refused and seed not in arm.runs:
-                continue
-            run_id = arm.runs.get(seed, "")
+        for seed in [seed for seed in plan.seeds_of(arm) if seed in arm.runs or not arm.refused]:
+            run_id, manifest, troubles = arm.runs.get(seed, ""), None, []
             try:
                 manifest = store.run(run_id).manifest(hashes=True) if run_id else None
             except StoreError as error:
-                manifest = None
-                notes.append(f"{arm.name}, seed {seed}: {error}")
-            if run_id and layout.RUN_ID.fullmatch(run_id) and (lost := store.run(run_id).without_manifest()):
-                notes.append(f"{arm.name}, seed {seed}: {lost}")
-            status = "not started" if manifest is None else str(manifest["status"])
-            error_text = "" if manifest is None else str(manifest.get("error") or "")
-            if status == layout.INCOMPLETE:
-                notes.append(f"{arm.name}, seed {seed}: {error_text}")
+                troubles.append(str(error))
+            if layout.RUN_ID.fullmatch(run_id) and (lost := store.run(run_id).without_manifest()):
+                troubles.append(lost)
+            manifest = manifest or {"status": "not started"}
+            status, error_text = str(manifest["status"]), str(manifest.get("error") or "")
+            troubles += [error_text] if status == layout.INCOMPLETE else []
+            notes += [f"{arm.name}, seed {seed}: {trouble}" for trouble in troubles]
             rows.append((arm.name, seed, run_id, status, error_text))
     runs = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
     unfinished = runs[~runs["status"].isin(["finished", layout.INCOMPLETE])]
@@ -302,10 +285,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
     """All step metrics in one frame, the labels of their runs first."""
-    filled = [frame.assign(**labels) for labels, frame in frames if len(frame)]
-    if not filled:
-        return _nothing()
-    together, first = pd.concat(filled, ignore_index=True), ["arm", "seed", "run_id"]
+    filled, first = [frame.assign(**labels) for labels, frame in frames if len(frame)], list(STEPS[:3])
+    together = pd.concat(filled, ignore_index=True) if filled else _nothing()
     return together[[*first, *together.columns.drop(first)]]
 
 
@@ -354,14 +335,7 @@ def _evaluation(folder: Path) -> Tidy:
     """The cells of an ``evaluation.json`` as scores, an arm a model."""
     rows = []
     for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
-        place = {
-            "arm": cell["model"],
-            "seed": 0,
-            "run_id": "",
-            "step": np.nan,
-            "cap": cell["cap"],
-            "benchmark": cell["benchmark"],
-        }
+        place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
         ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
         plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
         rows.append({**place, **plain, **ks})

@@ -38,6 +38,11 @@ class Row:
         return number_text(metric.scale * self.estimate.value, metric.digits, signed=True) if self.known else "–"
 
     @property
+    def with_unit(self) -> str:
+        """``+3.6 points``."""
+        return f"{self.points} {self.metric.unit}".rstrip()
+
+    @property
     def interval(self) -> str:
         """``+2.3 to +4.9``; empty where there is none."""
         if math.isnan(self.estimate.low):
@@ -75,16 +80,15 @@ class Wording:
 
     def verbs(self, metric: Metric) -> tuple[str, str, str]:
         """What a difference above, below and on any side of zero does; without a better direction only that it raises or lowers."""
-        good, bad, either = (
-            ("do better", "do worse", "do better or worse") if self.against else ("help", "hurt", "help or hurt")
-        )
-        up, down = (bad, good) if metric.better == LOWER else (good, bad)
-        if metric.better not in (HIGHER, LOWER):
-            up, down, either = (
-                ("be higher", "be lower", "be higher or lower")
-                if self.against
-                else ("raise it", "lower it", "raise or lower it")
+        if metric.better in (HIGHER, LOWER):
+            verbs = (
+                ("do better", "do worse", "do better or worse") if self.against else ("help", "hurt", "help or hurt")
             )
+        elif self.against:
+            verbs = ("be higher", "be lower", "be higher or lower")
+        else:
+            verbs = ("raise it", "lower it", "raise or lower it")
+        up, down, either = (verbs[1], verbs[0], verbs[2]) if metric.better == LOWER else verbs
         than = f" than {self.against}" if self.against else ""
         return up + than, down + than, either + than
 
@@ -104,10 +108,6 @@ def short_name(name: str) -> str:
     """A name without the plus of a rung, short enough for a sentence."""
     words = textwrap.shorten(name.removeprefix("+ "), _NAME, placeholder=" …").split(" ")
     return " ".join(words if len(words) <= _NAME_WORDS else [*words[: _NAME_WORDS - 1], "…"])
-
-
-def _fits(sentence: str) -> bool:
-    return len(sentence.split()) <= MOST_WORDS
 
 
 def named(rows: Sequence[Row]) -> list[Row]:
@@ -137,20 +137,20 @@ def _shown(side: Sequence[Row], verb: str, rows: Sequence[Row], wording: Wording
     if len(side) == 1:
         only = f"the only {wording.noun} " * (count > 1)
         less = f", but by {first.less} {unit}".rstrip() * bool(first.less)
-        name, points = wording.begin(short_name(first.name)), f"{first.points} {unit}".rstrip()
-        said = f"{name} is {only}shown to {verb}{less}: {points}."
-        return said if _fits(said) else f"{name} is {only}shown to {verb.partition(' than ')[0]}: {points}."
+        name = wording.begin(short_name(first.name))
+        said = f"{name} is {only}shown to {verb}{less}: {first.with_unit}."
+        short = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
+        return said if len(said.split()) <= MOST_WORDS else short
     if text := _list(side):
         return f"{wording.begin(text)} are shown to {verb}."
-    most = f"{short_name(first.name)}: {first.points} {unit}".rstrip()
+    most = f"{short_name(first.name)}: {first.with_unit}"
     return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {most}."
 
 
 def _list(side: Sequence[Row]) -> str:
     """``A (+3.1 points) and B (+0.9, less than 3)``; empty where they are too many or their names too long for a sentence."""
-    unit = side[0].metric.unit if side else ""
-    texts = [f"{short_name(row.name)} ({row.points}{f' {unit}'.rstrip() if row is side[0] else ''}" for row in side]
-    texts = [f"{text}{f', {row.less}' if row.less else ''})" for text, row in zip(texts, side, strict=True)]
+    numbers = [", ".join(filter(None, [row.with_unit if row is side[0] else row.points, row.less])) for row in side]
+    texts = [f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)]
     text = " and ".join([", ".join(texts[:-1]), *texts[-1:]] if len(texts) > 1 else texts)
     return text if len(side) <= _LISTED and len(text.split()) <= MOST_WORDS - 12 else ""
 
@@ -159,31 +159,25 @@ def _nothing_shown(rows: Sequence[Row], wording: Wording, either: str) -> list[s
     count, noun = len(rows), wording.noun
     same = [row for row in rows if row.estimate.verdict is Verdict.EQUIVALENT]
     margin = (
-        f"within {same[0].metric.scale * (same[0].estimate.margin or 0.0):g} {same[0].metric.unit}".rstrip()
+        f"within {same[0].metric.scale * (same[0].estimate.margin or 0.0):g} {rows[0].metric.unit}".rstrip()
         if same
         else ""
     )
     if all(row.estimate.seeds < 2 for row in rows):
         return [f"One seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed."]
     if count == 1:
-        name, points = wording.begin(short_name(rows[0].name)), f"{rows[0].points} {rows[0].metric.unit}".rstrip()
+        name, points = wording.begin(short_name(rows[0].name)), rows[0].with_unit
         to = f" to {wording.against}" * bool(wording.against)
-        return [
-            f"{name} is equivalent{to} {margin}: {points}."
-            if same
-            else f"{name} is not shown to {either}: {points}, not resolved."
-        ]
+        shown = f"equivalent{to} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
+        return [f"{name} is {shown}."]
     if len(same) == count:
         return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {_plural(noun)} are equivalent {margin}."]
     rest = count - len(same)
-    parts = f"{capital(count_word(len(same)))} {_are(len(same))} equivalent {margin}, {count_word(rest)} {_are(rest)} not resolved."
+    are = ["is" if number == 1 else "are" for number in (len(same), rest)]
+    parts = f"{capital(count_word(len(same)))} {are[0]} equivalent {margin}, {count_word(rest)} {are[1]} not resolved."
     none = "Neither" if count == 2 else f"None of the {count_word(count)}"
     return [f"No {noun} is shown to {either}.", parts if same else f"{none} is resolved."]
 
 
 def _plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -24,16 +24,12 @@ from analysis.answer import describe
 from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import save, styled
 from analysis.figures.effects import forest_figure
+from analysis.frames import groups
 from analysis.html.page import Section, document, listed, picture, table_html
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
-from harness.statistics.aggregates import (
-    interquartile_mean,
-    probability_of_improvement,
-    seeds_to_decide,
-    sign_flip_p,
-)
+from harness.statistics.aggregates import interquartile_mean, probability_of_improvement, seeds_to_decide, sign_flip_p
 from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
 from harness.store.atomic import write_file
@@ -72,10 +68,10 @@ def judge(
     """
     if better not in (HIGHER, LOWER):
         raise ValueError(f"better={better!r} is neither {HIGHER} nor {LOWER}")
-    if isinstance(source, pd.DataFrame):
-        return Judgement(score_table(source, **columns), name or "scores", margin, pair, better)
-    path = Path(source)
-    return Judgement(score_table(read_file(path), **columns), name or path.stem, margin, pair, better)
+    frame, stem = (
+        (source, "scores") if isinstance(source, pd.DataFrame) else (read_file(Path(source)), Path(source).stem)
+    )
+    return Judgement(score_table(frame, **columns), name or stem, margin, pair, better)
 
 
 @dataclass(frozen=True)
@@ -101,18 +97,13 @@ class Judgement:
     @cached_property
     def scores(self) -> dict[tuple[str, str], pd.DataFrame]:
         """Group and arm → its scores, a row a seed and a column a benchmark."""
-        rows = self.table.rows.groupby(["group", "arm"], sort=False)
-        return {
-            (str(g), str(a)): part.pivot(index="seed", columns="benchmark", values="value") for (g, a), part in rows
-        }
+        rows = groups(self.table.rows, "group", "arm")
+        return {(str(g), str(a)): rows[g, a].pivot(index="seed", columns="benchmark", values="value") for g, a in rows}
 
     @cached_property
     def arms(self) -> dict[str, list[str]]:
         """Group → its arms, in the order of the table."""
-        arms: dict[str, list[str]] = {}
-        for group, arm in self.scores:
-            arms.setdefault(group, []).append(arm)
-        return arms
+        return {group: [arm for of, arm in self.scores if of == group] for group, _ in self.scores}
 
     @cached_property
     def ks(self) -> dict[int, str]:
@@ -161,9 +152,8 @@ class Judgement:
         pairs = []
         for group, arms in self.arms.items():
             baseline = self.table.baselines[group]
-            above = zip(arms[1:], arms, strict=False)
-            others = above if baseline == ABOVE else ((arm, baseline) for arm in arms if arm != baseline)
-            pairs += [(group, arm, reference) for arm, reference in others]
+            references = [arms[0], *arms] if baseline == ABOVE else [baseline] * len(arms)
+            pairs += [(group, *pair) for pair in zip(arms, references, strict=False) if pair[0] != pair[1]]
         return pairs
 
     def _both(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
@@ -244,21 +234,13 @@ class Judgement:
         known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         if not known:
             return ["No two arms have scores to compare."]
-        references = dict.fromkeys(self.table.baselines.values())
+        references = set(self.table.baselines.values())
         one = len(references) == 1 and ABOVE not in references
         rows = [headline.Row(_named(e, arm_alone=one), e.estimate, self.metric) for e in known]
-        head = headline.sentences(
-            rows,
-            headline.Wording("arm", next(iter(references)), True) if one else headline.Wording("comparison", "", True),
-        )
+        wording = headline.Wording(*(("arm", references.pop()) if one else ("comparison", "")), identifiers=True)
+        head = f"On {self._about}{self._direction}: {' '.join(headline.sentences(rows, wording))}"
         each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
-        return [
-            f"On {self._about}{self._direction}: {' '.join(head)}",
-            *self._cost(known),
-            *self._open(known),
-            *self._parting(),
-            *each,
-        ]
+        return [head, *self._cost(known), *self._open(known), *self._parting(), *each]
 
     def _cost(self, known: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""
@@ -299,16 +281,14 @@ class Judgement:
             ours, theirs = self.scores[group, arm], self.scores[group, reference]
             ks = {k: name for k, name in self.ks.items() if name in ours and name in theirs}
             a, b, paired = self._both(ours[[*ks.values()]], theirs[[*ks.values()]])
-            band = (
-                simultaneous_band(a.to_numpy() - b.to_numpy()) if paired else unpaired_band(a.to_numpy(), b.to_numpy())
-            )
+            both = a.to_numpy(), b.to_numpy()
+            band = simultaneous_band(np.subtract(*both)) if paired else unpaired_band(*both)
             sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
             at = {word: ", ".join(map(str, np.array([*ks])[there])) for word, there in sides.items() if there.any()}
             nowhere = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"
             where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or nowhere
-            lines.append(
-                f"Pass@k, {f'{group}: ' * bool(group)}{arm} against {reference}: {where} (one band over all k)."
-            )
+            compared = f"{f'{group}: ' * bool(group)}{arm} against {reference}"
+            lines.append(f"Pass@k, {compared}: {where} (one band over all k).")
         return lines
 
     @cached_property
@@ -332,9 +312,8 @@ class Judgement:
         for arm in self.arms[group]:
             rows = self.scores[group, arm].reindex(columns=self.shared[group]).isna()
             short = {seed: list(row.index[row]) for seed, row in rows.iterrows() if row.any()}
-            lines += [
-                f"{where}arm {arm}, seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()
-            ][:4]
+            lacks = [f"seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()]
+            lines += [f"{where}arm {arm}, {text}" for text in lacks[:4]]
         for _, arm, reference in [pair for pair in self.comparisons if pair[0] == group]:
             ours, _, paired = self._both(self.means[group, arm], self.means[group, reference])
             if paired and len(ours) < min(len(self.means[group, arm]), len(self.means[group, reference])):
@@ -400,16 +379,9 @@ class Judgement:
     def _robust(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
         for alone in self.families["alone"]:
-            values = (
-                alone.reference,
-                alone.estimate,
-                self.interquartile(alone),
-                self.improvement(alone),
-                alone.sign_flip_p,
-            )
-            cells[alone.group, alone.arm] = dict(
-                zip(("against", "alone", "iqm", "improvement", "p"), values, strict=True)
-            )
+            readings: dict[str, Cell] = {"against": alone.reference, "alone": alone.estimate, "p": alone.sign_flip_p}
+            readings |= {"iqm": self.interquartile(alone), "improvement": self.improvement(alone)}
+            cells[alone.group, alone.arm] = readings
         columns = [
             Column("against", "against"),
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
@@ -436,10 +408,9 @@ class Judgement:
         head, *rest = self.sentences
         each = [line for line in rest if line.startswith("- ")]
         lines = [line for line in rest if line not in each]
+        about = "Differences, intervals and words.", "All intervals hold together at 95 %."
         with styled("screen"):
-            figure = self.figure(wide=False)
-            about = "Differences, intervals and words.", "All intervals hold together at 95 %."
-            drawn = "" if figure is None else picture(figure, *about)
+            drawn = "" if (figure := self.figure(wide=False)) is None else picture(figure, *about)
         parts = [f'<p class="headline">{escape(head)}</p>', listed(lines, len(lines), ""), drawn]
         parts += [table_html(self.tables[0], fold_notes=True), listed(each, 0, "Every comparison in words")]
         sections = [
@@ -467,8 +438,7 @@ class Judgement:
         for file, text in texts.items():
             write_file(folder / file, text.encode())
         with styled("paper"):
-            figure = self.figure()
-            drawn = [] if figure is None else save(figure, folder, "differences", formats)
+            drawn = [] if (figure := self.figure()) is None else save(figure, folder, "differences", formats)
         return [*(folder / file for file in texts), *drawn]
 
 

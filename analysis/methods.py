@@ -70,15 +70,8 @@ class Methods:
         """The paragraph."""
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
-        texts = (
-            *self._runs(),
-            self._protocol(),
-            self.filled(_GRADING),
-            *self._statistics(),
-            *self._machines(),
-            notes,
-            *self._found(),
-        )
+        texts = [*self._runs(), self._protocol(), self.filled(_GRADING), *self._statistics(), *self._machines(), notes]
+        texts += [" ".join([*answer.headline, *answer.small]) for answer in answers(self.results)]
         return [text for text in texts if text]
 
     def _runs(self) -> Iterator[str]:
@@ -104,12 +97,8 @@ class Methods:
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
         where = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{sampled}"
         last = last_evaluations(plan.checkpoint_rule)
-        when = (
-            "after the last step of every run"
-            if last == 1
-            else f"the mean of the last {last} logged values of every run"
-        )
-        return f"We report {names} {where}, {when}."
+        when = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
+        return f"We report {names} {where}, {when} of every run."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
@@ -118,11 +107,9 @@ class Methods:
         yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
         known = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in known)
-        yield (
-            f"A difference whose interval contains zero is equivalent if all of it lies within the margin ({sizes}), else not resolved."
-            if known
-            else "No margin of equivalence was declared, so nothing is called equivalent."
-        )
+        within = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
+        none = "No margin of equivalence was declared, so nothing is called equivalent."
+        yield f"A difference whose interval contains zero is {within}." if known else none
         if plan.looks:
             yield difference_notes(self.results, [])[0]
             return
@@ -132,10 +119,9 @@ class Methods:
         yield " ".join([f"The design has a fixed number of seeds.{together}", *power])
 
     def _machines(self) -> Iterator[str]:
-        manifests = (self.store.run(name).manifest() or {} for name in self.finished["run_id"])
-        made = [
-            about for manifest in manifests if (about := manifest.get("provenance") or {}).get("hardware")
-        ]  # not logged elsewhere
+        manifests = [self.store.run(name).manifest() or {} for name in self.finished["run_id"]]
+        # Runs from elsewhere have not logged it.
+        made = [about for each in manifests if (about := each.get("provenance") or {}).get("hardware")]
         if not made:
             return
         time = format_seconds(float(self.finished["seconds"].sum()))
@@ -147,10 +133,6 @@ class Methods:
         commits = _each((str(each.get("git_commit"))[:10] for each in made), ", ")
         python = _each((each.get("python") for each in made), ", ")
         yield f"Code: rlvr-harness, commit {commits}; Python {python}{packages}."
-
-    def _found(self) -> Iterator[str]:
-        """The answer, in the words that page and terminal have."""
-        yield from (" ".join([*answer.headline, *answer.small]) for answer in answers(self.results))
 
     @cached_property
     def sources(self) -> dict[str, str]:

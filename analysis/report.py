@@ -76,14 +76,10 @@ def write_tables(
     plan, tables = results.experiment.plan, all_tables(results)
     known = {column.key for table in tables for column in table.columns}
     if unknown := sorted({*columns} - known):
-        raise UnknownColumn(
-            f"columns={','.join(unknown)}: no table has such a column; known: {', '.join(sorted(known))}"
-        )
-    texts = {
-        f"{table.name}.{suffix}": text
-        for table in (tables if everything else answer_tables(results))
-        for suffix, text in renderings(table, columns).items()
-    }
+        about = f"no table has such a column; known: {', '.join(sorted(known))}"
+        raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
+    shown = tables if everything else answer_tables(results)
+    texts = {f"{table.name}.{end}": text for table in shown for end, text in renderings(table, columns).items()}
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
     answer = markdown(answer_markdown(results))
@@ -118,25 +114,20 @@ def write_figures(
     paths: list[Path] = []
     with styled(style):
         for name, build in figure_makers(results) if formats else ():
-            figure = build() if everything or name in MAIN_FIGURES else None
-            if figure is not None:
-                path = directory / name
-                paths += save(figure, path.parent, path.name, formats)
+            if (everything or name in MAIN_FIGURES) and (figure := build()) is not None:
+                paths += save(figure, directory, name, formats)
     return paths
 
 
 def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
     """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
     experiment = results.experiment
-    of_metric = {
-        "differences": differences_figure,
-        "interactions": interactions_figure,
-        "metric": metric_figure,
-        "grid": grid_figure,
-    }
     for view in results.each_metric():
-        for name, make in of_metric.items():
-            yield f"{name}{metric_suffix(view)}", partial(make, view)
+        suffix = metric_suffix(view)
+        yield f"differences{suffix}", partial(differences_figure, view)
+        yield f"interactions{suffix}", partial(interactions_figure, view)
+        yield f"metric{suffix}", partial(metric_figure, view)
+        yield f"grid{suffix}", partial(grid_figure, view)
     yield "accuracy", partial(accuracy_figure, experiment)
     yield "k-curves", partial(k_figure, results)
     yield "k-bands", partial(k_bands_figure, results)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.frames import Floats, Frames, groups, records
 from analysis.samples import column_of, computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import PlanError, PlannedArm
+from harness.experiment.plan import Plan, PlanError, PlannedArm
 from harness.statistics.intervals import (
     Difference,
     Estimate,
@@ -78,7 +79,8 @@ class Results:
     @property
     def checkpoints(self) -> Checkpoints:
         """The evaluated step of each row."""
-        return {(row["run_id"], row["arm"], row["cap"]): row["checkpoint"] for row in records(self.per_seed)}
+        keys = zip(*(self.per_seed[name].tolist() for name in ("run_id", "arm", "cap")), strict=True)
+        return dict(zip(keys, self.per_seed["checkpoint"].tolist(), strict=True))
 
     def each_metric(self) -> list[Results]:
         """These results about each metric of the experiment, in its order."""
@@ -138,42 +140,41 @@ class Results:
 
     def contrast(self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None) -> Difference:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
-        plan = self.experiment.plan
-        a, b = (
-            {seed: value for seed, value in self.values(side).items() if seeds is None or seed in seeds}
-            for side in (arm, reference)
-        )
-        if not plan.paired:
-            return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
-        differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
-        return Paired(plan.replicates(differences), len(differences))
+        sides = (self.values(side) for side in (arm, reference))
+        taken = ({seed: value for seed, value in side.items() if seeds is None or seed in seeds} for side in sides)
+        return contrast_of(self.experiment.plan, *taken)
 
     def population_difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
-        paired = self.experiment.plan.paired
-        a, b = self.problem_scores(arm), self.problem_scores(reference)
-        if paired:
-            shared = [seed for seed in a if seed in b]
-            a, b = {s: a[s] for s in shared}, {s: b[s] for s in shared}
+        plan, a, b = self.experiment.plan, self.problem_scores(arm), self.problem_scores(reference)
+        if plan.paired:
+            a, b = ({seed: side[seed] for seed in a if seed in b} for side in (a, b))
         if not a or not b:
             return mean_interval([])
-        a, b = (replicate_means(scores, self.experiment.plan.base_policies) for scores in (a, b))
-        estimate = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
-        return replace(estimate, margin=self.margin)
+        both = (np.array([*replicate_means(scores, plan.base_policies).values()]) for scores in (a, b))
+        return replace(two_way_difference(*both, paired=plan.paired), margin=self.margin)
 
     def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
 
         Runs without samples (foreign ones) are left out.
         """
-        known, frame, cap = self.experiment.problem_avg, self.per_seed, self.experiment.plan.primary_cap
-        rows = records(frame[(frame["arm"] == arm.name) & (frame["cap"] == cap)])
-        keys = {row["seed"]: (row["run_id"], row["checkpoint"], cap) for row in rows}
-        return {seed: known[key] for seed, key in keys.items() if key in known}
+        known, cap = self.experiment.problem_avg, self.experiment.plan.primary_cap
+        rows = self._by_arm.get((arm.name, cap), self.per_seed.iloc[:0])
+        runs = zip(*(rows[name].tolist() for name in ("seed", "run_id", "checkpoint")), strict=True)
+        return {seed: known[run, step, cap] for seed, run, step in runs if (run, step, cap) in known}
 
 
 # Run, arm and cap to the evaluated step that its result is.
 Checkpoints = Mapping[tuple[str, str, int], int]
+
+
+def contrast_of(plan: Plan, a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
+    """What is judged of the values of two arms by seed: paired where the plan pairs and both have the seed."""
+    if not plan.paired:
+        return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
+    differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
+    return Paired(plan.replicates(differences), len(differences))
 
 
 def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Results:
@@ -190,48 +191,45 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[int] = []
-    numbers = _numbers(experiment.cells)
+    chosen: list[NDArray[np.int64]] = []  # places in the cells of what each row is the mean of
     of_run: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for key in sorted(experiment.evaluations):
         of_run.setdefault(key[:2], []).append(key)
     for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
-        run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
-        training = _training(experiment, state)
+        where, judged, training = f"{state['arm']}, seed {state['seed']}", False, _training(experiment, state)
         # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
         due = latest if state["arm"] in foreign else int(training["step"].max()) if len(training) else 0
-        for key in of_run.get(run, ()):
-            group = experiment.evaluations[key]
-            steps, places = group["step"].to_numpy(), group.index.to_numpy()
+        for key in of_run.get(_place(state), ()):
+            steps, places = (experiment.evaluations[key][name].to_numpy() for name in ("step", "place"))
             before += places[steps == 0].tolist()
             if checkpoints is None:
-                order = np.argsort(steps, kind="stable")
-                trained = steps[order] >= (1 if len(training) else 0)  # no steps: the policy before RL
-                chosen = order[trained][-averaged:]
-                if len(chosen) and (ended := int(steps[chosen[-1]])) < due:
+                own = places[steps >= (1 if len(training) else 0)][-averaged:]  # no steps: the policy before RL
+                if len(own) and (ended := int(steps[-1])) < due:
                     judged = True
-                    notes.append(
-                        f"{where}: not scored, its last evaluation is of step {ended} and the one of step {due} is missing"
-                    )
+                    missing = f"its last evaluation is of step {ended} and the one of step {due} is missing"
+                    notes.append(f"{where}: not scored, {missing}")
                     continue
-                if 0 < len(chosen) < averaged:
-                    notes.append(f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}")
+                if 0 < len(own) < averaged:
+                    notes.append(f"{where}: the mean of {len(own)} evaluations, not of the last {averaged}")
             else:
-                chosen = np.flatnonzero(steps == checkpoints.get(key, -1))
-            if len(chosen):
+                own = places[steps == checkpoints.get(key, -1)]
+            if len(own):
                 judged = True
-                place = {"cap": int(key[2]), "checkpoint": int(steps[chosen[-1]])}
-                rows.append(_checkpoint_row(state, place, numbers.loc[places[chosen]], training))
+                last = int(steps[-1]) if checkpoints is None else checkpoints[key]
+                labels = {"cap": int(key[2]), "checkpoint": last, **_spent(training, last)}
+                rows.append({name: state[name] for name in ("arm", "seed", "run_id")} | labels)
+                chosen.append(own)
         if not judged:
             missing = "finished without an evaluation after step 0"
             elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
             notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
-    per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
+    per_seed = _with_means(rows, experiment.cells, chosen) if rows else _empty()
     base = experiment.cells.loc[before].reset_index(drop=True) if before else _empty()
     base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
     target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
         tokens_to(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
-        for row in records(per_seed)
+        for row in records(per_seed[["run_id", "arm", "cap"]])
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
     return with_metrics(results, plan.metrics)
@@ -257,7 +255,7 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     experiment = results.experiment
     runs = [
         (experiment.evaluations[_place(row, "cap")], _training(experiment, row), row["checkpoint"])
-        for row in records(results.per_seed)
+        for row in records(results.per_seed[["run_id", "arm", "cap", "checkpoint"]])
     ]
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
     return replace(results, per_seed=results.per_seed.assign(**new))
@@ -269,23 +267,21 @@ def unreached_text(values: Mapping[int, float]) -> str:
     return f"not reached in {never} of {len(values)} seeds" if never else ""
 
 
-def _numbers(cells: pd.DataFrame) -> pd.DataFrame:
-    """What of each cell is averaged over the chosen evaluations."""
-    return cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
+def _with_means(rows: list[dict[str, Any]], cells: pd.DataFrame, chosen: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
+    """The rows with the mean of every metric over the chosen evaluations of each, before what training had spent."""
+    frame = pd.DataFrame.from_records(rows)
+    numbers = cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
+    row_of = np.repeat(np.arange(len(rows)), [len(places) for places in chosen])
+    means = numbers.loc[np.concatenate(chosen)].groupby(row_of).mean()
+    spent = frame.columns.str.startswith("train_")
+    return pd.concat([frame.loc[:, ~spent], means, frame.loc[:, spent]], axis=1)
 
 
-def _checkpoint_row(
-    state: Mapping[str, Any], place: dict[str, int], chosen: pd.DataFrame, training: pd.DataFrame
-) -> dict[str, Any]:
-    row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")} | place
-    # A single evaluation is its own mean, which of thousands of runs takes long.
-    means = chosen.iloc[0] if len(chosen) == 1 else chosen.mean()
-    row |= {str(name): mean for name, mean in means.items()}
-    if len(training):
-        last = np.flatnonzero(training["step"].to_numpy() <= place["checkpoint"])[-1]
-        logged = [name for name in TOKEN_COLUMNS if name in training]
-        row |= {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
-    return row
+def _spent(training: pd.DataFrame, step: int) -> dict[str, float]:
+    """What a run had spent by a step."""
+    logged = [name for name in TOKEN_COLUMNS if name in training] if len(training) else []
+    last = int(training["step"].searchsorted(step, "right")) - 1
+    return {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
 
 
 def _place(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
@@ -309,19 +305,15 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     Raises:
         LookupError: no run was evaluated on it (names those that there are), or these are results on another benchmark already.
     """
-    experiment = results.experiment
-    plan = experiment.plan
+    experiment, plan = results.experiment, results.experiment.plan
     if benchmark == plan.benchmark:
         return results
     if plan.declared_on is not None:
-        raise LookupError(
-            f"these are results on {plan.benchmark} already; ask those on {plan.declared_on} for {benchmark!r}"
-        )
+        whose = f"ask those on {plan.declared_on} for {benchmark!r}"
+        raise LookupError(f"these are results on {plan.benchmark} already; {whose}")
     if benchmark not in experiment.further:
-        known = ", ".join([plan.benchmark, *experiment.further])
-        raise LookupError(
-            f"{plan.name} has no results on {benchmark!r}: no run was evaluated on it; benchmarks: {known}"
-        )
+        why = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
+        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {why}")
     view = results_of(experiment.further[benchmark], results.checkpoints)
     return view if results.asked is None else view.about(results.asked)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ SAMPLE_COLUMNS = (
     "problem_id", "max_response_tokens", "response_tokens", "finish_reason", "answer", "correct", "verdict", "entropy_sum_nats",
     "log_prob_sum", "second_correct",
 )  # fmt: skip
+_LENGTHS = ("mean", "p50", "p95")
 
 
 @dataclass(frozen=True)
@@ -38,83 +39,57 @@ class RunCells:
     ``problem_ids`` is the shared problem order; ``refused`` one line per cell that cannot be scored.
     """
 
-    rows: tuple[Mapping[str, Any], ...]
+    rows: list[dict[str, Any]]
     problem_avg: dict[tuple[int, int], Floats]
     problem_ids: tuple[str, ...]
-    refused: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RunSamples:
-    """The samples of all evaluations of a run as arrays, with what else a cell is made of."""
-
-    samples: names.Samples
-    step_R: names.Ints
-    cap_R: names.Ints
-    entropy_R: Floats
-    log_prob_R: Floats
-    second_R: names.Codes
-
-    @cached_property
-    def cells(self) -> dict[tuple[int, int], names.Ints]:
-        """The places of the samples of each step and cap, both ascending."""
-        (steps, step_R), (caps, cap_R) = (np.unique(each, return_inverse=True) for each in (self.step_R, self.cap_R))
-        cell_R = step_R * len(caps) + cap_R
-        cells, first = np.unique(np.sort(cell_R), return_index=True)
-        places = np.split(np.argsort(cell_R, kind="stable"), first[1:])
-        keys = ((int(steps[cell // len(caps)]), int(caps[cell % len(caps)])) for cell in cells)
-        return dict(zip(keys, places, strict=True)) if len(cells) else {}
-
-    @property
-    def largest(self) -> int:
-        """Samples of the problem that has the most in one evaluation at one cap."""
-        problem_R = self.samples.problem_R
-        return max((int(np.bincount(problem_R[places]).max()) for places in self.cells.values()), default=0)
-
-
-def run_samples(table: pa.Table | pd.DataFrame, equivalent: names.Equivalence | None = None) -> RunSamples:
-    """Code the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
-
-    ``equivalent``: the verifier's equality of pairs of answers, for votes; None: equal texts only.
-    """
-    table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
-    frame = table.drop_columns(["second_correct"]).to_pandas()
-    return RunSamples(
-        code_samples(frame, "response_tokens", equivalent),
-        step_R=frame["step"].to_numpy(dtype=np.int64),
-        cap_R=frame["max_response_tokens"].to_numpy(dtype=np.int64),
-        entropy_R=frame["entropy_sum_nats"].to_numpy(dtype=np.float64),
-        log_prob_R=frame["log_prob_sum"].to_numpy(dtype=np.float64),
-        second_R=table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy(),
-    )
+    refused: list[str]
 
 
 def run_cells(
-    run: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None, *, by_second: bool = False
+    table: pa.Table | pd.DataFrame,
+    ks_of: Callable[[int, int], Collection[int]] = lambda step, largest: (),
+    equivalent: names.Equivalence | None = None,
+    *,
+    by_second: bool = False,
 ) -> RunCells:
-    """Reduce the samples of one run to cells, with k values by step; steps not named get k = n only.
+    """Reduce the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``) to cells.
 
-    With ``by_second`` every metric by the second grader too, not avg alone.
+    ``ks_of``: the k at a step, given the samples of the problem that has the most in one cell; where there is none k = n. ``equivalent``:
+    the verifier's equality of pairs of answers, for votes; None: equal texts only. With ``by_second`` every metric by the second grader
+    too, not avg alone.
     """
-    rows: list[dict[str, Any]] = []
-    refused: list[str] = []
-    averages: dict[tuple[int, int], Floats] = {}
-    problem_ids = run.samples.problem_ids
-    for (step, cap), places in run.cells.items():
-        samples = run.samples.take(places)
-        ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= samples.n] or [samples.n]
+    table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+    second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
+    frame = table.drop_columns(["second_correct"]).to_pandas()
+    run = code_samples(frame, "response_tokens", equivalent)
+    sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
+    cells = _cells(*(frame[name].to_numpy(dtype=np.int64) for name in ("step", "max_response_tokens")))
+    largest = max((int(np.bincount(run.problem_R[places]).max()) for places in cells.values()), default=0)
+    reduced = RunCells([], {}, run.problem_ids, [])
+    for (step, cap), places in cells.items():
+        samples = run.take(places)
+        ks = [k for k in ks_of(step, largest) if k <= samples.n] or [samples.n]
         try:
-            reduced = names.reduce_samples(samples, ks)
+            reduction = names.reduce_samples(samples, ks)
         except names.UnevenSamples as error:
-            refused.append(f"step {step}, cap {cap}: {error}")
+            reduced.refused.append(f"step {step}, cap {cap}: {error}")
             continue
-        averages[step, cap] = reduced.avg_P
-        row = {"step": step, "cap": cap, **_row(samples, reduced, run.entropy_R[places], run.log_prob_R[places])}
-        second_R = run.second_R[places]
-        if (second_R != names.NO_VERDICT).any():
-            row |= _graders(samples, second_R, ks if by_second else ())
-        rows.append(row)
-    return RunCells(tuple(rows), averages, problem_ids, tuple(refused))
+        reduced.problem_avg[step, cap] = reduction.avg_P
+        row = {"step": step, "cap": cap, **_row(samples, reduction, *(float(each[places].sum()) for each in sums_R))}
+        if (second_R[places] != names.NO_VERDICT).any():
+            row |= _graders(samples, second_R[places], ks if by_second else ())
+        reduced.rows.append(row)
+    return reduced
+
+
+def _cells(step_R: names.Ints, cap_R: names.Ints) -> dict[tuple[int, int], names.Ints]:
+    """The places of the samples of each step and cap, both ascending."""
+    (steps, of_step_R), (caps, of_cap_R) = (np.unique(each, return_inverse=True) for each in (step_R, cap_R))
+    cell_R = of_step_R * len(caps) + of_cap_R
+    cells, first = np.unique(np.sort(cell_R), return_index=True)
+    places = np.split(np.argsort(cell_R, kind="stable"), first[1:])
+    keys = ((int(steps[cell // len(caps)]), int(caps[cell % len(caps)])) for cell in cells)
+    return dict(zip(keys, places, strict=True)) if len(cells) else {}
 
 
 def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:
@@ -136,33 +111,35 @@ def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -
         theirs = replace(samples, right_R=right_R, class_R=class_R)
         reduced = names.reduce_samples(theirs, ks)
         row |= {f"{name}{names.BY_SECOND}": value for name, value in reduced.means.items()}
-        for outcome in ("right", "wrong"):
-            value = reduced.lengths[outcome]["mean"]
-            row[f"tokens_{outcome}_mean{names.BY_SECOND}"] = np.nan if value is None else value
+        row |= {
+            f"tokens_{name}_mean{names.BY_SECOND}": _known(reduced.lengths[name]["mean"]) for name in ("right", "wrong")
+        }
     return row
 
 
-def _row(samples: names.Samples, reduced: names.Reduction, entropy_R: Floats, log_prob_R: Floats) -> dict[str, Any]:
+def _known(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _row(samples: names.Samples, reduced: names.Reduction, entropy: float, log_prob: float) -> dict[str, Any]:
     tokens, means = int(samples.tokens_R.sum()), reduced.means
-    row: dict[str, Any] = {
+    lengths = ((f"tokens_{outcome}_{name}", of[name]) for outcome, of in reduced.lengths.items() for name in _LENGTHS)
+    return {
         "problems": samples.problems,
         "samples": reduced.n,
         "avg": means[f"avg@{reduced.n}"],
         **means,
         **reduced.shares,
         "lost_samples": reduced.lost,
-        "entropy_nats": float(entropy_R.sum()) / tokens if tokens else np.nan,
-        "token_probability": float(np.exp(log_prob_R.sum() / tokens)) if tokens else np.nan,
+        "entropy_nats": entropy / tokens if tokens else np.nan,
+        "token_probability": float(np.exp(log_prob / tokens)) if tokens else np.nan,
+        **{name: _known(value) for name, value in lengths},
+        **{f"verdict_{name}": count for name, count in reduced.verdicts.items()},
     }
-    for outcome, length in reduced.lengths.items():
-        for statistic in ("mean", "p50", "p95"):
-            value = length[statistic]
-            row[f"tokens_{outcome}_{statistic}"] = np.nan if value is None else value
-    return row | {f"verdict_{name}": count for name, count in reduced.verdicts.items()}
 
 
 # With a sign that lacks its left side an integer equals no other: the verifier cannot read it.
-_BARE = re.compile(r"([*?]?)[0-9]+")
+_SIGN, _BARE = re.compile(r"[*?]"), re.compile(r"[*?]?[0-9]+")
 
 
 @contextmanager
@@ -177,17 +154,11 @@ def answer_equality() -> Iterator[names.Equivalence]:
             return stack.enter_context(MathVerifier())
 
         def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-            bare = {pair for pair in pairs if _bare(*pair)}
-            others = [pair for pair in pairs if pair not in bare]
+            others = [pair for pair in pairs if not (all(map(_BARE.fullmatch, pair)) and any(map(_SIGN.match, pair)))]
             verdicts = dict(zip(others, verifier().equivalent_many(others) if others else [], strict=True))
             return [verdicts.get(pair, pair[0] == pair[1]) for pair in pairs]
 
         yield equal
-
-
-def _bare(answer_a: str, answer_b: str) -> bool:
-    matches = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
-    return all(matches) and any(match is not None and match[1] for match in matches)
 
 
 @dataclass(frozen=True)
@@ -225,14 +196,15 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     for step in evaluated:
         table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
         tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
-    samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), question.equality)
-    largest = samples.largest
     asked, curves = question.ks, question.curves
-    wanted = {evaluated[0], evaluated[-1]}  # before RL and the checkpoint
-    ks = sorted({*(names.default_ks(largest) if curves else [largest]), *asked})
-    steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
-    ks_by_step: dict[int, Sequence[int]] = {step: ks if step in wanted else sorted({*asked, largest}) for step in steps}
-    return run_cells(samples, ks_by_step, by_second=question.by_second)
+
+    def ks_of(step: int, largest: int) -> Collection[int]:
+        if step in (evaluated[0], evaluated[-1]):  # before RL and the checkpoint
+            return sorted({*(names.default_ks(largest) if curves else [largest]), *asked})
+        return sorted({*asked, largest}) if asked and curves else ()  # a curve over training is drawn of what is asked
+
+    together = pa.concat_tables(tables).unify_dictionaries()
+    return run_cells(together, ks_of, question.equality, by_second=question.by_second)
 
 
 PREFIX = "evaluation"
@@ -255,7 +227,7 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
         if column.startswith(prefix) and re.fullmatch(r"(avg|pass|maj)@\d+", name):
             frame[name] = scored[column]
     rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-    return {plan.benchmark: RunCells(tuple(rows), {}, (), ())}
+    return {plan.benchmark: RunCells(rows, {}, (), [])}
 
 
 def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
@@ -333,14 +305,14 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
         return float("nan")
     if metric.kind == "tokens_to":
         return tokens_to(cells, steps, parameter)
-    if metric.kind == "seconds_to":
-        return _first_reach(score, total_at(_with_seconds(steps), "seconds", step), parameter)
-    if metric.kind == "seconds":
-        return float(total_at(_with_seconds(steps), "seconds", [checkpoint])[0])
+    if metric.kind in ("seconds_to", "seconds"):  # NaN from the first step on whose time is not logged
+        ordered = steps.sort_values("step")
+        spent = ordered.assign(seconds=ordered["seconds_total"].cumsum(skipna=False))
+        at = total_at(spent, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
+        return _first_reach(score, at, parameter) if metric.kind == "seconds_to" else float(at[0])
     counted = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
-        dead = counted["all_right_groups"] + counted["all_wrong_groups"]
-        return float((dead / counted["groups"]).mean())
+        return float(((counted["all_right_groups"] + counted["all_wrong_groups"]) / counted["groups"]).mean())
     return float(counted[parameter].mean())
 
 
@@ -378,9 +350,3 @@ def total_at(steps: pd.DataFrame, column: str, wanted: ArrayLike) -> Floats:
         place = order[np.minimum(np.searchsorted(step, at, sorter=order), len(order) - 1)]
         values = np.where(step[place] == at, logged[place], np.nan)
     return np.where(at == 0, 0.0, values)
-
-
-def _with_seconds(steps: pd.DataFrame) -> pd.DataFrame:
-    """The steps in order with the wall seconds up to each; NaN from the first step on whose time is not logged."""
-    ordered = steps.sort_values("step")
-    return ordered.assign(seconds=ordered["seconds_total"].cumsum(skipna=False))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import textwrap
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import JustifyMethod
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS
 from analysis.results import Results
 from analysis.tables.experiment import benchmark_tables, main_table, summary_table
-from analysis.tables.table import to_terminal
+from analysis.tables.table import drawn_text, to_terminal
 
 _WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
@@ -49,35 +48,30 @@ def answer_text(answer: Answer, width: int) -> str:
     """One answer: headline, small type, caveat, table and foot."""
     parts = [
         _wrapped(" ".join(answer.headline), width),
-        *([_wrapped(" ".join(answer.small), width)] if answer.small else []),
-        *([f"\n{_wrapped(answer.caveat, width, '! ')}"] if answer.caveat else []),
-        *([f"\n{_drawn(answer, width)}"] if answer.lines else []),
-        *([_wrapped(answer.foot, width)] if answer.foot else []),
+        _wrapped(" ".join(answer.small), width),
+        f"\n{_wrapped(answer.caveat, width, '! ')}" if answer.caveat else "",
+        f"\n{_drawn(answer, width)}" if answer.lines else "",
+        _wrapped(answer.foot, width),
     ]
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))
 
 
 def _drawn(answer: Answer, width: int) -> str:
     """The table, one line a comparison where it fits; the verdict stands last, and only names are broken."""
-    whole = answer.table
-    shown = [
-        "arm",
-        "points",
-        *["interval"] * (width >= _WITH_INTERVAL),
-        *["touched"] * (width >= _WITH_TOUCHED),
-        "verdict",
-    ]
+    whole, fixed = answer.table, all(line.known for line in answer.lines)
     heads = {column.key: column.header for column in whole.columns}
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for key in (key for key in shown if key in heads):
-        fixed = key in ("points", "interval", "verdict") and not any(not one.known for one in answer.lines)
-        table.add_column(heads[key], justify="right" if key == "points" else "left", no_wrap=fixed, overflow="fold")
+    heads["verdict"] = heads.pop("verdict")
+    for key, least in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
+        heads = {name: head for name, head in heads.items() if name != key or width >= least}
+    table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for key, head in heads.items():
+        justify: JustifyMethod = "right" if key == "points" else "left"
+        table.add_column(
+            head, justify=justify, no_wrap=fixed and key in ("points", "interval", "verdict"), overflow="fold"
+        )
     for row in whole.rows:
-        table.add_row(*(escape(str(row[key])) for key in shown if key in heads))
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+        table.add_row(*(escape(str(row[key])) for key in heads))
+    return "\n".join(line.rstrip() for line in drawn_text(table, width=width).splitlines()) + "\n"
 
 
 def _wrapped(text: str, width: int, mark: str = "") -> str:

@@ -53,9 +53,8 @@ def metric_figure(results: Results) -> Figure | None:
     if metric == experiment.plan.score or not evaluated(metric) or column not in experiment.cells:
         return None
     figure, axes = drawing.new_figure()
-    _draw_arms(
-        axes, experiment, partial(drawing.accuracy_series, experiment, axis="step", metric=column, scale=metric.scale)
-    )
+    panel = Panel(column, "", scale=metric.scale, evaluated=True)
+    _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
     axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{drawing.cap_label(experiment.plan)}")
     drawing.name_lines(figure, experiment, ends=axes)
     return figure
@@ -143,9 +142,8 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
 
 def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]]]:
     """Group summaries by benchmark, one per model: of an ``evaluation.json``, or of one summary alone."""
-    cells = result.get("cells", [{"model": name, "benchmark": "samples", **result}])
     grouped: dict[str, list[dict[str, Any]]] = {}
-    for cell in cells:
+    for cell in result.get("cells", [{"model": name, "benchmark": "samples", **result}]):
         title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
         grouped.setdefault(title, []).append(cell)
     return grouped

@@ -44,14 +44,9 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
 def score_label(plan: Plan) -> str:
-    """Name the score on an axis: ``accuracy, %, cap 32``."""
-    return f"{score_name(plan)}{cap_label(plan)}"
-
-
-def score_name(plan: Plan) -> str:
-    """Name the score and its unit: ``accuracy, %``, or by the name that a foreign trainer gave it."""
+    """Name the score on an axis: ``accuracy, %, cap 32``, or by the name that a foreign trainer gave it."""
     name = "accuracy" if plan.score.name == "avg" else plan.score.name
-    return f"{name},{plan.score.percent}".removesuffix(",")
+    return f"{f'{name},{plan.score.percent}'.removesuffix(',')}{cap_label(plan)}"
 
 
 def cap_label(plan: Plan) -> str:
@@ -101,14 +96,6 @@ def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) 
         axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
-def draw_intervals(axes: Any, rows: Sequence[float], estimates: Sequence[Estimate], scale: float, **marks: Any) -> None:
-    """Draw estimates in their rows: a marker each, and whiskers where one has an interval."""
-    if not rows:
-        return
-    value, low, high = scale * np.array([(each.value, each.low, each.high) for each in estimates]).T
-    axes.errorbar(value, rows, xerr=[value - low, high - value], capsize=2, linewidth=1, linestyle="none", **marks)
-
-
 def interval_limits(shown: Sequence[Estimate]) -> tuple[float, float]:
     """The ends of an axis for these intervals: those of few seeds do not set it, and end in arrows where they leave it."""
     known = [each for each in shown if not math.isnan(each.value)]
@@ -143,13 +130,7 @@ def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
     axes.set_title(title, loc="left")
 
 
-def name_lines(
-    figure: Figure,
-    experiment: Frames,
-    *,
-    ends: Any = None,
-    first: Sequence[Line2D] = (),
-) -> None:
+def name_lines(figure: Figure, experiment: Frames, *, ends: Any = None, first: Sequence[Line2D] = ()) -> None:
     """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below, after the labelled lines ``first``.
 
     Bands and thin lines are named too where they are drawn.
@@ -276,16 +257,15 @@ def accuracy_series(
     plan, curves, spent = experiment.plan, [], []
     scale = plan.score.scale if scale is None else scale
     runs = {key[0]: run for key, run in experiment.evaluations.items() if key[1:] == (arm, plan.primary_cap)}
-    for run_id, unsorted in sorted(runs.items(), key=itemgetter(0)):
-        run, steps = unsorted.sort_values("step"), experiment.steps[experiment.steps["run_id"] == run_id]
+    for run_id, run in sorted(runs.items(), key=itemgetter(0)):
         x = run["step"].to_numpy(dtype=np.float64)
-        y = scale * run[metric].to_numpy(dtype=np.float64)
-        if axis == "tokens":
-            spent.append((x, total_at(steps, _TOTALS[axis], run["step"].tolist())))
-        x = total_at(steps, _TOTALS[axis], run["step"].tolist()) if axis == "updates" else x
-        curves.append((x, y))
+        if axis in _TOTALS:
+            total = total_at(experiment.steps[experiment.steps["run_id"] == run_id], _TOTALS[axis], x)
+            spent.append((x, total))
+            x = total if axis == "updates" else x
+        curves.append((x, scale * run[metric].to_numpy(dtype=np.float64)))
     series = replace(combine(curves, exact=True), collapsed=has_collapsed(experiment, arm))
-    return replace(series, x=combine(spent, exact=True).mean) if spent else series
+    return replace(series, x=combine(spent, exact=True).mean) if spent and axis == "tokens" else series
 
 
 def has_collapsed(experiment: Frames, arm: str) -> bool:
@@ -461,30 +441,20 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
     named = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
     if named or isinstance(formats, str):
         raise ValueError(f"formats: {named!r} is no list of figure formats; choose from {list(FORMATS)}")
-    _settle(figure)
     paths = {suffix: directory / f"{name}.{suffix}" for suffix in formats}
     for suffix, path in paths.items():
-        write_file(path, _drawn(figure, suffix), durable=False)
+        write_file(path, drawn_bytes(figure, suffix), durable=False)
     return list(paths.values())
 
 
-def svg_bytes(figure: Figure) -> bytes:
-    """Return the figure as an SVG document, for embedding."""
-    _settle(figure)
-    return _drawn(figure, "svg")
-
-
-def _drawn(figure: Figure, suffix: str) -> bytes:
-    """The figure as a file's content: on a full disk Matplotlib's own files end in errors of other kinds."""
+def drawn_bytes(figure: Figure, suffix: str) -> bytes:
+    """The figure as the content of a file: on a full disk Matplotlib's own files end in errors of other kinds."""
+    if figure.get_layout_engine() is not None:  # laid out once, not per format
+        tidy(figure)
+        figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix, metadata=_UNDATED[suffix])
     return visible(buffer.getvalue().decode()).encode() if suffix == "svg" else buffer.getvalue()
-
-
-def _settle(figure: Figure) -> None:
-    """Lay out once, not per format."""
-    tidy(figure)
-    figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:

@@ -71,7 +71,8 @@ def draw_verdicts(axes: Any, shown: Mapping[float, Estimate]) -> None:
         look, faded = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
         face = "white" if is_hollow(estimate.verdict) else look.colour
         mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": faded}
-        drawing.draw_intervals(axes, [row], [estimate], 1.0, zorder=3, **mark)
+        ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
+        axes.errorbar([estimate.value], [row], xerr=ends, capsize=2, linewidth=1, linestyle="none", zorder=3, **mark)
         for leaves, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
             if leaves:
                 axes.plot([end], [row], marker=arrow, color=look.colour, alpha=faded, clip_on=False, zorder=4)
@@ -164,15 +165,14 @@ def grid_figure(results: Results) -> Figure | None:
 
 def transfer_figure(here: Results, there: Results) -> Figure | None:
     """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
-    ours, theirs = ({effect.comparison: effect.shown for effect in _known(results)} for results in (here, there))
-    points = {name: (x, theirs[name]) for name, x in ours.items() if name in theirs}
+    ours, theirs = (
+        {effect.comparison: effect.shown for effect in declared_effects(results) if effect.kind == REFERENCE_KIND}
+        for results in (here, there)
+    )
+    both = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
+    points = {name: pair for name, pair in both.items() if not any(math.isnan(shown.low) for shown in pair)}
     labels = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
     return transfer_plot(points, *labels) if points else None
-
-
-def _known(results: Results) -> list[Effect]:
-    """Differences to what arms are declared against, those with an interval."""
-    return [e for e in declared_effects(results) if e.kind == REFERENCE_KIND and not math.isnan(e.estimate.low)]
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
@@ -181,12 +181,8 @@ def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, th
     # Letters are wider where the file is drawn than where the layout measures them.
     figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    lines = {
-        row + offset: pair[side]
-        for row, pair in enumerate(points.values())
-        for side, offset in enumerate((-0.18, 0.18))
-    }
-    draw_verdicts(axes, lines)
+    lines = [(row + 0.36 * side - 0.18, pair[side]) for row, pair in enumerate(points.values()) for side in (0, 1)]
+    draw_verdicts(axes, dict(lines))
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     drawing.label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
     axes.set_xlabel(f"upper line: {here}\nlower line: {there}")

@@ -18,41 +18,36 @@ _TALL = 16  # rows beyond which the table scrolls in its box
 
 def verdict_style() -> str:
     """The colours of verdicts as variables of a page, on light and on dark ground, with a class for each."""
-    light, dark = (
-        "".join(f"--{kind}:{getattr(look, ground)};" for kind, look in VERDICTS.items())
-        for ground in ("colour", "dark")
-    )
+    light = "".join(f"--{kind}:{look.colour};" for kind, look in VERDICTS.items())
+    dark = "".join(f"--{kind}:{look.dark};" for kind, look in VERDICTS.items())
     classes = "".join(f".{kind}{{color:var(--{kind})}}" for kind in VERDICTS)
     return f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}{classes}"
 
 
 def answer_html(answer: Answer) -> str:
     """One answer, as the first screen of a page."""
-    parts = [
-        f'<p class="headline">{escape(" ".join(answer.headline))}</p>',
-        f'<p class="small">{escape(" ".join(answer.small))}</p>' if answer.small else "",
-        f'<p class="caveat">{escape(answer.caveat)}</p>' if answer.caveat else "",
-        forest_table(answer) if answer.lines else "",
-        f'<p class="small">{escape(answer.foot)}</p>' if answer.foot else "",
+    texts = [
+        ("headline", answer.headline),
+        ("small", answer.small),
+        ("caveat", [answer.caveat]),
+        ("small", [answer.foot]),
     ]
-    return "".join(parts)
+    *parts, foot = (f'<p class="{kind}">{escape(" ".join(lines))}</p>' * any(lines) for kind, lines in texts)
+    return "".join([*parts, forest_table(answer) if answer.lines else "", foot])
 
 
 def forest_table(answer: Answer) -> str:
     """The comparisons as a table: each row draws its interval and has its numbers and its verdict beside it."""
     lines, touched = answer.lines, any(line.touched for line in answer.lines)
     limits = interval_limits([line.estimate.scaled(line.metric.scale) for line in lines])
-    heads = [
-        (answer.head, ""),
-        (_axis(limits, lines), "plot"),
-        (escape(answer.unit), "number"),
-        ("95 % interval", "interval"),
-        ("verdict", "verdict"),
-        *[("touched", "touched")] * touched,
-    ]
-    head = "".join(
-        f'<th scope="col" class="{kind}">{escape(text) if kind == "" else text}</th>' for text, kind in heads
-    )
+    heads = {
+        "": escape(answer.head),
+        "plot": _axis(limits, lines),
+        "number": escape(answer.unit),
+        "interval": "95 % interval",
+    }
+    heads |= {kind: kind for kind in ("verdict", *["touched"] * touched)}
+    head = "".join(f'<th scope="col" class="{kind}">{text}</th>' for kind, text in heads.items())
     rows = "".join(_row(line, limits, touched) for line in lines)
     tall = " tall" * (len(lines) > _TALL)
     return (
@@ -87,9 +82,8 @@ def _drawn(line: Line, limits: tuple[float, float]) -> str:
     if shown.margin is not None:
         left, right = (_place(end, limits) for end in (-shown.margin, shown.margin))
         parts.append(f'<rect class="band" x="{left:.1f}" y="1" width="{right - left:.1f}" height="{_HEIGHT - 2}"/>')
-    parts.append(
-        f'<line class="zero" x1="{_place(0, limits):.1f}" x2="{_place(0, limits):.1f}" y1="0" y2="{_HEIGHT}"/>'
-    )
+    zero = _place(0, limits)
+    parts.append(f'<line class="zero" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{_HEIGHT}"/>')
     if not math.isnan(shown.low):
         low, high = (_place(end, limits) for end in (shown.low, shown.high))
         parts.append(f'<line class="range" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>')

@@ -113,7 +113,9 @@ def document(
         sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
         data, scripts = {"progress-data": now, **data}, (*scripts, "live.js")
     anchors = "".join(f'<a href="#{section.key}">{section.name}</a>' for section in sections)
-    files = "".join(f'<a href="{quote(path)}">{escape(_file_name(path))}</a>' for path in links)
+    suffixes = {path: path.rpartition(".")[2] for path in links}
+    names = {path: "LaTeX" if suffix == "tex" else suffix.upper() for path, suffix in suffixes.items()}
+    files = "".join(f'<a href="{quote(path)}">{escape(name)}</a>' for path, name in names.items())
     chips = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     elements = (f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items())
     parts = {
@@ -130,12 +132,6 @@ def document(
         "scripts": "".join(f"<script>{_asset(name)}</script>" for name in scripts),
     }
     return visible(Template(_asset("page.html")).substitute(parts))
-
-
-def _file_name(path: str) -> str:
-    """What a file is to a reader: ``CSV``, ``LaTeX``, ``PDF``."""
-    suffix = path.rpartition(".")[2]
-    return {"tex": "LaTeX"}.get(suffix, suffix.upper())
 
 
 def _section(section: Section) -> str:
@@ -157,54 +153,47 @@ def _json(value: Any) -> str:
 def _answer(results: Results, *, so_far: bool) -> str:
     """The answer in the first metric; in further ones it unfolds, and so do what is missing and the figures of the design."""
     first, *others = answers(results, so_far=so_far)
-    more = (
+    parts = [answer_html(first)]
+    parts += [
         f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
-    )
-    missing = (*results.experiment.notes, *results.notes)
-    parts = [
-        answer_html(first),
-        *more,
-        listed(warnings_of(results), _WARNINGS, "Warnings", "warning"),
-        listed(missing, _WARNINGS, "Missing runs", "warning") if results.experiment.finished_any else "",
-        pictures(results),
     ]
-    return "".join(parts)
+    parts.append(listed(warnings_of(results), _WARNINGS, "Warnings", "warning"))
+    if (results.experiment.runs["status"] == "finished").any():
+        parts.append(listed((*results.experiment.notes, *results.notes), _WARNINGS, "Missing runs", "warning"))
+    return "".join([*parts, pictures(results)])
 
 
 def _own_title(title: str, experiment: str) -> str:
     """The title of a table without that of its experiment, which stands on top of the page."""
-    own = (
-        title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":").removesuffix(")").removeprefix(": ")
-    )
-    return capital(own) or "Scores and differences"
+    own = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
+    return capital(own.removesuffix(")").removeprefix(": ")) or "Scores and differences"
 
 
 def _facts(results: Results, store: ResultStore) -> list[str]:
     """What stands under the title: arms and seeds, runs, metric, and the commit and day of the newest run."""
     plan, runs = results.experiment.plan, results.experiment.runs
-    done = int((runs["status"] == "finished").sum())
-    facts = [
-        f"{counted(len(plan.arms), 'arm')} × {counted(len(plan.seeds), 'seed')}",
-        f"{done} of {len(runs)} runs finished",
-    ]
-    facts.append(", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])))
-    made = []
-    for run_id in dict.fromkeys(runs.loc[runs["status"] == "finished", "run_id"]):
+    finished, made = runs.loc[runs["status"] == "finished", "run_id"], []
+    for run_id in finished.unique():
         with suppress(StoreError):
             manifest = store.run(run_id).manifest() or {}
             ended = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
             made.append((max(ended, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
     newest, commit = max(made, default=("", ""))
-    return [*facts, *filter(None, [" · ".join(filter(None, [commit, newest[:10]]))])]
+    facts = [
+        f"{counted(len(plan.arms), 'arm')} × {counted(len(plan.seeds), 'seed')}",
+        f"{len(finished)} of {len(runs)} runs finished",
+        ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
+        " · ".join(filter(None, [commit, newest[:10]])),
+    ]
+    return [fact for index, fact in enumerate(facts) if fact or index < 3]
 
 
 def _configuration(results: Results) -> str:
-    rows = [
-        (arm.label, key, *(json.dumps(value) if value != "" else "" for value in (change[0], change[-1])))
-        for arm in results.experiment.plan.arms
-        for key, changed in (arm.changes or {"nothing": ""}).items()
-        for change in [changed if isinstance(changed, list) else ["", changed]]
-    ]
+    rows = []
+    for arm in results.experiment.plan.arms:
+        for key, changed in (arm.changes or {"nothing": ""}).items():
+            values = (changed[0], changed[-1]) if isinstance(changed, list) else ("", changed)
+            rows.append((arm.label, key, *(json.dumps(value) if value != "" else "" for value in values)))
     return plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
 
 
@@ -317,11 +306,10 @@ def _declared(results: Results) -> Iterable[Panel]:
     panels = list[Panel]()
     for view in results.each_metric():
         metric, training = view.metric, view.metric.kind == TRAINING
-        column = str(metric.parameter) if training else view.column
         label = f"{metric.header}{' (training)' if training else drawing.cap_label(plan)}"
-        panels.append(
-            score if metric == plan.score else Panel(column, label, scale=metric.scale, evaluated=not training)
-        )
+        column = str(metric.parameter) if training else view.column
+        panel = Panel(column, label, scale=metric.scale, evaluated=not training)
+        panels.append(score if metric == plan.score else panel)
     return dict.fromkeys([*panels, score])
 
 
@@ -378,7 +366,7 @@ def pictures(results: Results) -> str:
 
 def picture(figure: Figure, description: str, caption: str) -> str:
     """Write a drawing as a figure with a caption, inverted on a dark screen; ``description`` is for who cannot see it."""
-    about, svg = escape(description), base64.b64encode(drawing.svg_bytes(figure)).decode()
+    about, svg = escape(description), base64.b64encode(drawing.drawn_bytes(figure, "svg")).decode()
     # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
     width, height = (round(72 * inches) for inches in figure.get_size_inches())
     tall = height > _TALL_PICTURE * width

@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -116,14 +116,12 @@ class Handler(BaseHTTPRequestHandler):
         self._server.has_asked(self.connection)
         hosts, prefix = self.headers.get_all("Host", []), self._server.prefix
         path = unquote(self.path.partition("?")[0])
+        watch, names, name = self.watch, self.watch.names(), path[len(prefix) :]
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0].strip()):
             self.send_error(HTTPStatus.FORBIDDEN, explain=f"open http://{ADDRESS} at this port")
-            return
-        if not compare_digest(path[: len(prefix)].encode(errors="replace"), prefix.encode()):
+        elif not compare_digest(path[: len(prefix)].encode(errors="replace"), prefix.encode()):
             self.send_error(HTTPStatus.FORBIDDEN, explain="open the address that `harness view` has printed")
-            return
-        watch, names, name = self.watch, self.watch.names(), path[len(prefix) :]
-        if not name:
+        elif not name:
             now = [{**watch.progress(name), "runs": [], "name": name, "answer": watch.answer(name)} for name in names]
             self._answer(index_page(now))
         elif name in names:
@@ -160,10 +158,10 @@ class Watch:
         self.store = ResultStore(root)
         self._only = only
         self._lock = threading.Lock()
-        self._progress: dict[str, _Shared] = {}
-        self._pages: dict[
-            str, tuple[str, str, str]
-        ] = {}  # version of the store, page, headline of its answer (may be empty)
+        self._asked: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._progress: dict[str, tuple[float, dict[str, Any]]] = {}  # when its computation began, what it gave
+        # Version of the store, page, headline of its answer (may be empty).
+        self._pages: dict[str, tuple[str, str, str]] = {}
         self._reduced: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
@@ -186,7 +184,11 @@ class Watch:
         ``version`` is that of the results, ``counts`` has the number of runs of each status, ``fraction`` is the share of all steps that is
         done (a run of unknown length counts when it ends), ``error`` why the plan cannot be read (else null).
         """
-        return self._progress.setdefault(name, _Shared()).get(partial(self._progress_now, name))
+        asked = time.monotonic()
+        with self._asked[name]:
+            if self._progress.get(name, (-inf,))[0] < asked:  # nobody gets what began before he asked
+                self._progress[name] = time.monotonic(), self._progress_now(name)
+            return self._progress[name][1]
 
     def _progress_now(self, name: str) -> dict[str, Any]:
         now = {"version": self.version(name), "title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": None}
@@ -218,9 +220,8 @@ class Watch:
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError):
             newest = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
-            return file.read_text(encoding="utf-8").partition("\n")[0].strip("*") + _OLDER * (
-                newest > file.stat().st_mtime_ns
-            )
+            sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
+            return sentence + _OLDER * (newest > file.stat().st_mtime_ns)
         return ""
 
     def page(self, name: str) -> str:
@@ -260,23 +261,6 @@ class Watch:
             for run_id in filter(layout.RUN_ID.fullmatch, ids):
                 for pattern in patterns:
                     yield from layout.run_dir(self.store.root, run_id).glob(pattern)
-
-
-class _Shared:
-    """A value that all who ask for it while it is computed share; nobody gets one whose computation began before he asked."""
-
-    def __init__(self) -> None:
-        self._lock, self._begun = threading.Lock(), -inf
-        self._value: dict[str, Any] = {}
-
-    def get(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the value, computed by this thread or by another."""
-        asked = time.monotonic()
-        with self._lock:
-            if self._begun < asked:
-                begun = time.monotonic()
-                self._value, self._begun = compute(), begun
-            return self._value
 
 
 def _stamp(paths: Iterable[Path]) -> str:

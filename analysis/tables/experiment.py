@@ -51,20 +51,18 @@ def main_table(results: Results) -> Table:
     rows: Rows = [] if before is None else [{"arm": "before RL", "score": before}]
     for arm in plan.arms:
         delta, reference, number = below.get(arm.name), plan.reference_of(arm), published.get(arm.name)
-        rows.append(
-            {
-                "arm": arm.label + words.MARK * (arm.name in odd),
-                "reference": reference.label if reference else None,
-                "score": results.mean(arm),
-                "delta": delta,
-                "delta_base": to_base.get(arm.name),
-                "engaged": engaged[arm.name].beside(delta is not None and delta.resolved) or None,
-                "look": decided.get(arm.name),
-                "seeds": _seeds(results, arm),
-                "published": f"{number.value:g}" + f" {number.unit}" * (len(sources) > 1) if number else None,
-                "source": number.source if number else None,
-            }
-        )
+        row: dict[str, Cell] = {"arm": arm.label + words.MARK * (arm.name in odd), "score": results.mean(arm)}
+        row |= {
+            "delta": delta,
+            "delta_base": to_base.get(arm.name),
+            "reference": reference.label if reference else None,
+        }
+        row |= {"look": decided.get(arm.name), "seeds": _seeds(results, arm)}
+        row["engaged"] = engaged[arm.name].beside(delta is not None and delta.resolved) or None
+        if number:
+            unit = f" {number.unit}" * (len(sources) > 1)
+            row |= {"published": f"{number.value:g}{unit}", "source": number.source}
+        rows.append(row)
     any_engaged = any(engagement.known for engagement in engaged.values())
     several = plan.design == "arms" and len({arm.parent for arm in plan.arms if arm.parent}) > 1
     columns = [
@@ -158,16 +156,15 @@ def _means_table(results: Results, key: str, title: str, metrics: Sequence[Colum
 
 def cost_table(results: Results) -> Table:
     """Make the table of wall seconds by phase and generated tokens per second of the finished runs; it is not deterministic."""
-    plan, steps = results.experiment.plan, results.experiment.steps
+    plan, steps, rows = results.experiment.plan, results.experiment.steps, Rows()
     phases = ("rollout", "verify", "train", "evaluate", "total")
-    rows: Rows = []
     for arm in plan.arms:
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
         logged = steps[(steps["arm"] == arm.name) & steps["seed"].isin(results.experiment.finished_seeds(arm))]
         if len(logged):  # a run of no steps is an evaluation alone
-            runs = logged.groupby("run_id")
-            row |= {phase: float(runs[f"seconds_{phase}"].sum().mean()) for phase in phases}
-            row["tokens"] = float(runs["generated_tokens"].sum().mean())
+            keys = {f"seconds_{phase}": phase for phase in phases} | {"generated_tokens": "tokens"}
+            runs = logged.groupby("run_id")[[*keys]].sum()
+            row |= {keys[str(name)]: float(mean) for name, mean in runs.mean().items()}
             total = float(logged["seconds_rollout"].sum())
             row["rate"] = float(logged["generated_tokens"].sum()) / total if total > 0 else None
         rows.append(row)

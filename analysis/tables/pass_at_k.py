@@ -8,14 +8,14 @@ import numpy as np
 
 from analysis.effects import pairs_of
 from analysis.frames import Floats
-from analysis.results import Results
+from analysis.results import Results, contrast_of
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column, experiment_table
 from harness.evaluation.counts import DIFFICULTIES, KBand, difficulty_of
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
 from harness.statistics.bands import simultaneous_band, unpaired_band
-from harness.statistics.intervals import Estimate, Independent, Paired, comparison_level, judge, replicate_means
+from harness.statistics.intervals import Estimate, comparison_level, judge, replicate_means
 
 Pairs = Mapping[str, tuple[PlannedArm, PlannedArm]]
 
@@ -44,15 +44,10 @@ def k_bands(results: Results) -> dict[str, KBand]:
 
 def _curves(results: Results, arm: PlannedArm) -> dict[int, Floats]:
     """Seed to Pass@k for k = 1 to the samples a problem; every seed has as many k."""
-    frame = results.per_seed
-    if "samples" not in frame:
-        return {}
-    samples = frame.set_index(["arm", "cap", "seed"])["samples"]
-    places = (arm.name, results.experiment.plan.primary_cap)
-    rates = {seed: (rate_P, int(samples[(*places, seed)])) for seed, rate_P in results.problem_scores(arm).items()}
-    curves = {
-        s: pass_at_every_k(np.rint(rate_P * n).astype(np.int64), n).mean(axis=0) for s, (rate_P, n) in rates.items()
-    }
+    samples, curves = results.scores(arm, "samples"), {}
+    for seed, rate_P in results.problem_scores(arm).items():
+        n = int(samples[seed])
+        curves[seed] = pass_at_every_k(np.rint(rate_P * n).astype(np.int64), n).mean(axis=0)
     least = min(map(len, curves.values()), default=0)
     return {seed: curve[:least] for seed, curve in curves.items()}
 
@@ -117,15 +112,10 @@ def difficulty_table(results: Results) -> Table | None:
     sizes = np.bincount(band_P, minlength=len(DIFFICULTIES))
     differences, rows = {}, list[Mapping[str, Cell]]()
     for name, (arm, reference) in pairs.items():
-        a, b = results.problem_scores(arm), results.problem_scores(reference)
+        scores = results.problem_scores(arm), results.problem_scores(reference)
         for band in np.flatnonzero(sizes):
-            ours, theirs = (
-                {seed: float(rate[band_P == band].mean()) for seed, rate in side.items()} for side in (a, b)
-            )
-            both = {seed: ours[seed] - theirs[seed] for seed in ours if seed in theirs}
-            paired = Paired(plan.replicates(both), len(both))
-            unpaired = Independent(plan.replicates(ours), plan.replicates(theirs), min(len(ours), len(theirs)))
-            differences[f"{name}, {DIFFICULTIES[band]}"] = paired if plan.paired else unpaired
+            sides = ({seed: float(rate[band_P == band].mean()) for seed, rate in side.items()} for side in scores)
+            differences[f"{name}, {DIFFICULTIES[band]}"] = contrast_of(plan, *sides)
             rows.append({"arm": name, "difficulty": DIFFICULTIES[band], "problems": int(sizes[band])})
     estimates = judge(differences, margin=results.margin)
     rows = [{**row, "delta": estimate} for row, estimate in zip(rows, estimates.values(), strict=True)]

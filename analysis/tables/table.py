@@ -138,11 +138,15 @@ def to_terminal(table: Table, width: int = 160) -> str:
         drawn.add_column(escape(column.header), justify="left" if index == 0 else "right")
     for row in table.text():
         drawn.add_row(*(escape(cell) for cell in row))
+    return drawn_text(drawn, *(f"  {escape(note)}" for note in table.notes), width=width)
+
+
+def drawn_text(*parts: RichTable | str, width: int) -> str:
+    """What rich draws at this width, without colour codes."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as capture:
-        console.print(drawn)
-        for note in table.notes:
-            console.print(f"  {escape(note)}", highlight=False)
+        for part in parts:
+            console.print(part, highlight=False)
     return capture.get()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.caveats import grader_gaps
-from analysis.frames import Frames, records
+from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
@@ -36,8 +35,8 @@ def metric_name(results: Results) -> str:
 
 def samples(results: Results) -> int:
     """Count the samples a problem at the checkpoint, 0 where nobody recorded them."""
-    known = results.per_seed.reindex(columns=["samples"])["samples"].dropna()
-    return int(known.max()) if len(known) else 0
+    most = results.per_seed["samples"].max() if "samples" in results.per_seed else math.nan
+    return 0 if math.isnan(most) else int(most)
 
 
 def metric_header(results: Results) -> str:
@@ -210,8 +209,7 @@ def why_absent(results: Results) -> str:
     """Say what the runs would have had to log, or sample."""
     metric, n, steps = results.metric, samples(results), results.experiment.steps
     again = f"load the experiment with metrics=[{metric.name!r}]"
-    needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
-    if needed:
+    if needed := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
         return f": they have not logged {', '.join(needed)}"
     if metric.by_second:
         return f": they have no second verdicts, or {again}"
@@ -223,13 +221,13 @@ def why_absent(results: Results) -> str:
 
 def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
     """Map arm names to the seeds of finished runs that were not made by what made most of them; those that do not say are left out."""
-    finished = records(experiment.runs[experiment.runs["status"] == "finished"])
-    makers = [(row["arm"], row["seed"], tuple(row[key] for key in ("code", "packages", "device"))) for row in finished]
-    runs = [run for run in makers if any(isinstance(part, str) and part for part in run[2])]
+    keys = ["code", "packages", "device"]
+    made = experiment.runs.loc[experiment.runs["status"] == "finished", ["arm", "seed", *keys]].fillna("")
+    made = made[(made[keys] != "").any(axis=1)]
+    maker = made.groupby(keys, sort=False).ngroup()
     # Ties go to the maker of the first run, so that the same store marks the same rows.
-    usual = Counter(maker for *_, maker in runs).most_common(1)
-    others = [(arm, seed) for arm, seed, maker in runs if maker != usual[0][0]]
-    return {arm: [seed for name, seed in others if name == arm] for arm, _ in others}
+    others = made[maker != maker.mode()[0]] if len(made) else made
+    return {str(arm): seeds.tolist() for arm, seeds in others.groupby("arm", sort=False)["seed"]}
 
 
 def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
@@ -287,9 +285,8 @@ def collapse_warnings(results: Results) -> list[str]:
         if every.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            warnings.append(
-                f"{_plain(arm)}: collapsed seeds decide. With them {before}; without them {value}, {after}."
-            )
+            what = f"With them {before}; without them {value}, {after}."
+            warnings.append(f"{_plain(arm)}: collapsed seeds decide. {what}")
     return warnings
 
 
@@ -303,10 +300,9 @@ def grader_warnings(results: Results) -> list[str]:
     for arm in results.experiment.plan.arms:
         if arm.name not in gaps or not gaps[arm.name].grown:
             continue
-        gap, unconfirmed = gaps[arm.name], gaps[arm.name].unconfirmed
-        ends = " to ".join(bounds_text(unconfirmed, 1, scale=100))
-        interval = f" (95 % interval {ends})" * (not math.isnan(unconfirmed.low))
-        part = unconfirmed.value
+        gap, part = gaps[arm.name], gaps[arm.name].unconfirmed.value
+        ends = " to ".join(bounds_text(gap.unconfirmed, 1, scale=100))
+        interval = f" (95 % interval {ends})" * (not math.isnan(gap.unconfirmed.low))
         rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
         shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
         now, then = (share.replace("nan %", "an unknown share") for share in shares)

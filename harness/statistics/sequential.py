@@ -193,9 +193,9 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     only decided claims get a second one. Raises `ValueError` where a look has no spread, or is not paired.
     """
     if not (first.degrees >= 1 and second.degrees >= 1):
-        raise ValueError("both looks need an interval over two replicates or more")
+        raise ValueError("a look has no interval")
     if any("Welch" in look.method for look in (first, second)):
-        raise ValueError("looks that are not paired cannot be pooled")
+        raise ValueError("the looks are not paired by seed")
     parts = [(look.degrees + 1, look.value, look.standard_error) for look in (first, second)]
     number = sum(count for count, *_ in parts)
     value = sum(count * mean for count, mean, _ in parts) / number

@@ -18,7 +18,7 @@ from synthetic_store import SHORT, build_store, loaded, make_samples
 from analysis.answer import answer_sentences
 from analysis.designs import near_best
 from analysis.effects import differences_to_reference
-from analysis.samples import run_cells, run_samples, tokens_to
+from analysis.samples import run_cells, tokens_to
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
@@ -192,9 +192,13 @@ def test_votes_are_over_equal_answers_not_equal_texts():
     frame["finish_reason"], frame["verdict"] = "stop", ["right"] * 3 + ["wrong"] * 2
     frame["correct"] = [True] * 3 + [False] * 2
     frame["answer"] = ["1/2", "0.5", r"\frac{1}{2}", "3", "3"]
-    texts = pd.DataFrame(run_cells(run_samples(frame), {0: [3, 5]}).rows)
+
+    def ks_of(step, largest):
+        return [3, 5]
+
+    texts = pd.DataFrame(run_cells(frame, ks_of).rows)
     with MathVerifier() as verifier:
-        classes = pd.DataFrame(run_cells(run_samples(frame, verifier.equivalent_many), {0: [3, 5]}).rows)
+        classes = pd.DataFrame(run_cells(frame, ks_of, verifier.equivalent_many).rows)
     # three right against two wrong ones: 7 of the 10 triples have a right majority; by text alone 1 of 10, and 4 or 2 ties
     assert classes[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.7, 1.0])
     assert texts[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.5, 0.0])
