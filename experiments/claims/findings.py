@@ -15,41 +15,48 @@ import pandas as pd
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "findings.md"
 BEGIN, END = "<!-- claims: experiments/claims/findings.py -->\n\n", "\n\n<!-- end -->"
-_HEAD = "| claim | published | on | testbed | word, twice | SmolLM2 |\n|---|---|---|---|---|---|"
-_WORDS = {"holds here": "holds", "reversed here": "reversed", "equivalent to nothing": "no effect"}
-_UNITS = {"points": ""}
+_HEAD = "| claim | published | of | says | here, first look | second look | SmolLM2 |\n|---|---|---|---|---|---|---|"
+_WORDS = {"holds here": "**holds**", "reversed here": "**reversed**", "equivalent to nothing": "no effect"}
+_SAYS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
+_ORDER = ["**holds**", "**reversed**", "no effect", "open", "not engaged"]
 
 
-def _interval(effect: float, low: float, high: float, unit: str = "points") -> str:
-    digits = 2 if unit == "nats" else 1
-    numbers = f"{effect:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]".replace("-", "−")
-    return f"{numbers} {_UNITS.get(unit, unit)}".strip()
+def _cell(row: pd.Series) -> str:
+    """A difference with its interval and its verdict."""
+    digits, unit = (2 if row["unit"] == "nats" else 1), "" if row["unit"] == "points" else f" {row['unit']}"
+    numbers = f"{row['effect']:+.{digits}f} [{row['low']:+.{digits}f}, {row['high']:+.{digits}f}]".replace("-", "−")
+    return f"{numbers}{unit} {_WORDS.get(row['words'], row['words'])}"
 
 
-def _source(text: str) -> str:
-    """The number of the paper alone, as a link; the text where there is none."""
-    number = re.match(r"arXiv:(\d{4}\.\d{5})", text)
-    return f"[{number[1]}](https://arxiv.org/abs/{number[1]})" if number else text
+def _paper(text: str) -> str:
+    """The number of the first paper that a source names, as a link; nothing where it names none."""
+    number = re.search(r"arXiv:(\d{4}\.\d{5})", text)
+    return f" [{number[1]}](https://arxiv.org/abs/{number[1]})" if number else ""
 
 
 def table() -> str:
-    """One row a claim, in the order of their titles."""
-    effects = pd.read_csv(HERE / "effects.csv").astype({"title": str})
-    language = pd.read_csv(HERE / "language_model.csv").set_index("claim")
-    rows = [_HEAD]
-    for _, looks in sorted(effects.groupby("experiment"), key=lambda item: str(item[1]["title"].iloc[0]).lower()):
-        first = looks[looks["look"] == "first"].iloc[0]
-        name = first["experiment"].removeprefix("claim_")
-        words = " / ".join(_WORDS.get(word, word) for word in looks.sort_values("look")["words"])
-        beside = ""
-        if name in language.index:
-            row = language.loc[name]
-            beside = f"{_interval(row['effect'], row['low'], row['high'])} {row['word']}"
-        effect = _interval(first["effect"], first["low"], first["high"], first["unit"])
+    """One row a claim: those with a second look first, by the verdict of the first one, then by title."""
+    effects = pd.read_csv(HERE / "effects.csv")
+    language = pd.read_csv(HERE / "language_model.csv").assign(unit="points").set_index("claim")
+    rows = []
+    for name, looks in effects.groupby("experiment"):
+        by_look = looks.set_index("look")
+        first = by_look.loc["first"]
+        second = _cell(by_look.loc["second"]) if "second" in by_look.index else ""
+        claim = str(name).removeprefix("claim_")
+        beside = _cell(language.loc[claim]) if claim in language.index else ""
+        of = "" if "not read" in first["setting"] else first["setting"]
+        cells = [
+            first["title"],
+            first["statement"] + _paper(first["source"]),
+            of,
+            _SAYS.get(first["expects"], first["expects"]),
+        ]
+        order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
         rows.append(
-            f"| {first['title']} | {first['statement']} {_source(first['source'])} | {first['setting']} | {effect} | {words} | {beside} |"
+            (not second, order, first["title"].lower(), f"| {' | '.join([*cells, _cell(first), second, beside])} |")
         )
-    return "\n".join(rows)
+    return "\n".join([_HEAD, *(row[-1] for row in sorted(rows))])
 
 
 def replaced(page: str) -> str:
