@@ -51,14 +51,14 @@ class Ranks:
         if self.world == 1:
             return [value]
         values: list[Any] = [None] * self.world
-        dist.all_gather_object(values, value, group=_objects())
+        dist.all_gather_object(values, value, group=objects_group())
         return values
 
     def from_first(self, value: Any) -> Any:
         if self.world == 1:
             return value
         box = [value]
-        dist.broadcast_object_list(box, src=0, group=_objects())
+        dist.broadcast_object_list(box, src=0, group=objects_group())
         return box[0]
 
     def any(self, flag: bool) -> bool:
@@ -81,20 +81,15 @@ def open_group() -> None:
 
 def close_groups() -> None:
     """End the process group and all made from it, joining their threads; collective. Nothing that was sharded works after it."""
-    cpu_group.cache_clear()
+    objects_group.cache_clear()
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 @functools.cache
-def cpu_group(purpose: str) -> Any:
-    """A group of all ranks on the CPU for one purpose; collective at its first use. A thread's messages must not mix with the loop's."""
+def objects_group() -> Any:
+    """All ranks on the CPU, for pickled values, so that they take no device memory; collective at its first use."""
     return dist.new_group(backend="gloo", timeout=_OBJECTS_TIMEOUT)
-
-
-def _objects() -> Any:
-    """For pickled values, so that they take no device memory."""
-    return cpu_group("objects")
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

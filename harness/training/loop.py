@@ -67,12 +67,8 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
         last, stopping = parts.budget_spent(), parts.ranks.any(stop())
         if last or stopping or progress.step % every == 0:
             checkpoints.save(progress.step, parts.counts() if last else parts.state(), final=last)
-        else:
-            checkpoints.poll()
         if stopping and not last:
-            checkpoints.finish()
             return False
-    checkpoints.finish()
     return True
 
 
@@ -164,7 +160,6 @@ def update(parts: RunParts, step: int, collected: Collected) -> UpdateStats:
     except NumericalFault as fault:
         # All ranks raise together, and only once the file is there: the first that ends takes the others with it.
         path = parts.ranks.from_first(save_fault(parts.run, step, fault.batch) if parts.ranks.first else None)
-        parts.checkpoints.finish()  # one that is still being written is of a policy that was sound
         raise NumericalFault(f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}) from fault
     except torch.OutOfMemoryError as error:
         raise out_of_memory(parts.config, parts.run) from error

@@ -21,7 +21,7 @@ from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
 from harness.model.linear import BFLOAT16
 from harness.model.policy import NativePolicy, Policy
-from harness.model.ranks import Ranks, cpu_group
+from harness.model.ranks import Ranks, objects_group
 from harness.model.system import content_fingerprint
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
@@ -294,57 +294,25 @@ class Checkpoints:
 
     def __init__(self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
         self.run, self.keep, self.policy, self.optimizer, self.ranks = run, keep, policy, optimizer, ranks
-        self._pending: tuple[int, Path, Any] | None = None
 
     def save(self, step: int, state: dict[str, Any], final: bool) -> None:
-        """Publish (at once, or in the background until `finish`) everything a resume needs; after the last step the policy.
+        """Publish everything a resume needs; after the last step the policy. Collective.
 
         Args:
             step: the rollout step.
             state: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
             final: write the policy as an ordinary checkpoint instead of weights and optimiser.
         """
-        self.finish()
+        keep = 1 if final else self.keep
         if self.ranks.world == 1:
-
-            def write(folder: Path) -> None:
-                trained = {} if final else _trained(self.policy, self.optimizer)
-                native = isinstance(self.policy, NativePolicy)
-                _save(trained | state if native else state, folder / STATE)
-                if final:
-                    self.policy.save(folder / POLICY)
-                elif not native:
-                    _save(trained, folder / WHOLE)
-
-            self.run.publish_checkpoint(step, write, keep=1 if final else self.keep)
+            self.run.publish_checkpoint(step, lambda folder: self._write(folder, state, final), keep=keep)
             return
         staging = self.run.path / "checkpoints" / f".staging-{step}.tmp"
         if self.ranks.first:
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(parents=True)
-            torch.save(state, staging / STATE)
         self.ranks.from_first(None)  # nobody writes before the folder is there
-        if final:
-            self.policy.save(staging / POLICY)
-            self._publish(step, staging, keep=1)
-            return
-        self._pending = (step, staging, _write_shards(self.policy, self.optimizer, staging / SHARDS))
-
-    def poll(self) -> None:
-        """Publish a background checkpoint that all ranks have written; never waits."""
-        if self._pending and all(self.ranks.gather(self._pending[2].done())):
-            self.finish()
-
-    def finish(self) -> None:
-        """Wait for a background checkpoint and publish it; nothing if there is none."""
-        if self._pending is None:
-            return
-        step, staging, future = self._pending
-        self._pending = None
-        future.result()
-        self._publish(step, staging, self.keep)
-
-    def _publish(self, step: int, staging: Path, keep: int) -> None:
+        self._write(staging, state, final)
         self.ranks.gather(None)  # every rank has written
         if self.ranks.first:
 
@@ -355,6 +323,20 @@ class Checkpoints:
             self.run.publish_checkpoint(step, move, keep=keep)
             staging.rmdir()
         self.ranks.from_first(None)
+
+    def _write(self, folder: Path, state: dict[str, Any], final: bool) -> None:
+        """Write this rank's part."""
+        native, trained = isinstance(self.policy, NativePolicy), {} if final else _trained(self.policy, self.optimizer)
+        if self.ranks.first:
+            _save(state | trained if native else state, folder / STATE)
+        if final:
+            self.policy.save(folder / POLICY)
+        elif self.ranks.world > 1:
+            from torch.distributed.checkpoint.state_dict_saver import save
+
+            save(trained, checkpoint_id=folder / SHARDS, process_group=objects_group())
+        elif not native:
+            _save(trained, folder / WHOLE)
 
     def newest(self) -> dict[str, Any] | None:
         """Load weights and optimiser from the newest checkpoint that is what was written; the loop's state, None where there is none.
@@ -459,21 +441,14 @@ def _save(tensors: dict[str, Any], path: Path) -> None:
         torch.save(tensors, file)
 
 
-def _write_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> Any:
-    """Copy the tensors now and write them in a thread; a future with `done()` and `result()`. Collective."""
-    from torch.distributed.checkpoint.state_dict_saver import async_save
-
-    return async_save(_trained(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints"))
-
-
 def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Load what `_write_shards` wrote, on this or another number of ranks. Collective."""
+    """Load shards that this or another number of ranks wrote. Collective."""
     from torch.distributed.checkpoint.state_dict_loader import load
 
     # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
     optimizer.zero_grad(set_to_none=True)
     tensors = _trained(policy, optimizer)
-    load(tensors, checkpoint_id=folder)
+    load(tensors, checkpoint_id=folder, process_group=objects_group())
     _restore(policy, optimizer, tensors)
 
 

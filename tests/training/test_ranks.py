@@ -25,7 +25,7 @@ from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
-from harness.model.ranks import Ranks, balanced, cpu_group, open_group
+from harness.model.ranks import Ranks, balanced, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
@@ -196,7 +196,7 @@ def test_ranks_wait_long_for_values_and_not_for_tensors(monkeypatch: pytest.Monk
     monkeypatch.setattr(dist, "init_process_group", lambda _, timeout: waits.append(timeout))
     monkeypatch.setattr(dist, "new_group", lambda backend, timeout: waits.append(timeout))
     open_group()
-    cpu_group.__wrapped__("objects")
+    objects_group.__wrapped__()
     assert waits == [timedelta(minutes=20), timedelta(hours=4)]
 
 
