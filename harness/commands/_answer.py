@@ -68,9 +68,8 @@ def show_report(report: Report) -> None:
         print(f"written: {', '.join(report.written)}")
     elif report.folder is not None:
         page = Path(report.folder).resolve() / PAGE
-        print(
-            f"Page: {page.as_uri()}" if report.part in ("all", "page") else f"written: {report.folder} ({report.part})"
-        )
+        whole = report.part in ("all", "page")
+        print(f"Page: {page.as_uri()}" if whole else f"written: {report.folder} ({report.part})")
 
 
 def formats_of(names: str) -> list[str]:
@@ -310,9 +309,7 @@ class TablesSoFar(Relay):
         super().__init__(inner)
         self._store, self._plan, self._make = store, plan, make
         self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
-        self._left = Counter(
-            seed for run_id, seed in self._seeds.items() if run_state(store, run_id).status != "finished"
-        )
+        self._left = Counter(seed for run, seed in self._seeds.items() if run_state(store, run).status != "finished")
         self._seconds_between, self._last = seconds_between, time.monotonic()
         self._due = False
         self._thread: threading.Thread | None = None

@@ -101,7 +101,6 @@ class Selection:
     experiments: list[str]
     run_ids: list[str]
     runtime: RuntimeConfig
-    runtime_overrides: list[str]
 
 
 def select(overrides: Sequence[str]) -> Selection:
@@ -118,7 +117,7 @@ def select(overrides: Sequence[str]) -> Selection:
         require_stored(store, name)
     plans = [store.plan(name) for name in names]
     ids = [run_id for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()]
-    return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime, rest)
+    return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime)
 
 
 def require_idle(selection: Selection) -> None:
@@ -151,9 +150,7 @@ def require_stored(store: ResultStore, name: str) -> None:
     if name in store.plans():
         return
     if layout.is_safe(name) and (plan := layout.plan_file(store.root, name)).parent.is_dir():
-        raise ConfigError(
-            f"{plan} is missing; put it back, or run the experiment again: no run that finished is run twice"
-        )
+        raise ConfigError(f"{plan} is missing; put it back, or run the experiment again: no finished run is run twice")
     if name in options("experiment"):
         where = "" if store.root == Path(RuntimeConfig.results) else f" runtime.results={store.root}"
         raise ConfigError(
@@ -186,10 +183,8 @@ def find_run(store: ResultStore, prefix: str) -> str:
         raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     ids = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
     if not ids:
-        folders = sorted(layout.runs_dir(store.root).glob("*"))
-        unread = [
-            folder.name for folder in folders if folder.name.startswith(prefix) and layout.RUN_ID.fullmatch(folder.name)
-        ]
+        names = [path.name for path in sorted(layout.runs_dir(store.root).glob("*"))]
+        unread = [name for name in names if name.startswith(prefix) and layout.RUN_ID.fullmatch(name)]
         if faults := [fault for run_id in unread if (fault := store.run(run_id).fault())]:
             raise ConfigError(faults[0])
         raise ConfigError(f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them")

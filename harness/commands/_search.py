@@ -106,9 +106,7 @@ def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tup
     space = [str(item.input_line) for item in parse_overrides(arguments) if item.is_sweep_override()]
     fixed = [item for item in arguments if item not in space]
     if not space:
-        raise ConfigError(
-            "nothing to search: give 'KEY=interval(low,high)' or 'KEY=choice(a,b)', or name an experiment"
-        )
+        raise ConfigError("nothing to search: give 'KEY=interval(low,high)' or 'KEY=choice(a,b)' or name an experiment")
     search, seeds = dict(options), list(options["seeds"])
     del search["seeds"]
     identity = [item for item in fixed if not of_machine(item)]

@@ -177,9 +177,8 @@ class Sweep:
         undecidable = 0
         if plan.looks:
             judge = partial(decide, store=self.store)
-            _, decisions, summary = until_decided(
-                plan, decide=judge, record=self._record, bring=self.bring, show=self._show
-            )
+            done = until_decided(plan, decide=judge, record=self._record, bring=self.bring, show=self._show)
+            _, decisions, summary = done
             undecidable = decisions.open if summary.complete and not plan.waits_for else 0
         else:
             self._record(plan)
@@ -327,9 +326,8 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
         state.summary = state.sweep.to_its_end()
     assert state.sweep is not None
     specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
-    return [
-        _returned(config, state.sweep, specs.get(name), job) for name, job in zip(wanted, map(list, jobs), strict=True)
-    ]
+    pairs = zip(wanted, map(list, jobs), strict=True)
+    return [_returned(config, state.sweep, specs.get(name), job) for name, job in pairs]
 
 
 def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:

@@ -3,7 +3,7 @@
 harness clean                       shows what could go
 harness clean --checkpoints         checkpoints of finished runs (they can no longer be evaluated anew)
 harness clean --unfinished          directories of failed, interrupted and lost runs (they start over)
-harness clean --cache               warm-up checkpoints, probes and job files (they are made again)
+harness clean --cache               warm-up checkpoints and probes (they are made again)
 harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
 
@@ -18,8 +18,6 @@ from harness.commands._arguments import SELECTION, Selection, flag, require_idle
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
-
-_JOBS = "jobs"  # of earlier versions: what Slurm's jobs read when they begin
 
 
 @dataclass(frozen=True)
@@ -116,20 +114,8 @@ def _cache(selection: Selection) -> Iterator[Removable]:
         print(f"  kept {root}: {alive} uses it; clean it when nothing runs")
         return
     for path in filter(Path.is_dir, sorted(root.glob("*"))):
-        if path.name == "leases":
-            continue
-        if path.name != _JOBS:
+        if path.name != "leases":
             yield Removable(path, None, _size(path))
-            continue
-        for folder in filter(Path.is_dir, sorted(path.iterdir())):
-            waiting = _waiting(store, folder)
-            if waiting:
-                print(
-                    f"  kept {folder}: {waiting} of its runs are not finished, and a waiting job reads it; delete it by hand if its "
-                    "jobs were cancelled"
-                )
-            else:
-                yield Removable(folder, None, _size(folder))
 
 
 def _alive(store: ResultStore) -> str:
@@ -140,16 +126,6 @@ def _alive(store: ResultStore) -> str:
             if run.claimed_by() is not None or run.worked_on_by() is not None:
                 return f"run {path.name}"
     return ""
-
-
-def _waiting(store: ResultStore, folder: Path) -> int:
-    """Count the unfinished runs that submitted jobs of a folder may bring: a job in the queue has left no other trace in the store."""
-    if not any(folder.glob("*_submitted.pkl")):
-        return 0
-    ids = set(store.run_ids())  # of a folder that is named after no experiment
-    if folder.name in store.plans():
-        ids = {run_id for arm in store.plan(folder.name)["arms"] for run_id in arm["runs"].values()}
-    return sum(store.run(run_id).status != "finished" for run_id in ids)
 
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {

@@ -315,9 +315,8 @@ def _metrics(comparison: Comparison) -> list[MetricCompared]:
     for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
             scale = scale_of(metric)
-            first, other = (
-                scale * float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side)
-            )
+            names = (comparison.reference, side)
+            first, other = (scale * float(comparison.scores[name][metric].mean()) for name in names)
             rows.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
     return rows
 

@@ -34,19 +34,9 @@ from harness.store.reader import run_state
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
 _MEMBERS, _STORE = "members=true", "store=true"
 _PACKAGES = {
-    "torch": None,
-    "transformers": None,
-    "hydra-core": None,
-    "math-verify": None,
-    "optuna": "sweep",
-    "submitit": "slurm",
-    "ray": "ray",
-    "wandb": "track",
-    "tensorboard": "track",
-    "peft": "lora",
-    "vllm": "vllm",
-    "datasets": "data",
-}
+    "torch": None, "transformers": None, "hydra-core": None, "math-verify": None, "optuna": "sweep", "submitit": "slurm", "ray": "ray",
+    "wandb": "track", "tensorboard": "track", "peft": "lora", "vllm": "vllm", "datasets": "data",
+}  # fmt: skip
 _LITTLE_SPACE_GIB = 2.0
 
 
@@ -138,9 +128,7 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
     yield Check("gpu", "; ".join(machine["gpus"]) or "none visible", bool(gpus) if wanted else (True if gpus else None))
     yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
     sbatch = shutil.which("sbatch")
-    yield Check(
-        "slurm", sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit here", True if sbatch else None
-    )
+    yield Check("slurm", sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit", True if sbatch else None)
     yield from _store_checks(store)
 
 

@@ -28,7 +28,7 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier
@@ -170,6 +170,9 @@ def draw(result: Path) -> int:
 
     try:
         draw_evaluation(result)
+    except StoreError as error:  # a full disk, or one that cannot be written to
+        print(f"{error}; the numbers are complete: {result}", file=sys.stderr)
+        return Exit.FOUND
     except Exception:
         traceback.print_exc()
         print(f"the figures failed (see above); the numbers are complete: {result}", file=sys.stderr)

@@ -20,9 +20,7 @@ from harness.exchange import trl, verl
 from harness.experiment.planning import plan_experiment
 
 DIALECTS = {"trl": trl, "verl": verl}
-ARGUMENTS = {
-    "overrides": {"nargs": "+", "help": "dialect=trl or dialect=verl, and Hydra overrides such as algorithm=dapo"}
-}
+ARGUMENTS = {"overrides": {"nargs": "+", "help": "dialect=trl|verl, and Hydra overrides such as algorithm=dapo"}}
 
 
 def run(options: argparse.Namespace) -> int:

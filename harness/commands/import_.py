@@ -66,9 +66,7 @@ def _import_config(items: Sequence[str]) -> int:
     try:
         config = compose_run(overrides)  # what is printed can be run
     except ConfigError as error:
-        origins = [
-            origin for ours, origin in translation.origins.items() if re.search(rf"{re.escape(ours)}\b", str(error))
-        ]
+        origins = [their for our, their in translation.origins.items() if re.search(rf"{re.escape(our)}\b", str(error))]
         raise ConfigError(f"{error}{f' (from {origins[-1]})' if origins else ''}") from error
     remarks = _remarks(name, translation)
     if "out" not in chosen:
@@ -78,9 +76,8 @@ def _import_config(items: Sequence[str]) -> int:
     require("overwrite", chosen.get("overwrite", "false"), ("true", "false"))
     if out.exists() and chosen.get("overwrite") != "true":
         raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
-    write_file(
-        out, _experiment(out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks).encode()
-    )
+    last = list(config.evaluation.benchmarks)[-1]
+    write_file(out, _experiment(out.stem, overrides, last, config.seed, remarks).encode())
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
     move = "" if folder.name == "experiment" else f"move it to FOLDER/experiment/{out.name}, then "
@@ -129,7 +126,7 @@ def _require_known(name: str, inline: dict[str, Any], values: dict[str, Any]) ->
     best = max(counts, key=lambda each: (counts[each], each == name))
     if best != name:
         raise ConfigError(
-            f"dialect={name} knows {counts[name]} of these settings, {best} {counts[best]}: give dialect={best}"
+            f"dialect={name} knows {counts[name]} of these keys, {best} {counts[best]}: give dialect={best}"
         )
     if not counts[name]:
         raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")

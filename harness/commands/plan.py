@@ -203,9 +203,8 @@ def unread_data(config: RunConfig) -> list[str]:
     """Say which local files of problems `harness run` will refuse, and why; nothing of a run that is sent elsewhere."""
     from harness.problems.hygiene import statements
 
-    sets = {"task": config.task} | {
-        f"evaluation.benchmarks.{name}": one for name, one in config.evaluation.benchmarks.items()
-    }
+    benchmarks = config.evaluation.benchmarks.items()
+    sets = {"task": config.task} | {f"evaluation.benchmarks.{name}": one for name, one in benchmarks}
     lines = []
     for key, one in sets.items():
         if getattr(one, "path", None) and not config.runtime.elsewhere:

@@ -17,11 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal, status_table
 from harness.store.reader import RunState, run_state
 
-ARGUMENTS = {
-    "--watch": flag("refresh every second until interrupted"),
-    "--runs": flag("list finished runs, too"),
-    **SELECTION,
-}
+ARGUMENTS = {"--watch": flag("refresh every second"), "--runs": flag("list finished runs, too"), **SELECTION}
 
 
 @dataclass(frozen=True)

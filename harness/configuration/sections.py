@@ -269,7 +269,7 @@ class VerlRuntime(Checked, key="runtime.verl"):
         super().__post_init__()
         if not 0 < self.gpu_memory_utilization < 1:
             raise ConfigError(
-                f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must lie between 0 and 1"
+                f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must be between 0 and 1"
             )
 
 
@@ -357,9 +357,7 @@ class RewardConfig(Checked, key="algorithm.reward"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.function and not self._certain:
-            raise ConfigError(
-                "algorithm.reward.function takes no true_positive or false_positive: let it err by itself"
-            )
+            raise ConfigError("algorithm.reward.function takes no true_positive or false_positive: let it err alone")
 
     @property
     def exact(self) -> bool:

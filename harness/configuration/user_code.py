@@ -150,9 +150,8 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
     if base is not None and not issubclass(config, base):
         raise ConfigError(f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`")
     for function, signature in asked_of(family).items():
-        missing = (
-            not callable(getattr(module, function, None)) if base is None else function in config.__abstractmethods__
-        )
+        lacks = not callable(getattr(module, function, None))
+        missing = lacks if base is None else function in config.__abstractmethods__
         if missing:
             owner = "" if base is None else "Config."
             raise ConfigError(f"{path} defines no {owner}{function}; {_label(family)} asks `{signature}`")

@@ -58,9 +58,7 @@ class Counts:
     def noise_P(self) -> Floats:
         """Sampling variance of each problem's avg, the mean over runs; NaN where a run has one sample."""
         runs = zip(self.right_RP, self.samples_R, strict=True)
-        return (
-            np.sum([sampling_noise(right_P, samples) for right_P, samples in runs], axis=0) / len(self.samples_R) ** 2
-        )
+        return np.sum([sampling_noise(right_P, n) for right_P, n in runs], axis=0) / len(self.samples_R) ** 2
 
 
 @dataclass(frozen=True)
@@ -152,9 +150,8 @@ def by_difficulty(
         for metric in scores[first]
         for first_RP, other_RP in [(scores[side_name][metric][:, band_P == band] for side_name in (first, name))]
     ]
-    return ByDifficulty(
-        side, len(band_P), rows, [name for name, size in zip(DIFFICULTIES, sizes, strict=True) if not size]
-    )
+    empty = [name for name, size in zip(DIFFICULTIES, sizes, strict=True) if not size]
+    return ByDifficulty(side, len(band_P), rows, empty)
 
 
 def _within(difference: Estimate, family: int) -> Estimate:

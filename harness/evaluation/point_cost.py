@@ -53,9 +53,7 @@ class DifferenceVariance:
         if math.isnan(self.sampling) or self.total == 0:
             return None
         one = self.sampling * self.samples  # the variance that one sample a problem would make
-        return fewest(
-            lambda samples: _shows(difference, self.between + one / samples, problems, level), range(1, _MOST)
-        )
+        return fewest(lambda n: _shows(difference, self.between + one / n, problems, level), range(1, _MOST))
 
 
 def _shows(difference: float, variance: float, problems: int, level: float) -> bool:

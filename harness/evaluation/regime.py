@@ -121,7 +121,6 @@ def regimes(
         spread = float((shares_P * (1 - shares_P)).mean()) * samples / (samples - 1)
         mixed, all_right = float(shares_P.between(0, 1, inclusive="neither").mean()), float((shares_P == 1).mean())
         cut = float(cell["truncated_fraction"])
-        found.append(
-            Regime(len(shares_P), samples, cell["cap"], float(cell["avg"]), cut, mixed, all_right, math.sqrt(spread))
-        )
+        avg, sd = float(cell["avg"]), math.sqrt(spread)
+        found.append(Regime(len(shares_P), samples, cell["cap"], avg, cut, mixed, all_right, sd))
     return found

@@ -140,13 +140,10 @@ def _summary(
 
 def _some(config: Any, limit: int | None) -> Benchmark:
     benchmark = load_benchmark(config)
-    for line in deduplicate(Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems)[
-        1
-    ].lines():
-        print(
-            f"{WARNING}{benchmark.name}: {line}; copies count as problems, so its intervals are too narrow",
-            file=sys.stderr,
-        )
+    rows = (Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems)
+    for line in deduplicate(rows)[1].lines():
+        told = f"{line}; copies count as problems, so its intervals are too narrow"
+        print(f"{WARNING}{benchmark.name}: {told}", file=sys.stderr)
     if limit is None or len(benchmark.problems) <= limit:
         return benchmark
     # Drawn: kinds of problems may come in turn.
@@ -271,9 +268,8 @@ def _add_differences(cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str,
         reference = first.setdefault(place, cell["model"])
         if reference == cell["model"]:
             continue
-        a, b = (
-            frames[model, *place].groupby("place")["correct"].mean().to_numpy() for model in (reference, cell["model"])
-        )
+        both = (frames[model, *place] for model in (reference, cell["model"]))
+        a, b = (frame.groupby("place")["correct"].mean().to_numpy() for frame in both)
         difference = mean_interval(b - a)
         cell["difference"] = {
             "to": reference,
@@ -510,9 +506,7 @@ def _matched(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier
     keys = [_keys(name, frame, by_text) for name, frame in frames]
     shared = set.intersection(*map(set, keys))
     golds = [dict(zip(key, frame["gold"], strict=True)) for key, (_, frame) in zip(keys, frames, strict=True)]
-    others = {
-        key for key in shared if any(not _same_gold(golds[0][key], answers[key], verifier) for answers in golds[1:])
-    }
+    others = {key for key in shared if any(not _same_gold(golds[0][key], each[key], verifier) for each in golds[1:])}
     what = "text" if by_text else "id"
     notes = []
     for name, key in {name: key for (name, _), key in zip(frames, keys, strict=True)}.items():
@@ -544,9 +538,8 @@ def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
     keys = frame["problem"].map(normalised)
     twice = frame.groupby(keys)["problem_id"].nunique()
     if (twice > 1).any():
-        raise ConfigError(
-            f"{name}: {int((twice > 1).sum())} problems have one text: {_quoted(list(twice[twice > 1].index))}"
-        )
+        texts = list(twice[twice > 1].index)
+        raise ConfigError(f"{name}: {len(texts)} problems have one text: {_quoted(texts)}")
     return keys
 
 

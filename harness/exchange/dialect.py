@@ -47,9 +47,8 @@ class Block:
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether these settings of theirs meet the condition."""
-        return all(
-            any(_same(values.get(key, _ABSENT), value) for value in wanted) for key, wanted in self.condition.items()
-        )
+        has = ((values.get(key, _ABSENT), wanted) for key, wanted in self.condition.items())
+        return all(any(_same(value, one) for one in wanted) for value, wanted in has)
 
 
 @dataclass(frozen=True)
@@ -170,9 +169,7 @@ class Settings:
         """Return a value as it stands. Raises `ConfigError` for one that refers to another."""
         value = self.values.get(key, default)
         if _refers(value):
-            raise ConfigError(
-                f"{key}={value} refers to another setting; give the configuration that the trainer resolved"
-            )
+            raise ConfigError(f"{key}={value} refers to another setting; give the resolved configuration")
         return value
 
     def number(self, key: str, default: float | None = None) -> Any:

@@ -370,9 +370,8 @@ def _lines(path: Path) -> list[dict[str, str]]:
     places: dict[tuple[str, str], int] = {}
     for number, row in enumerate(rows, start=2):
         faults = [f"{name} is empty" for name in _COLUMNS if not row[name]]
-        faults += [
-            f"{name} {row[name]!r} has control characters" for name in _COLUMNS if not (row[name] or "").isprintable()
-        ]
+        hidden = [name for name in _COLUMNS if not (row[name] or "").isprintable()]
+        faults += [f"{name} {row[name]!r} has control characters" for name in hidden]
         faults += ["more values than columns"] if None in row else []
         if not faults and not row["seed"].isdigit():
             faults = [f"seed {row['seed']!r} is no integer from 0 on"]

@@ -18,20 +18,8 @@ import pandas as pd
 ABOVE = "above"
 FILES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".json")
 _ARMS = (
-    "arm",
-    "method",
-    "algorithm",
-    "algo",
-    "system",
-    "variant",
-    "config",
-    "configuration",
-    "exp_name",
-    "group",
-    "name",
-    "run",
-    "model",
-)
+    "arm", "method", "algorithm", "algo", "system", "variant", "config", "configuration", "exp_name", "group", "name", "run", "model",
+)  # fmt: skip
 _SEEDS = ("seed", "training_seed", "train_seed", "run_seed", "random_seed", "replicate", "trial")
 _SCORES = ("score", "value", "accuracy", "acc", "mean_score", "return", "reward", "result")
 _BENCHMARKS = ("benchmark", "task", "dataset", "eval", "evaluation", "env", "environment", "test_set")
@@ -335,12 +323,8 @@ def _last_steps(
 ) -> pd.DataFrame:
     """The last step of each run, where there is a column of steps and a run has several."""
     step, names = _guess(frame, _STEPS), [name for name in dict.fromkeys(keys) if name]
-    if (
-        step is None
-        or step in names
-        or not pd.api.types.is_numeric_dtype(frame[step])
-        or not frame.duplicated(names).any()
-    ):
+    numbers = step is not None and step not in names and pd.api.types.is_numeric_dtype(frame[step])
+    if step is None or not numbers or not frame.duplicated(names).any():
         return frame
     known = frame.dropna(subset=list(scores), how="all")
     last = known[known[step] == known.groupby(names, dropna=False)[step].transform("max")]
@@ -349,11 +333,9 @@ def _last_steps(
         first = twice[(twice[[*names, step]] == twice[[*names, step]].iloc[0]).all(axis=1)]
         others = [name for name in _columns(frame) if name not in (*names, *scores)]
         differing = [name for name in others if first[name].nunique(dropna=False) > 1]
-        which = (
-            f"differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart" if differing else "are alike"
-        )
+        which = f"differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart"
         rows = " and ".join(str(row + 2) for row in first.index[:_SHOWN])
-        raise TableError(f"rows {rows} are one arm, seed and {step}, and {which}")
+        raise TableError(f"rows {rows} are one arm, seed and {step}, and {which if differing else 'are alike'}")
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
     if last[step].nunique() > 1:
@@ -396,14 +378,12 @@ def _tidy(
     varying = [name for name in apart if frame[name].nunique(dropna=False) > 1] or list(apart)
     texts = frame[varying].astype(object).where(frame[varying].notna(), "")
     group = [", ".join(part for part in map(str, row) if part) for row in texts.to_numpy()]
-    labelled = pd.DataFrame(
-        {"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame.index + 2}
-    )
+    label = pd.DataFrame({"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame.index + 2})
     parts = []
     for name in scores:
         title = frame[benchmark].astype(str) if benchmark else name
         title = title + f", {name}" if benchmark and len(scores) > 1 else title
-        parts.append(labelled.assign(benchmark=title, value=_numbers(frame, name)))
+        parts.append(label.assign(benchmark=title, value=_numbers(frame, name)))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -502,11 +482,6 @@ def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> di
 
 
 def _reading(arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None) -> str:
-    parts = {
-        "arm": arm,
-        "seed": seed,
-        "score": ", ".join(scores),
-        "benchmark": benchmark,
-        "judged apart by": ", ".join(apart),
-    }
+    parts = {"arm": arm, "seed": seed, "score": ", ".join(scores), "benchmark": benchmark}
+    parts["judged apart by"] = ", ".join(apart)
     return f"columns read as {'; '.join(f'{name}: {value}' for name, value in parts.items() if value)}"

@@ -54,9 +54,7 @@ def _export_schedule(config: RunConfig, out: Translation) -> None:
     if least is not None:
         out.settings["lr_scheduler_kwargs"] = {"min_lr_rate": least}
     if warmup:
-        out.notes.append(
-            "TRL's warm-up counts optimiser updates and rises with each of them, here with every rollout step"
-        )
+        out.notes.append("TRL's warm-up counts optimiser updates and rises with each, here with every rollout step")
 
 
 def _export_rewards(config: RunConfig, out: Translation) -> None:
@@ -68,9 +66,7 @@ def _export_rewards(config: RunConfig, out: Translation) -> None:
     if overlong.masks and overlong.statistics == "exclude":
         out.cannot("algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics")
     if overlong.policy == "wrong":
-        out.cannot(
-            "algorithm.overlong", "wrong", "the reward function has to give truncated completions the wrong reward"
-        )
+        out.cannot("algorithm.overlong", "wrong", "the reward function has to give cut completions the wrong reward")
     if overlong.punishes:
         cap, buffer = config.sampling.max_response_tokens, dialect.buffer_tokens(config, out)
         out.notes.append(
@@ -143,9 +139,7 @@ def _export_kl(config: RunConfig, out: Translation) -> None:
 
 def _export_correction(config: RunConfig, out: Translation) -> None:
     if config.algorithm.engine_correction.old_log_probs == "sampler":
-        out.notes.append(
-            "old_log_probs=sampler: TRL's ratio is to log-probabilities of the trainer itself, a rounding apart"
-        )
+        out.notes.append("old_log_probs=sampler: TRL's ratio is to log-probs of the trainer itself, a rounding apart")
     if config.algorithm.engine_correction.kind == "none":
         out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
 
@@ -212,9 +206,7 @@ def _schedule(source: Settings, out: Translation) -> None:
         if total % updates:
             out.notes.append(f"max_steps={total} updates are no whole number of rollout steps of {updates}")
     elif total:
-        out.cannot(
-            "max_steps", total, "counts optimiser updates, and the batch sizes do not say how many a rollout step has"
-        )
+        out.cannot("max_steps", total, "counts optimiser updates, and no batch size says how many a rollout step has")
     elif source.number("num_train_epochs") or "max_steps" in source:
         reason = "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
         out.cannot("num_train_epochs", source.number("num_train_epochs"), reason)
@@ -234,21 +226,15 @@ def _rewards(source: Settings, out: Translation) -> None:
     out.set("algorithm.overlong.policy", "mask" if masked else "score")
     weights, names = source.numbers("reward_weights"), source.names("reward_funcs")
     if names and weights is not None and len(weights) != len(names):
-        raise ConfigError(
-            f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; TRL wants as many"
-        )
+        raise ConfigError(f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; give as many")
     if source.get("multi_objective_aggregation") == "normalize_then_sum":
         _decoupled(names, weights, out)
         return
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
     if not names and weights in (None, [1], [1.0]):
-        out.notes.append(
-            "rewards are functions of the script there: 1 for a right answer and 0 for a wrong one are set here"
-        )
+        out.notes.append("rewards are functions of the script there: 1 for a right answer and 0 for a wrong one here")
     elif not names:
-        out.cannot(
-            "reward_weights", weights, "the reward here is algorithm.reward; name the functions, reward_funcs=[...]"
-        )
+        out.cannot("reward_weights", weights, "the reward is algorithm.reward; name the functions, reward_funcs=[...]")
     for name, weight in zip(names, (weights or [1.0] * len(names)) if names else [], strict=True):
         if "accuracy" in name.rpartition(".")[2] and weight:
             out.set("algorithm.reward.correct", float(weight))
@@ -281,9 +267,7 @@ def _clip(source: Settings, out: Translation) -> None:
         if high is not None:
             out.set("algorithm.surrogate.clip_high", high)
     if loss == "luspo" and source.get("importance_sampling_level") != "sequence":
-        out.cannot(
-            "loss_type", loss, "weighs responses by their length here only with importance_sampling_level=sequence"
-        )
+        out.cannot("loss_type", loss, "weighs responses by length here only with importance_sampling_level=sequence")
     if loss == "dr_grpo" and "sampling.max_response_tokens" in out.settings:
         out.set("algorithm.aggregation.constant_tokens", float(out.settings["sampling.max_response_tokens"]))
 
@@ -307,7 +291,7 @@ def _model(source: Settings, out: Translation) -> None:
     dataset, path = (source.get("dataset_name"), source.text("model_name_or_path", source.text("_name_or_path")))
     if dataset is not None:
         out.cannot(
-            "dataset_name", dataset, "choose task=, or task=dataset with task.source=, task.revision= and task.fields"
+            "dataset_name", dataset, "choose task=, or task=dataset with task.source, task.revision, task.fields"
         )
     rank = (source.count("lora_r") or 0) if source.flag("use_peft") else 0
     targets = source.names("lora_target_modules")

@@ -102,10 +102,8 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     if algorithm.aggregation.kind == "constant_sum":
         # A sum without a divisor is a divisor of 1 there, too.
         constant = algorithm.aggregation.constant_tokens
-        out.settings |= {
-            _MEAN: "seq-mean-token-sum-norm",
-            factor: int(constant) if constant == int(constant) else constant,
-        }
+        whole = int(constant) if constant == int(constant) else constant
+        out.settings |= {_MEAN: "seq-mean-token-sum-norm", factor: whole}
     if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         out.settings |= {_LOW: 1.0, _HIGH: NO_CLIP, _DUAL: NO_CLIP}
     elif surrogate.kind == "ppo_clip":
@@ -232,7 +230,7 @@ def _optimizer(source: Settings, out: Translation) -> None:
         out.set("optimizer.beta2", betas[1])
     if old in source and (clip not in source or source.get(old) != source.get(clip)):
         out.cannot(
-            old, source.get(old), f"read by nothing in verl 0.8 and later, where {clip} clips; before, it was this one"
+            old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this one"
         )
     more = f"{OPTIMIZER}.override_optimizer_config"
     if more in source and not source.get(more):

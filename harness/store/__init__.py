@@ -21,17 +21,6 @@ from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
 __all__ = [
-    "METRICS",
-    "AttemptSuperseded",
-    "Holder",
-    "Lease",
-    "LocksUnsupported",
-    "ResultStore",
-    "RunClaimed",
-    "RunDir",
-    "SchemaMismatch",
-    "StoreError",
-    "StoreFull",
-    "StoreReadOnly",
-    "TornFile",
-]
+    "METRICS", "AttemptSuperseded", "Holder", "Lease", "LocksUnsupported", "ResultStore", "RunClaimed", "RunDir", "SchemaMismatch",
+    "StoreError", "StoreFull", "StoreReadOnly", "TornFile",
+]  # fmt: skip

@@ -184,9 +184,7 @@ class RunClaimed(StoreError):
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_ROOM = (
-    "free space or set runtime.results to a larger disk, then run the same command again: it resumes where it stopped"
-)
+_ROOM = "free space or set runtime.results to a larger disk, then run the same command again: it goes on from there"
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG}
 
 

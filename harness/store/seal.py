@@ -76,11 +76,7 @@ def drop_broken(folder: Path, fixed: str) -> dict[str, Any]:
         if fault := broken({name: path} if path.is_file() else {}, {name: entry}, hashes=True):
             if name == fixed:
                 raise TornFile(f"{folder} is not what was written: {fault}; delete the folder")
-            print(
-                f"{layout.WARNING}{folder} is not what was written: {fault}; it is made again",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{layout.WARNING}{folder} is not what was written: {fault}; it is made again", file=sys.stderr)
             path.unlink(missing_ok=True)
             del seal[name]
     return seal

@@ -31,17 +31,13 @@ class Foreign:
         labels = [item["label"] for item in self.samples]
         for name, total in self.totals.items():
             if None in labels:
-                lines.append(
-                    f"its own {name}: {100 * total:.2f} %; not every sample has a verdict of its own to compare"
-                )
+                lines.append(f"its own {name}: {100 * total:.2f} %; not every sample has its own verdict to compare")
                 continue
             mean = sum(labels) / len(labels)
             agrees = (
                 "agrees" if abs(mean - total) < 5e-4 else "DIFFERS: samples are missing, or it is of another metric"
             )
-            lines.append(
-                f"its own {name}: {100 * total:.2f} %; mean of its verdicts here: {100 * mean:.2f} %, {agrees}"
-            )
+            lines.append(f"its own {name}: {100 * total:.2f} %; mean of verdicts here: {100 * mean:.2f} %, {agrees}")
         return lines
 
 

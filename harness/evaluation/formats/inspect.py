@@ -40,9 +40,7 @@ def read(path: Path) -> Foreign:
             f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
         ) from error
     if not samples:
-        raise ConfigError(
-            f"{path} holds no samples (status: {log.get('status')}); Inspect's log_samples=true keeps them"
-        )
+        raise ConfigError(f"{path} holds no samples (status: {log.get('status')}); log_samples=true keeps them")
     notes = [f"verdicts are those of its scorer {name}"] if len(scores) > 1 else []
     several = sum(isinstance(row["target"], list) and len(row["target"]) > 1 for row in rows)
     notes += [f"{several} samples have several targets; the first is graded"] if several else []

@@ -139,9 +139,7 @@ def _to_target(kind: str, text: str) -> Metric:
 
 def _of_training(column: str) -> Metric:
     """The mean of a column of the step metrics over the steps up to the checkpoint; its unit is in its name."""
-    unit, scale, digits = next(
-        (known for part, known in _UNITS.items() if part in column.split("_")), ("units", 1.0, 4)
-    )
+    unit, scale, digits = next((unit for part, unit in _UNITS.items() if part in column.split("_")), ("units", 1.0, 4))
     return Metric(
         f"{TRAINING}/{column}", f"{column}, mean over training", unit, scale, digits, kind=TRAINING, parameter=column
     )
@@ -309,12 +307,8 @@ def nothing_to_learn(right: float | None, where: str) -> str:
 
 def _lengths(samples: Samples) -> dict[str, Length]:
     present = ~samples.lost_R
-    groups = {
-        "all": present,
-        "right": samples.right_R,
-        "wrong": present & ~samples.right_R,
-        "truncated": samples.truncated_R,
-    }
+    right = samples.right_R
+    groups = {"all": present, "right": right, "wrong": present & ~right, "truncated": samples.truncated_R}
     return {name: _length(samples.tokens_R[mask]) for name, mask in groups.items()}
 
 
@@ -389,9 +383,7 @@ def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence, ke
         verdicts = iter(equivalent(pairs))
         for problem, first, others in rounds:
             problem.first_of.update({other: first for other in others if next(verdicts)})
-    return [
-        [problem.first_of[answer] for answer in answers] for problem, answers in zip(unsettled, groups, strict=True)
-    ]
+    return [[one.first_of[answer] for answer in answers] for one, answers in zip(unsettled, groups, strict=True)]
 
 
 class _Unsettled:

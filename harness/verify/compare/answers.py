@@ -80,9 +80,8 @@ class AnswerComparison:
 
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
-        units = [
-            node.mark if node.kind == "quantity" else node.exact.unit if node.exact else None for node in (gold, answer)
-        ]
+        sides = (gold, answer)
+        units = [side.mark if side.kind == "quantity" else side.exact.unit if side.exact else None for side in sides]
         left, right = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
         if (turned := _radians(left, right)) is not None:
             return self.leaf(*turned)

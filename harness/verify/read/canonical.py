@@ -232,9 +232,8 @@ def _one_shape(text: str) -> str:
 
 def _means_nothing(char: str) -> bool:
     """Marks of text direction, characters of no width, emoji."""
-    return (
-        unicodedata.category(char) == "Cf" or char == "\ufe0f" or (char >= "☀" and unicodedata.category(char) == "So")
-    )
+    kind = unicodedata.category(char)
+    return kind == "Cf" or char == "\ufe0f" or (char >= "☀" and kind == "So")
 
 
 def _without_markup(text: str) -> str:
@@ -309,11 +308,8 @@ def _plain_text(match: re.Match[str]) -> str:
     joint = inside.lower().strip(", ")
     if joint in ("and", "or", ""):
         return f" {joint or ','} " if inside else "  "
-    if (
-        inside in _UNIT_LETTERS
-        and match.end() == len(match.string)
-        and _NUMBER_END.search(match.string, 0, match.start())
-    ):
+    last = match.end() == len(match.string)
+    if inside in _UNIT_LETTERS and last and _NUMBER_END.search(match.string, 0, match.start()):
         return rf" \text{{{inside}}}"
     if len(inside) == 1:
         return f" {inside} "

@@ -70,12 +70,7 @@ def same_time(gold: str, answer: str) -> bool:
 def _seconds(text: str) -> set[int]:
     """Seconds from midnight that a time may mean; none where it is no time."""
     match = _TIME.fullmatch(text)
-    if (
-        match is None
-        or int(match[2]) > 59
-        or int(match[3] or 0) > 59
-        or int(match[1]) > (_HALF_DAY if match[4] else 24)
-    ):
+    if match is None or max(int(match[2]), int(match[3] or 0)) > 59 or int(match[1]) > (_HALF_DAY if match[4] else 24):
         return set()
     hour, rest = int(match[1]), 60 * int(match[2]) + int(match[3] or 0)
     if match[4]:

@@ -180,11 +180,7 @@ def _matrix(text: str) -> Node | None:
 
 
 def _union(text: str) -> Node | None:
-    if (
-        r"\cup" not in text
-        or any(char in text for char in "=<>|")
-        or re.search(r"\\(?:cap|setminus|in)(?![a-zA-Z])", text)
-    ):
+    if r"\cup" not in text or re.search(r"[=<>|]|\\(?:cap|setminus|in)(?![a-zA-Z])", text):
         return None
     parts = tuple(parse_node(part.strip()) for part in re.split(r"\\cup(?![a-zA-Z])", text) if part != text)
     whole = bool(parts) and all(part.kind in ("interval", "set") for part in parts)
