@@ -194,7 +194,7 @@ def load_plan(
 ) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
     states, notes = _runs(store, plan)
-    steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
+    steps = [_nothing()]
     declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     wanted = (*plan.metrics, *also)
     ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
@@ -205,7 +205,7 @@ def load_plan(
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
                 logged = run.steps()
-                steps.append((labels, logged))
+                steps += [logged.assign(**labels)] * (len(logged) > 0)
                 if run.sample_steps(plan.benchmark):
                     reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
@@ -220,7 +220,8 @@ def load_plan(
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
-    together = _labelled(steps)
+    together = pd.concat(steps[1:] or steps, ignore_index=True)
+    together = together[[*STEPS[:3], *together.columns.drop(list(STEPS[:3]))]]
     base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
     return replace(declared.put_in(base), further=elsewhere)
@@ -281,13 +282,6 @@ def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFram
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
-    """All step metrics in one frame, the labels of their runs first."""
-    filled, first = [frame.assign(**labels) for labels, frame in frames if len(frame)], list(STEPS[:3])
-    together = pd.concat(filled, ignore_index=True) if filled else _nothing()
-    return together[[*first, *together.columns.drop(first)]]
 
 
 def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
