@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from analysis.samples import COLUMNS, Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
 from harness.evaluation.metrics.names import Metric
-from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError, layout
@@ -194,7 +192,7 @@ def load_plan(
 ) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
     states, notes = _runs(store, plan)
-    steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
+    steps = [_nothing()]
     declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     wanted = (*plan.metrics, *also)
     ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
@@ -205,8 +203,9 @@ def load_plan(
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
                 logged = run.steps()
-                steps.append((labels, logged))
-                if run.sample_steps(plan.benchmark):
+                steps += [logged.assign(**labels)] * (len(logged) > 0)
+                benchmarks = set(run.benchmarks())
+                if plan.benchmark in benchmarks:
                     reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
                     reduced = logged_cells(logged, plan)
@@ -214,13 +213,14 @@ def load_plan(
             except StoreError as error:
                 declared.notes.append(f"{where}: {error}")
                 continue
-            for name in sorted({*run.benchmarks()} - {plan.benchmark}) if further else ():
+            for name in sorted(benchmarks - {plan.benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
                 try:
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
-    together = _labelled(steps)
+    together = pd.concat(steps[1:] or steps, ignore_index=True)
+    together = together[[*STEPS[:3], *together.columns.drop(list(STEPS[:3]))]]
     base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
     return replace(declared.put_in(base), further=elsewhere)
@@ -283,65 +283,21 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
-    """All step metrics in one frame, the labels of their runs first."""
-    filled, first = [frame.assign(**labels) for labels, frame in frames if len(frame)], list(STEPS[:3])
-    together = pd.concat(filled, ignore_index=True) if filled else _nothing()
-    return together[[*first, *together.columns.drop(first)]]
-
-
 def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
     return pd.DataFrame({name: [] for name in columns})
 
 
-@dataclass(frozen=True)
-class Tidy:
-    """The four frames of something that has no plan: an evaluation, or a table of scores."""
-
-    runs: pd.DataFrame
-    steps: pd.DataFrame
-    scores: pd.DataFrame
-    samples: pd.DataFrame
-
-
-def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
-    """The frames of what lies at ``source`` (docs/frames.md).
-
-    Args:
-        source: a results root, with ``experiment``; a pack; a folder that `harness evaluate` wrote; a file of scores.
-        experiment: its name, in a results root; the one of a pack unless named.
+def load(source: Path | str, experiment: str | None = None) -> Frames:
+    """The frames of an experiment (docs/frames.md) in a results root, or in a pack, where it need not be named if it is the only one.
 
     Raises:
         StoreError: there is no such experiment, or it cannot be read.
-        harness.exchange.score_table.TableError: a file that is no table of scores.
     """
-    path = Path(source)
-    if (path / "evaluation.json").is_file() or path.name == "evaluation.json":
-        return _evaluation(path if path.is_dir() else path.parent)
-    if path.suffix in FILES:
-        rows = score_table(read_file(path)).rows.drop(columns="row")
-        return _of_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
     with opened(str(source)) as root:
         names = ResultStore(root).plans()
         if experiment is None and len(names) != 1:
             raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")
         frames = load_experiment(root, experiment or names[0], further=True)
-        if root != path:  # the samples of a pack go with its folder
+        if root != Path(source):  # the samples of a pack go with its folder
             frames.samples  # noqa: B018
     return frames
-
-
-def _evaluation(folder: Path) -> Tidy:
-    """The cells of an ``evaluation.json`` as scores, an arm a model."""
-    rows = []
-    for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
-        place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
-        ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
-        plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
-        rows.append({**place, **plain, **ks})
-    return _of_scores(long(pd.DataFrame.from_records(rows)))
-
-
-def _of_scores(scores: pd.DataFrame) -> Tidy:
-    runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
-    return Tidy(runs.reindex(columns=list(RUNS)), _nothing(), scores.reindex(columns=list(SCORES)), _nothing(SAMPLES))

@@ -169,7 +169,7 @@ class Judgement:
 
     def _judged(self, differences: Differences, family: int | None = None) -> list[Effect]:
         """The effects of these comparisons as one family; of `family` where it is given."""
-        size = family or max(1, sum(map(_testable, differences.values())))
+        size = family or max(1, sum(judge_one(one).degrees > 0 for one in differences.values()))
         margin = None if self.margin is None else self.margin / self.metric.scale
         effects = []
         for (group, arm, reference, benchmark), difference in differences.items():
@@ -449,8 +449,3 @@ def _named(effect: Effect, *, arm_alone: bool = False) -> str:
 
 def _seeds(count: float) -> str:
     return "more than 10,000 seeds" if math.isinf(count) else f"{count:.0f} seeds"
-
-
-def _testable(difference: Difference) -> bool:
-    parts = (difference.differences,) if isinstance(difference, Paired) else (difference.a, difference.b)
-    return all(len(part) > 1 for part in parts)

@@ -23,14 +23,9 @@ _LEAST = 40
 _MISSING = 3  # runs that are named
 
 
-def terminal_width() -> int:
-    """Columns of the terminal; 80 where there is none."""
-    return max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
-
-
 def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False, width: int | None = None) -> str:
     """The answer as a terminal of this width shows it, without colour; with `notes` also the tables of scores and what they mean."""
-    width = width or terminal_width()
+    width = width or max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
     parts = [_wrapped(results.experiment.plan.title, width)]
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]

@@ -140,15 +140,6 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     axes.xaxis.set_major_formatter(drawing.COUNTS)
 
 
-def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]]]:
-    """Group summaries by benchmark, one per model: of an ``evaluation.json``, or of one summary alone."""
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for cell in result.get("cells", [{"model": name, "benchmark": "samples", **result}]):
-        title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
-        grouped.setdefault(title, []).append(cell)
-    return grouped
-
-
 def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
@@ -172,7 +163,11 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
 
 def draw_evaluation(path: Path) -> None:
     """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
-    grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
+    result, grouped = json.loads(path.read_bytes()), dict[str, list[dict[str, Any]]]()
+    alone = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
+    for cell in result.get("cells", [alone]):
+        title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
+        grouped.setdefault(title, []).append(cell)
     with drawing.styled("paper"):
         for benchmark, cells in grouped.items():
             drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")

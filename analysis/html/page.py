@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from html import escape
+from functools import cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from string import Template
 from typing import Any
-from urllib.parse import quote
 
+import jinja2
 import numpy as np
 import pandas as pd
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from analysis.answer import answers, warnings_of
-from analysis.colours import kind_of
+from analysis.answer import Answer, Line, answers, warnings_of
+from analysis.colours import VERDICTS, is_hollow, kind_of
 from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
-from analysis.figures.drawing import Panel
+from analysis.figures.drawing import FEW_SEEDS, Panel, interval_limits
 from analysis.frames import Frames, records
 from analysis.headline import capital
-from analysis.html.answer import answer_html, verdict_style
 from analysis.results import Results
 from analysis.tables.experiment import all_tables
-from analysis.tables.table import Cell, Column, Table, cell_text
+from analysis.tables.table import Cell, Column, Table, cell_text, number_text
 from analysis.tables.words import metric_name
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
@@ -112,32 +112,38 @@ def document(
     if now is not None:
         sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
         data, scripts = {"progress-data": now, **data}, (*scripts, "live.js")
-    anchors = "".join(f'<a href="#{section.key}">{section.name}</a>' for section in sections)
-    suffixes = {path: path.rpartition(".")[2] for path in links}
-    names = {path: "LaTeX" if suffix == "tex" else suffix.upper() for path, suffix in suffixes.items()}
-    files = "".join(f'<a href="{quote(path)}">{escape(name)}</a>' for path, name in names.items())
-    chips = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
-    elements = (f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items())
-    parts = {
-        "root": "" if now is None else f' data-version="{escape(now["version"])}"',
-        "policy": POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
-        "title": escape(title),
-        "question": linked(question),
-        "facts": f'<ul class="facts">{chips}</ul>' if chips else "",
-        "style": verdict_style() + _asset("page.css"),
-        "first": sections[0].key,
-        "navigation": f'<nav aria-label="Sections">{anchors}{files}</nav>' if len(sections) > 1 else "",
-        "sections": "".join(map(_section, sections)),
-        "data": "".join(elements),
-        "scripts": "".join(f"<script>{_asset(name)}</script>" for name in scripts),
-    }
-    return visible(Template(_asset("page.html")).substitute(parts))
+    suffixes = [path.rpartition(".")[2] for path in links]
+    text = rendered(
+        "page.html", now=now, title=title, question=question, facts=facts, sections=sections,
+        policy=POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
+        style=verdict_style() + _asset("page.css"),
+        links={{"tex": "LaTeX"}.get(end, end.upper()): path for end, path in zip(suffixes, links, strict=True)},
+        data={key: _json(value) for key, value in data.items()},
+        scripts=list(map(_asset, scripts)),
+    )  # fmt: skip
+    return visible(str(text))
 
 
-def _section(section: Section) -> str:
-    heading, html = f'<h2 id="{section.key}-h">{section.name}</h2>', section.html
-    whole = f'<details class="part"><summary>{heading}</summary>{html}</details>' if section.folded else heading + html
-    return f'<section id="{section.key}" aria-labelledby="{section.key}-h">{whole}</section>'
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    templates.filters["linked"] = linked
+    return templates
+
+
+def linked(text: str) -> Markup:
+    """Text as HTML, in which a paper's number leads to the paper."""
+    return Markup(re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">\g<0></a>', escape(text)))
+
+
+def rendered(template: str, **values: Any) -> Markup:
+    """A template of this folder with these values, escaped but for what is markup already."""
+    return Markup(_templates().get_template(template).render(**values))
 
 
 def _asset(name: str) -> str:
@@ -150,10 +156,67 @@ def _json(value: Any) -> str:
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def verdict_style() -> str:
+    """The colours of verdicts as variables of a page, on light and on dark ground, with a class for each."""
+    light = "".join(f"--{kind}:{look.colour};" for kind, look in VERDICTS.items())
+    dark = "".join(f"--{kind}:{look.dark};" for kind, look in VERDICTS.items())
+    classes = "".join(f".{kind}{{color:var(--{kind})}}" for kind in VERDICTS)
+    return f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}{classes}"
+
+
+_WIDTH, _EDGE = 240, 8  # of a row's drawing, and what its arrows need on either side
+_TICKS_APART = 34  # for the text of two ticks
+_TALL = 16  # rows beyond which a table that stands open scrolls down in its box
+
+
+def answer_html(answer: Answer) -> Markup:
+    """One answer as the first screen of a page: a table whose rows draw their intervals."""
+    lines = answer.lines
+    shown = [line.estimate.scaled(line.metric.scale) for line in lines]
+    limits = interval_limits(shown)
+    touched = any(line.touched for line in lines)
+    rows = [_forest_row(*each, limits) for each in zip(lines, shown, strict=True)]
+    ticks, zero = _ticks(limits, shown), _place(0, limits)
+    return rendered(
+        "answer.html", answer=answer, rows=rows, ticks=ticks, zero=zero, touched=touched, width=_WIDTH, most=_TALL
+    )
+
+
+def _place(value: float, limits: tuple[float, float]) -> float:
+    low, high = limits
+    return _EDGE + (min(max(value, low), high) - low) / (high - low) * (_WIDTH - 2 * _EDGE)
+
+
+def _forest_row(line: Line, shown: Estimate, limits: tuple[float, float]) -> Json:
+    """What is drawn of a comparison, by places on its axis: margin, interval with an arrow where it leaves the axis, and value."""
+    margin, ends = (-(shown.margin or 0.0), shown.margin or 0.0), (shown.low, shown.high)
+    row: dict[str, Any] = {"line": line, "about": f"{line.points} {line.interval and f'({line.interval})'}".strip()}
+    row["kind"] = kind_of(line.estimate.verdict) if line.known else "not"
+    row["faded"] = line.known and line.estimate.seeds < FEW_SEEDS
+    row |= {"hollow": is_hollow(shown.verdict), "value": _place(shown.value, limits) if line.known else None}
+    row["margin"] = [] if shown.margin is None else [_place(end, limits) for end in margin]
+    row["ends"] = [] if math.isnan(shown.low) else [_place(end, limits) for end in ends]
+    leaves = ends[0] < limits[0], ends[1] > limits[1]
+    row["arrows"] = [(x, way) for x, way, out in zip(row["ends"], (-1, 1), leaves, strict=False) if out]
+    return row
+
+
+def _ticks(limits: tuple[float, float], shown: Sequence[Estimate]) -> list[tuple[float, str]]:
+    """Places and texts of the values at zero, at the margin where there is room, and at the ends of the axis."""
+    margin = shown[0].margin or 0.0 if shown else 0.0
+    ticks: list[tuple[float, str]] = []
+    for value in [0.0, margin, -margin, *(0.85 * end for end in limits)]:
+        rounded = float(f"{value:.1g}") if abs(value) != margin else value
+        x = _place(rounded, limits)
+        if limits[0] <= rounded <= limits[1] and all(abs(x - other) > _TICKS_APART for other, _ in ticks):
+            ticks.append((x, number_text(rounded, 0 if rounded == int(rounded) else 1, signed=True).replace("+0", "0")))
+    return ticks
+
+
 def _answer(results: Results, *, so_far: bool) -> str:
     """The answer in the first metric; in further ones it unfolds, and so do what is missing and the figures of the design."""
     first, *others = answers(results, so_far=so_far)
-    parts = [answer_html(first)]
+    parts: list[str] = [answer_html(first)]
     parts += [
         f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
     ]
@@ -219,65 +282,38 @@ def index_page(experiments: Sequence[Json]) -> str:
     return document("Experiments", "", [section], {"index-data": experiments}, ("index.js",))
 
 
-_TALL = 16  # rows beyond which a table that stands open scrolls down in its box
 _WRAPS = 20  # characters beyond which text that is no number is broken into lines
 _SENTENCE = 45  # characters beyond which a cell is a sentence: a protocol, a source
 
 
-def table_html(table: Table, attributes: str = "", *, fold_notes: bool = False) -> str:
+def table_html(table: Table, kind: str = "", *, fold_notes: bool = False) -> Markup:
     """Write a table; with ``fold_notes`` its notes unfold, and many rows scroll under their header."""
-    columns, title = table.columns, escape(table.title)
-    texts = zip(columns, *table.text(), strict=True)
-    long = {column for column, *cells in texts if column != columns[0] and max(map(len, cells), default=0) > _SENTENCE}
-    head = "".join(
-        f'<th scope="col" class="{"long" * (column in long)}" style="min-width:{len(column.header) / 2.5:.0f}ch">'
-        f"{linked(column.header)}</th>"
-        for column in columns
-    )
-    body = "".join(
-        f'<tr><th scope="row">{escape(cell_text(row.get(columns[0].key), columns[0]))}</th>'
-        f"{''.join(_cell(row.get(column.key), column, column in long) for column in columns[1:])}</tr>"
-        for row in table.rows
-    )
-    tall = fold_notes and len(table.rows) > _TALL
-    caption = f"{title} <small>({len(table.rows)} rows, scroll for all)</small>" if tall else title
+    first, texts = table.columns[0], zip(table.columns, *table.text(), strict=True)
+    columns = {column: column != first and max(map(len, cells), default=0) > _SENTENCE for column, *cells in texts}
+    rows = [[_cell(row.get(column.key), column, long) for column, long in columns.items()] for row in table.rows]
     notes = listed(table.notes, 0 if fold_notes else len(table.notes), "How to read this table", "notes")
-    return (
-        f'<div class="scroll{" tall" * tall}" tabindex="0" role="region" aria-label="{title}"><table{attributes}>'
-        f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
-    )
+    tall = fold_notes and len(rows) > _TALL
+    return rendered("table.html", table=table, kind=kind, columns=columns, rows=rows, tall=tall, notes=notes)
 
 
-def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """Write rows of text as a table whose rows become cards on a phone."""
     cells = [dict(zip(header, row, strict=True)) for row in rows]
-    return table_html(Table(title, title, [Column(name, name) for name in header], cells), ' class="left"')
+    return table_html(Table(title, title, [Column(name, name) for name in header], cells), "left")
 
 
-def linked(text: str) -> str:
-    """Text as HTML, in which a paper's number leads to the paper."""
-    return re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">\g<0></a>', escape(text))
-
-
-def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> str:
+def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> Markup:
     """Write sentences as a list, folded under ``NAME (COUNT)`` where there are more than ``most``; nothing for none."""
-    if not items:
-        return ""
-    lines = "".join(f"<li>{linked(item.removeprefix('- '))}</li>" for item in items)
-    text = f'<ul class="{kind}">{lines}</ul>'
-    folded = f'<details class="{kind}"><summary>{escape(name)} ({len(items)})</summary>{text}</details>'
-    return text if len(items) <= most else folded
+    return rendered("list.html", items=[item.removeprefix("- ") for item in items], most=most, name=name, kind=kind)
 
 
-def _cell(cell: Cell, column: Column, long: bool) -> str:
-    """Write a table cell; a verdict is marked by its first word: higher, lower, equivalent, not."""
-    text = cell_text(cell, column)
-    shown = linked(text)
-    if isinstance(cell, Estimate) and column.words and text.endswith(word := cell.words(column.scale)):
-        kind = kind_of(cell.verdict)
-        shown = f'{escape(text.removesuffix(word))}<span class="{kind}">{escape(word)}</span>'
-    looks = "long" if long else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
-    return f'<td class="{looks}" data-label="{escape(column.header)}"><span>{shown}</span></td>'
+def _cell(cell: Cell, column: Column, long: bool) -> dict[str, str]:
+    """A table cell for its template; a verdict is marked by its first word: higher, lower, equivalent, not."""
+    text, word, kind = cell_text(cell, column), "", ""
+    if isinstance(cell, Estimate) and column.words and text.endswith(cell.words(column.scale)):
+        word, kind = cell.words(column.scale), kind_of(cell.verdict)
+    look = "long" if long else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
+    return {"text": text.removesuffix(word), "word": word, "kind": kind, "look": look, "label": column.header}
 
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
@@ -364,18 +400,13 @@ def pictures(results: Results) -> str:
     return f'<div class="pictures">{"".join(drawn)}</div>' if drawn else ""
 
 
-def picture(figure: Figure, description: str, caption: str) -> str:
+def picture(figure: Figure, description: str, caption: str) -> Markup:
     """Write a drawing as a figure with a caption, inverted on a dark screen; ``description`` is for who cannot see it."""
-    about, svg = escape(description), base64.b64encode(drawing.drawn_bytes(figure, "svg")).decode()
+    svg = base64.b64encode(drawing.drawn_bytes(figure, "svg")).decode()
     # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
     width, height = (round(72 * inches) for inches in figure.get_size_inches())
-    tall = height > _TALL_PICTURE * width
-    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if tall else ""
-    return (
-        f'<figure><div{box}><img class="figure" width="{width}" height="{height}" alt="{about}" '
-        f'src="data:image/svg+xml;base64,{svg}"></div>'
-        f"<figcaption>{escape(caption)}{' It scrolls in its box.' * tall}</figcaption></figure>"
-    )
+    tall, about = height > _TALL_PICTURE * width, description
+    return rendered("picture.html", about=about, svg=svg, width=width, height=height, tall=tall, caption=caption)
 
 
 SAMPLES_PER_PROBLEM = 2

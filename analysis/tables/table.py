@@ -109,7 +109,8 @@ def _side(value: float, landmark: float) -> float:
 def to_markdown(table: Table) -> str:
     """Write GitHub Markdown with the title above and the notes as a list below."""
     header = [column.header for column in table.columns]
-    lines = [f"**{_markdown(table.title)}**", "", *map(_pipe, (header, ["---"] * len(header), *table.text()))]
+    rows = (header, ["---"] * len(header), *table.text())
+    lines = [f"**{_markdown(table.title)}**", "", *(f"| {' | '.join(map(_markdown, cells))} |" for cells in rows)]
     lines += ["", *(f"- {_markdown(note)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
@@ -152,10 +153,6 @@ def drawn_text(*parts: RichTable | str, width: int) -> str:
 
 def _markdown(text: str) -> str:
     return re.sub(r"[\\`*_|<>]|(?<=\])\(", r"\\\g<0>", visible(text)).replace("\n", " ")
-
-
-def _pipe(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_markdown, cells)) + " |"
 
 
 _LONG = 24  # characters beyond which the text of a column is broken into lines
@@ -244,9 +241,9 @@ def number_parts(text: str) -> tuple[str, str, str] | None:
 
 def _head(text: str, side: str) -> str:
     """A header in lines of about twelve characters."""
-    lines = [latex_escape(line) for line in textwrap.wrap(text, 12, break_long_words=False)] or [""]
+    lines = [latex_escape(line) for line in textwrap.wrap(text, 12, break_long_words=False)]
     stack = r"\\".join(lines)
-    return stack if len(lines) == 1 else f"\\shortstack[{side}]{{{stack}}}"
+    return f"\\shortstack[{side}]{{{stack}}}" if len(lines) > 1 else stack
 
 
 def _breakable(text: str) -> str:
