@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from analysis.samples import COLUMNS, Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
 from harness.evaluation.metrics.names import Metric
+from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError, layout
@@ -204,8 +206,7 @@ def load_plan(
             try:
                 logged = run.steps()
                 steps += [logged.assign(**labels)] * (len(logged) > 0)
-                benchmarks = set(run.benchmarks())
-                if plan.benchmark in benchmarks:
+                if run.sample_steps(plan.benchmark):
                     reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
                     reduced = logged_cells(logged, plan)
@@ -213,7 +214,7 @@ def load_plan(
             except StoreError as error:
                 declared.notes.append(f"{where}: {error}")
                 continue
-            for name in sorted(benchmarks - {plan.benchmark}) if further else ():
+            for name in sorted({*run.benchmarks()} - {plan.benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
                 try:
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
@@ -287,17 +288,54 @@ def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
     return pd.DataFrame({name: [] for name in columns})
 
 
-def load(source: Path | str, experiment: str | None = None) -> Frames:
-    """The frames of an experiment (docs/frames.md) in a results root, or in a pack, where it need not be named if it is the only one.
+@dataclass(frozen=True)
+class Tidy:
+    """The four frames of something that has no plan: an evaluation, or a table of scores."""
+
+    runs: pd.DataFrame
+    steps: pd.DataFrame
+    scores: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
+    """The frames of what lies at ``source`` (docs/frames.md).
+
+    Args:
+        source: a results root, with ``experiment``; a pack; a folder that `harness evaluate` wrote; a file of scores.
+        experiment: its name, in a results root; the one of a pack unless named.
 
     Raises:
         StoreError: there is no such experiment, or it cannot be read.
+        harness.exchange.score_table.TableError: a file that is no table of scores.
     """
+    path = Path(source)
+    if (path / "evaluation.json").is_file() or path.name == "evaluation.json":
+        return _evaluation(path if path.is_dir() else path.parent)
+    if path.suffix in FILES:
+        rows = score_table(read_file(path)).rows.drop(columns="row")
+        return _of_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
     with opened(str(source)) as root:
         names = ResultStore(root).plans()
         if experiment is None and len(names) != 1:
             raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")
         frames = load_experiment(root, experiment or names[0], further=True)
-        if root != Path(source):  # the samples of a pack go with its folder
+        if root != path:  # the samples of a pack go with its folder
             frames.samples  # noqa: B018
     return frames
+
+
+def _evaluation(folder: Path) -> Tidy:
+    """The cells of an ``evaluation.json`` as scores, an arm a model."""
+    rows = []
+    for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
+        place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
+        ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
+        plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
+        rows.append({**place, **plain, **ks})
+    return _of_scores(long(pd.DataFrame.from_records(rows)))
+
+
+def _of_scores(scores: pd.DataFrame) -> Tidy:
+    runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
+    return Tidy(runs.reindex(columns=list(RUNS)), _nothing(), scores.reindex(columns=list(SCORES)), _nothing(SAMPLES))

@@ -60,9 +60,7 @@ def run_cells(
     """
     table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
-    frame = table.drop_columns(["second_correct"]).to_pandas(
-        use_threads=False
-    )  # small: threads take longer than the work
+    frame = table.drop_columns(["second_correct"]).to_pandas()
     run = code_samples(frame, "response_tokens", equivalent)
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
     cells = _cells(*(frame[name].to_numpy(dtype=np.int64) for name in ("step", "max_response_tokens")))
