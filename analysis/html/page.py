@@ -222,7 +222,7 @@ def _answer(results: Results, *, so_far: bool) -> str:
     ]
     parts.append(listed(warnings_of(results), _WARNINGS, "Warnings", "warning"))
     if (results.experiment.runs["status"] == "finished").any():
-        parts.append(listed((*results.experiment.notes, *results.notes), _WARNINGS, "Missing runs", "warning"))
+        parts.append(listed((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
     return "".join([*parts, pictures(results)])
 
 
@@ -242,9 +242,10 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
             ended = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
             made.append((max(ended, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
     newest, commit = max(made, default=("", ""))
+    at_most = "up to " * bool(plan.looks)
     facts = [
-        f"{counted(len(plan.arms), 'arm')} × {counted(len(plan.seeds), 'seed')}",
-        f"{len(finished)} of {len(runs)} runs finished",
+        f"{counted(len(plan.arms), 'arm')} × {at_most}{counted(len(plan.seeds), 'seed')}",
+        f"{len(finished)} of {at_most}{len(runs)} runs finished",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),
     ]
