@@ -28,7 +28,7 @@ COMMANDS = {
         ("advantage_scale", "aggregations", "curricula", "dapo_leave_one_out", "dapo_one_factor", "dapo_readings"), FOUR
     ),
     **dict.fromkeys(("dapo_replaces_filter_ladder", "kl_grid", "olmo3_leave_one_out", "unified_paradigm"), FOUR),
-    "vapo_leave_one_out": FOUR,
+    **dict.fromkeys(("vapo_leave_one_out", "data_policies"), FOUR),
     "all_systems": FOUR,
     "dapo_ladder_other_bases": ["experiment=dapo_ladder", LOOKS, "model.bases.first=16", "model.bases.count=16"],
     "dapo_ladder_until_decided": ["experiment=dapo_ladder", LOOKS, "model.bases.count=16"],
@@ -53,7 +53,8 @@ def scores_of(folder: Path, benchmark: str) -> pd.DataFrame:
     """The scores after the last step, as `Frames.scores`."""
     if (folder / "frames").exists():
         scores = pd.read_parquet(folder / "frames" / "scores.parquet")
-        return scores[scores["step"] == scores["step"].max()]
+        last = scores.groupby("run_id")["step"].transform("max")  # a budget of tokens ends runs after unequal steps
+        return scores[scores["step"] == last]
     wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str}).replace({"arm": RENAMED})
     return long(wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=benchmark, step=1))
 
