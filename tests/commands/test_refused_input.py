@@ -26,7 +26,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
     [
         (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
         (["plan", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
-        (["run", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
+        (["run", "-m", EXPERIMENT, "seed=0,1,2"], "the seeds of an experiment are 'experiment.seeds=[0,1,2]'"),
         (["plan", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["run", "seed=0,1"], "for a run of each value add -m"),
         (["plan", "seed=0,1"], "for a run of each value add -m"),
@@ -49,7 +49,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
         (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
-        ([*SEARCH, "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "hydra.sweeper.seeds=[0,1]"),
+        ([*SEARCH, "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "hydra.sweeper.seeds=[3]"),
         (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
         (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "experiment.checkpoint_rule='best_on_dev': the key is gone"),
         (["plan", "experiment=aa", "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),

@@ -58,7 +58,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
     assert column(found, "problem") == ["What is 0 + 1?", "What is 1 + 1?"]
     told = said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", "figures=false")
     assert "exact_match,strict-match" in told
-    assert "mean of its verdicts here: 50.00 %, agrees" in told
+    assert "mean of verdicts here: 50.00 %, agrees" in told
     assert "1 differ" in told  # ours takes the last number
     (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results).replace("0.5", "0.75"))
     assert "DIFFERS" in "\n".join(read_recorded(path).lines())
@@ -152,7 +152,7 @@ def test_inspect_epochs_are_samples_and_errors_are_lost(tmp_path: Path, name: st
     assert sorted(column(found, "label")) == [False, False, True, True]
     assert by_place["2", 1]["problem"] == "Question 2?"
     assert by_place["1", 0]["response_tokens"] == 5
-    assert found.lines()[-1].endswith("mean of its verdicts here: 50.00 %, agrees")
+    assert found.lines()[-1].endswith("mean of verdicts here: 50.00 %, agrees")
 
 
 def test_a_partial_score_is_no_verdict_and_a_log_without_samples_is_named(tmp_path: Path) -> None:

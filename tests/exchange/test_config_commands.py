@@ -204,7 +204,7 @@ def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tm
         (["import", "dialect=trl", "beta=0", "device=2"], "did you mean devices=?"),
         (["import", "dialect=trl", "beta=0", "devices=none"], "devices=none is no count"),
         (["import", "dialect=verl", f"{ACTOR}.ppo_epochs=1", "devices=2"], "devices= is for dialect=trl"),
-        (["import", "dialect=verl", "beta=0", "num_generations=8"], "dialect=verl knows 0 of these settings, trl 2: give dialect=trl"),
+        (["import", "dialect=verl", "beta=0", "num_generations=8"], "dialect=verl knows 0 of these keys, trl 2: give dialect=trl"),
         (["import", "dialect=trl", "alpha=1", "gamma=2"], "nothing of trl was read: its keys are alpha, gamma"),
         (["import", "dialect=trl", "beta=0", "out=x.yaml", "for=laptop"], "for='laptop' is not known"),
         (["import", "dialect=trl", "learning_rate=-1"], "(from learning_rate=-1)"),

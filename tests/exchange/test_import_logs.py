@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from analysis.answer import answer_sentences
 from analysis.figures.curves import accuracy_figure
 from analysis.figures.drawing import styled
 from analysis.frames import load_experiment
+from analysis.methods import Methods
 from analysis.report import write_answer
 from analysis.results import results_of
 from analysis.tables.experiment import all_tables, main_table, summary_table
@@ -295,6 +297,8 @@ def test_a_curve_shorter_than_ten_is_averaged_over_what_it_has(tmp_path: Path, v
     assert results.notes == ()
     with styled("paper"):
         assert len(accuracy_figure(results.experiment).axes) == 1
+    methods = " ".join(Methods(results, store).sentences)
+    assert not re.search(r"  | ,|Adam|rollout|tokens|Hardware|None", methods)  # what no log of theirs says
 
 
 @pytest.mark.parametrize("end", ["stopped", "diverged"])

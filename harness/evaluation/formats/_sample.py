@@ -31,7 +31,7 @@ class Foreign:
         labels = [item["label"] for item in self.samples]
         for name, total in self.totals.items():
             if None in labels:
-                lines.append(f"its own {name}: {100 * total:.2f} %; not every sample has its own verdict to compare")
+                lines.append(f"its own {name}: {100 * total:.2f} %; not every sample has a verdict to compare")
                 continue
             mean = sum(labels) / len(labels)
             agrees = (
