@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis.caveats import engagements
-from analysis.results import Results, all_benchmarks, mean_over
+from analysis.results import Results, mean_over, on_benchmark
 from analysis.samples import evaluated
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
@@ -123,11 +123,13 @@ def benchmark_differences(results: Results) -> dict[str, dict[str, Estimate]]:
 
 def benchmark_views(results: Results) -> dict[str, Results]:
     """The results about the same metric by benchmark, the declared one first; nothing where no evaluation has the metric."""
-    arms = results.experiment.plan.arms
-    if not results.experiment.further or not evaluated(results.metric):
+    plan, further = results.experiment.plan, results.experiment.further
+    if not further or not evaluated(results.metric):
         return {}
-    views = {name: view.about(results.metric) for name, view in all_benchmarks(results).items()}
-    return views if any(view.values(arm) for view in views.values() for arm in arms) else {}
+    others = {name: on_benchmark(results, name) for name in sorted(further)}
+    scored = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in plan.arms)}
+    views = {name: view.about(results.metric) for name, view in {plan.benchmark: results, **scored}.items()}
+    return views if any(view.values(arm) for view in views.values() for arm in plan.arms) else {}
 
 
 def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:

@@ -194,7 +194,7 @@ def load_plan(
 ) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
     states, notes = _runs(store, plan)
-    steps = [_nothing()]
+    logs: list[tuple[dict[str, Any], pd.DataFrame]] = []
     declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     wanted = (*plan.metrics, *also)
     ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
@@ -205,8 +205,9 @@ def load_plan(
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
                 logged = run.steps()
-                steps += [logged.assign(**labels)] * (len(logged) > 0)
-                if run.sample_steps(plan.benchmark):
+                logs.append((labels, logged))
+                benchmarks = set(run.benchmarks())
+                if plan.benchmark in benchmarks:
                     reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
                     reduced = logged_cells(logged, plan)
@@ -214,14 +215,13 @@ def load_plan(
             except StoreError as error:
                 declared.notes.append(f"{where}: {error}")
                 continue
-            for name in sorted({*run.benchmarks()} - {plan.benchmark}) if further else ():
+            for name in sorted(benchmarks - {plan.benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
                 try:
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
-    together = pd.concat(steps[1:] or steps, ignore_index=True)
-    together = together[[*STEPS[:3], *together.columns.drop(list(STEPS[:3]))]]
+    together = _labelled([log for log in logs if len(log[1])])
     base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
     return replace(declared.put_in(base), further=elsewhere)
@@ -282,6 +282,14 @@ def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFram
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _labelled(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
+    """All step metrics in one frame, the labels of their runs first: put to each frame alone they take longer than the rest."""
+    runs = pd.DataFrame([labels for labels, _ in logs], columns=list(STEPS[:3]))
+    labels = runs.loc[runs.index.repeat([len(logged) for _, logged in logs])].reset_index(drop=True)
+    logged = pd.concat([logged for _, logged in logs] or [_nothing()], ignore_index=True)
+    return pd.concat([labels, logged.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
 
 
 def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:

@@ -26,13 +26,12 @@ from analysis.figures.drawing import save, styled
 from analysis.figures.effects import forest_figure
 from analysis.frames import groups
 from analysis.html.page import Section, document, listed, picture, table_html
-from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal
+from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal, write_texts
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
 from harness.statistics.aggregates import interquartile_mean, probability_of_improvement, seeds_to_decide, sign_flip_p
 from harness.statistics.bands import simultaneous_band, unpaired_band
 from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
-from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text, markdown
 
 MEAN = "mean over benchmarks"
@@ -427,19 +426,16 @@ class Judgement:
 
     def write(self, folder: Path, *, formats: Sequence[str] = ("pdf",), columns: Sequence[str] = ()) -> list[Path]:
         """Write tables, figure, numbers, frames, sentences and page; returns their paths. `columns` are those of LaTeX tables."""
-        texts = {f"{t.name}.{suffix}": text for t in self.tables for suffix, text in renderings(t, columns).items()}
-        texts |= {
+        texts = renderings(self.tables, columns) | {
             "numbers.tex": numbers_text(self.tables, {}),
             "answer.md": "\n".join(map(markdown, self.sentences)) + "\n",
             "effects.csv": csv_text(self.effects),
             "scores.csv": csv_text(self.table.rows),
             "report.html": self.page(),
         }
-        for file, text in texts.items():
-            write_file(folder / file, text.encode())
         with styled("paper"):
             drawn = [] if (figure := self.figure()) is None else save(figure, folder, "differences", formats)
-        return [*(folder / file for file in texts), *drawn]
+        return [*write_texts(folder, texts), *drawn]
 
 
 def _named(effect: Effect, *, arm_alone: bool = False) -> str:

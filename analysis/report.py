@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +20,10 @@ from analysis.methods import Methods
 from analysis.results import Results, results_of
 from analysis.samples import column_of, computed
 from analysis.tables.experiment import all_tables, answer_tables
-from analysis.tables.table import UnknownColumn, numbers_text, renderings
+from analysis.tables.table import UnknownColumn, numbers_text, renderings, write_texts
 from analysis.tables.words import metric_suffix
 from harness.store import ResultStore
-from harness.store.atomic import publish_file, write_file
+from harness.store.atomic import publish_file
 from harness.store.foreign_text import csv_text, markdown
 from harness.store.layout import experiment_dir
 
@@ -59,7 +59,7 @@ def write_answer(
     if only in ("all", "figures"):
         paths += write_figures(results, out / "figures", style, formats, everything=figures == "all")
     if only in ("all", "methods"):
-        paths += _write(out / "methods", Methods(results, ResultStore(store_root)).files())
+        paths += write_texts(out / "methods", Methods(results, ResultStore(store_root)).files())
     if only in ("all", "page"):
         paths.append(write_page(results, store_root, out / "report.html"))
     return paths
@@ -79,11 +79,11 @@ def write_tables(
         about = f"no table has such a column; known: {', '.join(sorted(known))}"
         raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
     shown = tables if everything else answer_tables(results)
-    texts = {f"{table.name}.{end}": text for table in shown for end, text in renderings(table, columns).items()}
+    texts = renderings(shown, columns)
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
     answer = markdown(answer_markdown(results))
-    return _write(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
+    return write_texts(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
 
 
 def write_frames(results: Results, directory: Path) -> list[Path]:
@@ -94,17 +94,11 @@ def write_frames(results: Results, directory: Path) -> list[Path]:
     scores = pd.concat([frames.all_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
     tables = {"scores": scores, "steps": frames.steps}
     texts = {"effects": effects_frame(all_effects(results)), **tables}
-    paths = _write(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})
+    paths = write_texts(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})
     for name, table in tables.items():
         paths.append(directory / f"{name}.parquet")
         publish_file(paths[-1], partial(table.to_parquet, index=False), durable=False)
     return paths
-
-
-def _write(directory: Path, texts: Mapping[str, str]) -> list[Path]:
-    for name, text in texts.items():
-        write_file(directory / name, text.encode(), durable=False)
-    return [directory / name for name in texts]
 
 
 def write_figures(

@@ -318,14 +318,6 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     return view if results.asked is None else view.about(results.asked)
 
 
-def all_benchmarks(results: Results) -> Mapping[str, Results]:
-    """The results on the plan's own benchmark, then by name on every other that has a score at the plan's response cap."""
-    others = {name: on_benchmark(results, name) for name in sorted(results.experiment.further)}
-    arms = results.experiment.plan.arms
-    scored = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in arms)}
-    return {results.experiment.plan.benchmark: results, **scored}
-
-
 def mean_over(views: Sequence[Results]) -> Results:
     """The metric as a seed's mean over benchmarks, each counting the same; only of seeds that have a value on all of them.
 

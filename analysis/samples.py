@@ -59,9 +59,9 @@ def run_cells(
     too, not avg alone.
     """
     table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
-    second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
     frame = table.drop_columns(["second_correct"]).to_pandas()
     run = code_samples(frame, "response_tokens", equivalent)
+    second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
     cells = _cells(*(frame[name].to_numpy(dtype=np.int64) for name in ("step", "max_response_tokens")))
     largest = max((int(np.bincount(run.problem_R[places]).max()) for places in cells.values()), default=0)
@@ -192,10 +192,6 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     """
     run = store.run(run_id)
     evaluated = run.sample_steps(benchmark)
-    tables = []
-    for step in evaluated:
-        table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
-        tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
     asked, curves = question.ks, question.curves
 
     def ks_of(step: int, largest: int) -> Collection[int]:
@@ -203,8 +199,12 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
             return sorted({*(names.default_ks(largest) if curves else [largest]), *asked})
         return sorted({*asked, largest}) if asked and curves else ()  # a curve over training is drawn of what is asked
 
-    together = pa.concat_tables(tables).unify_dictionaries()
-    return run_cells(together, ks_of, question.equality, by_second=question.by_second)
+    tables = [run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True) for step in evaluated]
+    for index, step in enumerate(evaluated):
+        steps = pa.array([step] * len(tables[index]), pa.int64())
+        tables[index] = tables[index].append_column("step", steps)
+    samples = pa.concat_tables(tables).unify_dictionaries()
+    return run_cells(samples, ks_of, question.equality, by_second=question.by_second)
 
 
 PREFIX = "evaluation"

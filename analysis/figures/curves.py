@@ -25,7 +25,7 @@ from harness.evaluation.metrics.names import default_ks
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
     """Draw the series of every arm; of many arms the means only. Return what is drawn."""
-    look, few = drawing.arm_appearances(experiment), drawing.few_arms(experiment)
+    look, few = drawing.arm_appearances(experiment), len(experiment.plan.arms) <= drawing.FEW
     drawn = [series_of(arm.name) for arm in experiment.plan.arms]
     for arm, series in zip(experiment.plan.arms, drawn, strict=True):
         drawing.draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
@@ -125,7 +125,7 @@ def training_figure(experiment: Frames, name: str) -> Figure | None:
 
 def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     """Draw every arm; the seeds set the range, not the bands of few of them."""
-    few = drawing.few_arms(experiment)
+    few = len(experiment.plan.arms) <= drawing.FEW
     drawn = _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
     values = np.concatenate([(one.seed_y if few or one.collapsed else one.mean).ravel() for one in drawn])
     axes.set_ylabel(panel.label)

@@ -54,11 +54,6 @@ def cap_label(plan: Plan) -> str:
     return plan.cap_text.removesuffix(" tokens")
 
 
-def few_arms(experiment: Frames) -> bool:
-    """Tell whether bands and seeds of all arms can be told apart in one set of axes."""
-    return len(experiment.plan.arms) <= FEW
-
-
 def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
     """Return the appearance of each arm by its name."""
     return appearances([arm.name for arm in experiment.plan.arms])
@@ -140,7 +135,7 @@ def name_lines(figure: Figure, experiment: Frames, *, ends: Any = None, first: S
         label_ends(ends)
         return
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **drawn[arm.name].pen()) for arm in arms)]
-    if few_arms(experiment):
+    if len(arms) <= FEW:
         handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -286,15 +286,26 @@ def command_name(text: str) -> str:
     return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 
-def renderings(table: Table, columns: Collection[str] = ()) -> dict[str, str]:
-    """Map the suffix of each file of a table to its text; ``columns``: those of LaTeX."""
-    return {"md": to_markdown(table), "csv": to_csv(table), "tex": to_latex(table, columns=columns)}
+def renderings(tables: Iterable[Table], columns: Collection[str] = ()) -> dict[str, str]:
+    """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX."""
+    texts: dict[str, str] = {}
+    for table in tables:
+        texts |= {f"{table.name}.md": to_markdown(table), f"{table.name}.csv": to_csv(table)}
+        texts[f"{table.name}.tex"] = to_latex(table, columns=columns)
+    return texts
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files by their names into the folder, which is made where it is missing; returns their paths."""
+    for name, text in texts.items():
+        write_file(folder / name, text.encode(), durable=False)
+    return [folder / name for name in texts]
 
 
 def write_table(table: Table, folder: Path, stem: str) -> None:
     """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
-    for suffix, text in renderings(table).items():
-        write_file(folder / f"{stem}.{suffix}", text.encode())
+    texts = renderings([table]).items()
+    write_texts(folder, {f"{stem}.{name.rpartition('.')[2]}": text for name, text in texts})
 
 
 def script_parser(stem: str, description: str | None) -> argparse.ArgumentParser:

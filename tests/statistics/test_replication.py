@@ -84,7 +84,7 @@ def test_both_looks_are_one_sample_at_the_level_of_a_further_look() -> None:
 
 
 def test_looks_without_spread_or_pairs_are_not_pooled() -> None:
-    with pytest.raises(ValueError, match="two replicates"):
+    with pytest.raises(ValueError, match="no interval"):
         pooled(Estimate(1.0, seeds=1), estimate(1.0), LOOKS, LOOKS)
     welch = Estimate(1.0, 0.0, 2.0, seeds=8, standard_error=1.0, degrees=9.3, method="Welch t over seeds")
     with pytest.raises(ValueError, match="not paired"):
