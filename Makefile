@@ -95,7 +95,7 @@ publish: install
 $(VENV)/.site: $(BIN)/harness
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@touch $@
-REPORTS := report-language_ladder_gpu
+REPORTS := report-dapo_ladder report-language_ladder_gpu
 .PHONY: $(REPORTS)
 $(REPORTS): report-%: $(VENV)/.site
 	@mkdir -p build
