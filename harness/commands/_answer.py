@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from harness.commands._arguments import VerbAnswer
 from harness.commands._values import MetricRecord, metric_records
 from harness.configuration.error import ConfigError
@@ -28,7 +26,7 @@ from typing import Any
 
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
-from harness.execution.progress import Progress, Relay, Snapshot
+from harness.execution.progress import Progress, Relay, Snapshot, Terminal
 from harness.experiment.plan import Plan
 from harness.store import StoreError, atomic, layout
 from harness.store.reader import run_state
@@ -63,7 +61,7 @@ def show_report(report: Report) -> None:
     elif report.text:
         from analysis.terminal import painted
 
-        Console(width=max(map(len, report.text.splitlines()))).print(painted(report.text), soft_wrap=True)
+        Terminal(width=max(map(len, report.text.splitlines()))).print(painted(report.text), soft_wrap=True)
     if report.part == "figure":
         print(f"written: {', '.join(report.written)}")
     elif report.folder is not None:

@@ -47,7 +47,7 @@ def test_the_page_is_the_report_marked_provisional_with_progress_on_top(growing)
         status, text, headers = ask(f"{url}/ladder")
     assert status == 200
     assert headers["content-type"].startswith("text/html")
-    keys = ("progress", "answer", "chart", "tables", "samples")
+    keys = ("progress", "answer", "chart", "samples", "tables")
     order = [text.index(f'<section id="{key}"') for key in keys]
     assert order == sorted(order)
     assert "Provisional, 2 runs of 4" in text
