@@ -341,8 +341,13 @@
     fill();
     const before = list[position], steps = JSON.stringify(browser.so_far);
     browser = read("sample-data");
+    const at = () => list.findIndex((problem) => problem.id === before?.id);
     list = browser.problems.filter(filters[+filter.value][1]);
-    position = Math.max(list.findIndex((problem) => problem.id === before?.id), 0);
+    if (before && at() < 0) { // who reads it goes on reading it
+      filter.value = "0";
+      list = browser.problems;
+    }
+    position = Math.max(at(), 0);
     const same = JSON.stringify(list[position]) === JSON.stringify(before) && JSON.stringify(browser.so_far) === steps;
     if (same && before) byId("sample-position").textContent = where();
     else show();

@@ -8,6 +8,7 @@ They show results/published/dapo_ladder/runs.tar.xz; `live` trains three short a
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ ROOT = HERE.parents[1]
 PACK = ROOT / "results" / "published" / "dapo_ladder" / "runs.tar.xz"
 HARNESS = [sys.executable, "-m", "harness"]
 LIVE = ["run", "-m", "algorithm=grpo,dr_grpo,gspo", "seed=0,1", "training.steps=30", "training.evaluate_every=10"]
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 1000}
 
 
@@ -72,12 +74,15 @@ def live(browser: Browser, folder: Path) -> None:
     """The view of runs that go on, and the list of experiments beside the finished ladder."""
     store = f"runtime.results={folder}"
     subprocess.run([*HARNESS, "merge", str(PACK), store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*HARNESS, "report", "experiment=dapo_ladder", store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL
+    )
     with subprocess.Popen([*HARNESS, *LIVE, store], cwd=ROOT, stdout=subprocess.DEVNULL) as runs, served(store) as url:
         time.sleep(60)
         shoot(browser, url, "index")
         window = browser.new_page()
         window.goto(url)
-        link = window.locator("a[href*='experiment']").first.get_attribute("href")
+        link = window.locator("a", has_text="multirun").first.get_attribute("href")
         shoot(browser, f"{url.rstrip('/')}/{str(link).lstrip('/')}", "live")
         runs.terminate()
 
@@ -99,7 +104,7 @@ def terminal(browser: Browser, folder: Path) -> None:
     console.print(Text("$ harness report experiment=dapo_ladder"), Text.from_ansi(printed.replace("\r", "")), sep="\n")
     text = folder / "terminal.html"
     text.write_text(console.export_html(inline_styles=True), encoding="utf-8")
-    shoot(browser, text.as_uri(), "terminal", {"width": 760, "height": 560})
+    shoot(browser, text.as_uri(), "terminal", {"width": 860, "height": 500})
 
 
 def paper(browser: Browser, folder: Path) -> None:
@@ -119,7 +124,7 @@ def main(names: list[str]) -> None:
         "paper": paper,
     }
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(channel="chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         for name in names or pictures:
             with tempfile.TemporaryDirectory() as folder:
                 pictures[name](browser, Path(folder))

@@ -80,7 +80,6 @@ def test_results_come_by_themselves_and_the_place_stays(store, page, rng):
     page.select_option("#chart-quantity", label="mean reward")
     page.select_option("#chart-axis", label="optimiser updates")
     page.locator("#chart-arms input").first.uncheck()
-    page.click("#samples summary")
     page.click("#sample-next")
     page.click("#provenance summary")
     problem = page.inner_text("#sample-position").split()[4]
