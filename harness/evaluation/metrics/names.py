@@ -315,8 +315,20 @@ def _lengths(samples: Samples) -> dict[str, Length]:
 def _length(tokens_R: Ints) -> Length:
     if not len(tokens_R):
         return {"count": 0, "mean": None, "p50": None, "p95": None}
-    p50, p95 = np.quantile(tokens_R, [0.5, 0.95])
-    return {"count": len(tokens_R), "mean": float(tokens_R.mean()), "p50": float(p50), "p95": float(p95)}
+    ordered = np.sort(tokens_R)
+    return {
+        "count": len(ordered),
+        "mean": float(tokens_R.mean()),
+        "p50": _between(ordered, 0.5),
+        "p95": _between(ordered, 0.95),
+    }
+
+
+def _between(ordered: Ints, share: float) -> float:
+    """`np.quantile` of sorted numbers, to the bit; its own call takes most of a cell's time, and a report of 2,000 runs has 48,000."""
+    low, beyond = divmod(share * (len(ordered) - 1), 1)
+    here, there = (float(ordered[min(int(low) + step, len(ordered) - 1)]) for step in (0, 1))
+    return there - (there - here) * (1 - beyond) if beyond >= 0.5 else here + (there - here) * beyond
 
 
 def _mean(values: Bools) -> float:
