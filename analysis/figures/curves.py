@@ -43,7 +43,7 @@ def accuracy_figure(experiment: Frames) -> Figure | None:
         panel.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
         panel.xaxis.set_major_formatter(drawing.COUNTS)
     axes[0][0].set_ylabel(drawing.score_label(experiment.plan))
-    drawing.name_lines(figure, experiment, ends=axes[0][-1])
+    drawing.name_lines(figure, experiment)
     return figure
 
 
@@ -56,7 +56,7 @@ def metric_figure(results: Results) -> Figure | None:
     panel = Panel(column, "", scale=metric.scale, evaluated=True)
     _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
     axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{drawing.cap_label(experiment.plan)}")
-    drawing.name_lines(figure, experiment, ends=axes)
+    drawing.name_lines(figure, experiment)
     return figure
 
 
@@ -80,7 +80,7 @@ def k_figure(results: Results) -> Figure | None:
         axes_.plot(start.x, start.mean, zorder=4, **dashed)
         series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
-    drawing.name_lines(figure, results.experiment, ends=axes[1], first=[Line2D([], [], **dashed)])
+    drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **dashed)])
     return figure
 
 
@@ -119,7 +119,7 @@ def training_figure(experiment: Frames, name: str) -> Figure | None:
     for axes_ in axes.flat[len(panels) - columns : len(panels)]:
         axes_.tick_params(labelbottom=True)
         axes_.set_xlabel(drawing.AXES["step"])
-    drawing.name_lines(figure, experiment, ends=axes[0][-1] if len(axes) == 1 else None)
+    drawing.name_lines(figure, experiment)
     return figure
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 import pandas as pd
-import scipy
 from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -38,7 +37,6 @@ from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
-NAMED = 9  # arms whose lines can be named at their ends
 FEW_SEEDS = 3  # below which an interval says hardly anything: it is drawn faded and sets no axis
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
@@ -125,15 +123,9 @@ def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
     axes.set_title(title, loc="left")
 
 
-def name_lines(figure: Figure, experiment: Frames, *, ends: Any = None, first: Sequence[Line2D] = ()) -> None:
-    """Name the arms: at the ends of their lines in the axes ``ends`` where they are many, else below, after the labelled lines ``first``.
-
-    Bands and thin lines are named too where they are drawn.
-    """
+def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = ()) -> None:
+    """Name the arms in a legend below, after the labelled lines ``first``; bands and thin lines too where they are drawn."""
     drawn, arms = arm_appearances(experiment), experiment.plan.arms
-    if ends is not None and FEW < len(arms) <= NAMED:
-        label_ends(ends)
-        return
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **drawn[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
         handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
@@ -148,28 +140,6 @@ def name_below(figure: Figure, drawn: Mapping[str, Appearance], **changes: Any) 
     """Name what is drawn so in a legend below; ``changes`` are to its lines."""
     handles = [Line2D([], [], **look.pen() | changes) for look in drawn.values()]
     legend_below(figure, handles, list(drawn))
-
-
-def label_ends(axes: Any) -> None:
-    """Write the label of every line beside its end, to the right of the axes; labels make room for each other."""
-    lines = [line for line in axes.lines if line.get_label()[:1] not in ("", "_")]
-    low, high = axes.get_ylim()
-    known = ((line, y[np.isfinite(y)]) for line in lines for y in [np.asarray(line.get_ydata())])
-    ends = sorted(((float((y[-1] - low) / (high - low)), line) for line, y in known if len(y)), key=itemgetter(0))
-    height = 72 * axes.figure.get_figheight() * 0.7 / axes.get_subplotspec().get_gridspec().nrows
-    size = float(rcParams["legend.fontsize"])
-    for (end, line), y in zip(ends, spaced([end for end, _ in ends], 1.2 * size / height), strict=True):
-        beside = {"color": line.get_color(), "clip_on": False, "transform": axes.transAxes}
-        axes.add_artist(Line2D([1.0, 1.04], [end, y], linewidth=0.6, **beside))
-        axes.add_artist(Line2D([1.06], [y], marker=line.get_marker(), markersize=line.get_markersize(), **beside))
-        label = textwrap.fill(line.get_label(), 26)
-        axes.text(1.09, y, label, transform=axes.transAxes, fontsize=size, va="center", linespacing=0.9)
-
-
-def spaced(places: Sequence[float], gap: float) -> list[float]:
-    """Move ascending places apart until neighbours are ``gap`` away from each other, each group about its own middle."""
-    offsets = gap * np.arange(len(places))
-    return (scipy.optimize.isotonic_regression(np.asarray(places) - offsets).x + offsets).tolist() if places else []
 
 
 Floats = NDArray[np.float64]
