@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.figures.drawing import save
-from analysis.report import _write
+from analysis.tables.table import write_texts
 from harness.store import StoreFull, StoreReadOnly
 
 
@@ -21,13 +21,13 @@ def test_a_disk_that_takes_nothing_is_named_and_the_old_file_stays(
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    _write(tmp_path, {"answer.md": "old"})
+    write_texts(tmp_path, {"answer.md": "old"})
     save(Figure(), tmp_path, "ladder", ("pdf", "png", "svg"))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", refuse)
         with pytest.raises(expected, match=r"answer\.md"):
-            _write(tmp_path, {"answer.md": "new"})
+            write_texts(tmp_path, {"answer.md": "new"})
         with pytest.raises(expected, match=r"ladder\.pdf"):
             save(Figure(figsize=(1, 1)), tmp_path, "ladder", ("pdf",))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
