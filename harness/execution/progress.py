@@ -244,9 +244,8 @@ def status_table(states: Sequence[RunState], *, finished: bool = False) -> Rende
     counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
     several = len({state.experiment for state in states}) > 1
-    names = [
-        Column(head, overflow="fold") for head in ["experiment"] * several + ["name"]
-    ]  # these wrap, the others are never cut
+    # Names wrap; the other columns are never cut.
+    names = [Column(head, overflow="fold") for head in ["experiment"] * several + ["name"]]
     run, *others = (Column(head, no_wrap=True) for head in ("run", "status", "step", "reward", "left"))
     table = Table(run, *names, *others, box=None)
     for state in states:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -109,3 +110,25 @@ def test_a_run_without_its_last_evaluation_is_not_scored_at_an_earlier_one(tmp_p
     (note,) = results.notes
     assert note.startswith("ladder_0_naive_grpo, seed 0: not scored, its last evaluation is of step ")
     assert note.endswith(f"the one of step {last} is missing")
+
+
+def test_a_table_of_scores_and_an_evaluation_have_the_four_frames_too(tmp_path: Path) -> None:
+    table = tmp_path / "scores.csv"
+    table.write_text("arm,seed,score\na,0,0.5\na,1,0.25\nb,0,1.0\n")
+    scores = frames.load(table)
+    assert scores.scores[["arm", "seed", "value"]].to_numpy().tolist() == [["a", 0, 0.5], ["a", 1, 0.25], ["b", 0, 1.0]]
+    assert list(scores.runs["arm"]) == ["a", "a", "b"]
+    assert (len(scores.steps), len(scores.samples)) == (0, 0)
+    cell = {
+        "model": "m",
+        "cap": 32,
+        "benchmark": "sums",
+        "avg": 0.5,
+        "pass_at": {"1": 0.5, "2": 0.75},
+        "maj_at": {"1": 0.5},
+    }
+    (tmp_path / "evaluation.json").write_text(json.dumps({"cells": [cell]}))
+    evaluation = frames.load(tmp_path)
+    values = evaluation.scores.set_index("metric")["value"].to_dict()
+    assert {"avg": 0.5, "pass@2": 0.75, "maj@1": 0.5}.items() <= values.items()
+    assert set(evaluation.scores["arm"]) == {"m"}

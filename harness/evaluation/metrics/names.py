@@ -325,7 +325,7 @@ def _length(tokens_R: Ints) -> Length:
 
 
 def _between(ordered: Ints, share: float) -> float:
-    """`np.quantile` of sorted numbers, to the bit; its own call takes most of a cell's time, and a report of 2,000 runs has 48,000."""
+    """`np.quantile` of sorted numbers, to the bit: a report of 2,000 runs asks 48,000 times, a tenth of its time by numpy."""
     low, beyond = divmod(share * (len(ordered) - 1), 1)
     here, there = (float(ordered[min(int(low) + step, len(ordered) - 1)]) for step in (0, 1))
     return there - (there - here) * (1 - beyond) if beyond >= 0.5 else here + (there - here) * beyond

@@ -62,7 +62,7 @@ class Config(Surrogate):
         return batch.advantages_N * ((centre_NV * p_NV).sum(-1) - score_N)
 
     def weights(self, log_ratios: Tensor) -> Tensor:
-        """F of these log-ratios."""
+        """Return f(r) of log-ratios log r of any shape, within 20 nats."""
         ratios = log_ratios.clamp(-20.0, 20.0).exp()
         if self.weight == "truncated":
             return ratios.clamp(self.floor, self.cap)
