@@ -20,14 +20,14 @@ from analysis.tables.experiment import all_tables
 from analysis.tables.table import Table, to_frame, to_latex, to_markdown
 from analysis.tables.words import metric_header, why_absent
 from harness.evaluation.metrics import names
-from harness.evaluation.metrics.names import PLAIN, Metric, UnknownMetric
+from harness.evaluation.metrics.names import UnknownMetric
 from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate, Paired, Verdict, judge_one
 from harness.store import StoreError
 
 __all__ = [
     "Estimate", "NoValueError", "PlanError", "Results", "StoreError", "UnknownMetric", "Verdict", "contrast", "difference", "figure_of",
-    "judge", "known_metrics", "load", "on_benchmark", "save_figure", "seed_frame", "tables_of", "to_frame", "to_latex", "to_markdown",
+    "judge", "load", "on_benchmark", "save_figure", "seed_frame", "tables_of", "to_frame", "to_latex", "to_markdown",
     "write_answer",
 ]  # fmt: skip
 
@@ -143,11 +143,6 @@ def save_figure(
     """Write a figure with reproducible bytes; returns its paths. Raises `ValueError` for a format that is none of pdf, svg and png."""
     with styled(style):
         return save(figure, Path(folder), name, formats)
-
-
-def known_metrics() -> list[Metric]:
-    """The metrics without a parameter; `pass@K`, `maj@K`, `tokens_to@ACCURACY` and the like are documented in docs/statistics.md."""
-    return list(PLAIN.values())
 
 
 def _about(results: Results, name: str) -> Results:

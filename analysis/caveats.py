@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.statistics.intervals import Estimate, mean_interval
 
-BOTH, ONLY_FIRST, ONLY_SECOND = COLUMNS = [f"graders_{part}" for part in PARTS]
+BOTH, ONLY_FIRST, _ = COLUMNS = [f"graders_{part}" for part in PARTS]
 ERROR = "graders_error"  # standard error over problems of the share that only the verifier holds right
 NOTABLE, NOISES = 0.01, 3.0  # a growth below one point, or below three standard errors of sampling, is not told
 
@@ -25,14 +24,11 @@ class GraderGap:
     """The two graders on the samples of an arm, means over seeds, fractions of 1.
 
     Attributes:
-        only_first, only_second: shares at the checkpoint that only the verifier, and only the second grader holds right.
-        rise: growth of the verifier's share since before RL. unconfirmed: that of ``only_first``, with its interval over seeds.
+        rise: growth of the verifier's share since before RL. unconfirmed: that of what only it holds right, with its interval over seeds.
         refused_before, refused: share of what the verifier holds right that the second grader refuses, before RL and at the checkpoint.
         noise: standard error of the growth by sampling alone, of one seed (seeds share their problems, so it is not divided by them).
     """
 
-    only_first: float
-    only_second: float
     rise: float
     unconfirmed: Estimate
     refused_before: float
@@ -60,8 +56,6 @@ def grader_gaps(results: Results) -> dict[str, GraderGap]:
         grown = (own[COLUMNS] - first[COLUMNS]).dropna()
         seeds = own["seed"][grown.index].tolist()
         gaps[arm.name] = GraderGap(
-            only_first=float(own[ONLY_FIRST].mean()),
-            only_second=float(own[ONLY_SECOND].mean()),
             rise=mean_interval(replicates(dict(zip(seeds, grown[BOTH] + grown[ONLY_FIRST], strict=True)))).value,
             unconfirmed=mean_interval(replicates(dict(zip(seeds, grown[ONLY_FIRST], strict=True)))),
             refused_before=_refused(before),
@@ -84,11 +78,6 @@ class Engagement:
     values: tuple[float, ...]
 
     @property
-    def text(self) -> str:
-        """``14 % of responses``; of several mechanisms each by its name; empty where nothing is known."""
-        return self.beside(resolved=False)
-
-    @property
     def hardly(self) -> bool:
         """Say if everything that differs is measured, known, and under its threshold."""
         return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))
@@ -98,8 +87,8 @@ class Engagement:
         """Say if any run tells anything; runs from before these measures do not."""
         return not all(map(math.isnan, self.values))
 
-    def beside(self, resolved: bool) -> str:
-        """The text beside a difference: where that is resolved, a mechanism that touched little is not called hardly engaged."""
+    def beside(self, resolved: bool = False) -> str:
+        """``14 % of responses``, each mechanism of several by its name; beside a resolved difference none is called hardly engaged."""
         mark = not (resolved and self.hardly)
         pairs = zip(self.measures, self.values, strict=True)
         texts = [(measure.name if measure.fields else "", measure.text(value, mark)) for measure, value in pairs]
@@ -109,16 +98,12 @@ class Engagement:
 NOTHING_MEASURED = Engagement((), ())
 
 
-def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataFrame]]) -> Engagement:
-    """Average each measure over the step metrics of the runs (arm name to one frame a run) of the arm that shows it."""
-    return Engagement(tuple(measures), tuple(measure.value(runs.get(measure.arm, ())) for measure in measures))
-
-
 def engagements(experiment: Frames) -> dict[str, Engagement]:
-    """Read for each arm (by name) what its difference to its reference touched, over finished runs."""
+    """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
     arms, runs = experiment.plan.arms, dict[str, list[pd.DataFrame]]()
     finished = experiment.runs[experiment.runs["status"] == "finished"]
     for key in zip(finished["run_id"], finished["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
         if key in experiment.training:
             runs.setdefault(key[1], []).append(experiment.training[key])
-    return {arm.name: engagement(arm.engagement, runs) for arm in arms}
+    values = {arm.name: tuple(measure.value(runs.get(measure.arm, ())) for measure in arm.engagement) for arm in arms}
+    return {arm.name: Engagement(tuple(arm.engagement), values[arm.name]) for arm in arms}

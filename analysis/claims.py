@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -204,7 +205,7 @@ def judge_look(root: Path, name: str) -> Look:
     stored = json.loads(path.read_text()) if path.exists() else {}
     return Look(
         plan,
-        replace(effect, engaged=engaged.text),
+        replace(effect, engaged=engaged.beside()),
         finding(effect.estimate, str(plan.expects), engaged.hardly and engaged.known),
         share=max((value for value in engaged.values if not math.isnan(value)), default=math.nan),
         tokens=spent[0],
@@ -351,9 +352,10 @@ def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
     write_file(out / "README.md", _page(claims).encode())
     write_file(out / "claims.md", _list(claims, table).encode())
     write_file(out / "claims.csv", to_csv(table).encode())
-    write_file(out / "effects.csv", csv_text(effects_frame(claims)).encode())
+    looks = effects_frame(claims)
+    write_file(out / "effects.csv", csv_text(looks).encode())
     with styled("paper"):
-        save(claims_figure(claims), out / "figures", "claims")
+        save(claims_figure(looks), out / "figures", "claims")
 
 
 def _page(claims: Sequence[JudgedClaim]) -> str:
@@ -400,60 +402,45 @@ _ARROWS = {"higher": "→", "not_lower": "→|", "lower": "←", "not_higher": "
 _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 
-def claims_figure(claims: Sequence[JudgedClaim]) -> Figure:
-    """One row a claim with an interval, by verdict and effect; the arrow after its name is what the source predicts."""
-    known = [claim for claim in claims if not math.isnan(claim.first.effect.estimate.low)]
+def claims_figure(looks: pd.DataFrame) -> Figure:
+    """One row a claim of `effects_frame`, by verdict and effect in its margins; the arrow after its name is what the source predicts."""
+    known = looks.dropna(subset="low")
+    known = known.assign(**known[["effect", "low", "high"]].div(known["margin"], axis=0))
+    firsts, seconds = known[known["look"] == "first"], known[known["look"] == "second"].set_index("experiment")
     # Verdicts in the order of the legend, the largest effect of each first.
-    order = list(Finding)
-    known.sort(key=lambda claim: (order.index(claim.first.finding), -_in_margins(claim.first)[0]))
-    figure, axes = new_figure(wide=True, height=0.8 + 0.07 * len(known))
+    order = firsts["words"].map([word.value for word in Finding].index)
+    firsts = firsts.assign(order=order).sort_values(["order", "effect"], ascending=[True, False], kind="stable")
+    figure, axes = new_figure(wide=True, height=0.8 + 0.07 * len(firsts))
     axes.axvspan(-1, 1, color=VERDICTS["equivalent"].colour, alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    reach = min(_WIDEST, 1.05 * max([1.2, *(abs(end) for claim in known for end in _in_margins(claim.first)[1:])]))
+    farthest = np.abs(firsts[["low", "high"]].to_numpy(dtype=np.float64)).max(initial=1.2)
+    reach = min(_WIDEST, 1.05 * float(farthest))
     labels = []
-    for y, claim in enumerate(known):
-        first, second = claim.first, claim.second
+    for y, (_, first) in enumerate(firsts.iterrows()):
         _draw(axes, first, y, reach)
-        if second is not None and not math.isnan(second.effect.estimate.low):
-            _draw(axes, second, y + 0.3)
-        if y and first.finding is not known[y - 1].first.finding:
+        if first["experiment"] in seconds.index:
+            _draw(axes, seconds.loc[first["experiment"]], y + 0.3, reach)
+        if y and first["words"] != firsts["words"].iloc[y - 1]:
             axes.axhline(y - 0.5, color="#cccccc", linewidth=0.5, zorder=0)
-        title = textwrap.shorten(first.plan.title, 42, placeholder=" …")
-        labels.append(f"{title} {_ARROWS[first.claim['expects']]}")
-    axes.set_yticks(range(len(known)), labels)
-    axes.set_ylim(len(known) - 0.4, -0.6)
+        labels.append(f"{textwrap.shorten(first['title'], 42, placeholder=' …')} {_ARROWS[first['expects']]}")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
-        "effect in margins of the claim, 95 % interval (band: within the margin)\n"
-        "larger dot: more engaged; hollow dot: the second look\n"
+        "effect in margins of the claim, 95 % interval (band: within the margin; hollow: the second look)\n"
         "predicted: → higher, ← lower, →| not lower, |← not higher, = none"
     )
-    words = dict.fromkeys(claim.first.finding for claim in known)
-    handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
-    legend_below(figure, handles, [word.value for word in words])
+    words = firsts["words"].unique().tolist()
+    legend_below(figure, [axes.scatter([], [], s=22, color=COLOURS[Finding(word)]) for word in words], words)
     return figure
 
 
-def _in_margins(look: Look) -> tuple[float, float, float]:
-    """Value and ends of the interval, in margins of the claim."""
-    shown = look.effect.shown
-    return shown.value / look.margin, shown.low / look.margin, shown.high / look.margin
-
-
-def _draw(axes: Axes, look: Look, y: float, reach: float | None = None) -> None:
-    """A line with a dot in the colour of the word, beyond ``reach`` an arrow and the number; a second look (None): thin and hollow."""
-    (value, low, high), colour = _in_margins(look), COLOURS[look.finding]
-    axes.plot([low, high], [y, y], color=colour, linewidth=0.8 if reach is None else 1.3, zorder=2)
-    if reach is None:
-        axes.scatter([value], [y], s=9, facecolors="white", edgecolors=colour, linewidths=0.8, zorder=3)
-    elif abs(value) < reach:
-        # The dot's area says how much of the data the mechanism touched; where nothing measures it, it is of middle size.
-        area = 18.0 if math.isnan(look.share) else 8.0 + 32.0 * math.sqrt(min(1.0, look.share))
-        axes.scatter([value], [y], s=area, color=colour, zorder=3, linewidths=0)
-    else:
-        right = value > 0
-        edge, text = reach if right else -reach, f"{value:+.0f}".replace("-", "−")
-        axes.scatter([0.97 * edge], [y], s=20, marker=">" if right else "<", color=colour, zorder=3)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-        axes.text(0.94 * edge, y, text, ha="right" if right else "left", va="center", fontsize="small", bbox=box)
+def _draw(axes: Axes, look: pd.Series, y: float, reach: float) -> None:
+    """A line with a dot in the colour of the word, beyond ``reach`` an arrow; a second look is thin and hollow."""
+    value, colour, again = look["effect"], COLOURS[Finding(look["words"])], look["look"] == "second"
+    axes.plot([look["low"], look["high"]], [y, y], color=colour, linewidth=0.8 if again else 1.3, zorder=2)
+    marker = "o" if abs(value) < reach else ">" if value > 0 else "<"
+    shape: dict[str, Any] = {"marker": marker, "s": 9 if again else 18}
+    place, face = min(max(value, -0.97 * reach), 0.97 * reach), "white" if again else colour
+    axes.scatter([place], [y], facecolors=face, edgecolors=colour, linewidths=0.8, zorder=3, **shape)

@@ -126,14 +126,3 @@ def key_label(key: str) -> str:
 def setting_label(key: str, value: Any) -> str:
     """Write a value of a setting in a sentence: ``left out of the loss``, ``0.28``."""
     return _labels()["values"].get(key, {}).get(str(value)) or str(value).replace("_", " ")
-
-
-def value_label(value: Any) -> str:
-    """Write a value of a setting, small numbers as powers of ten."""
-    if not isinstance(value, float | int) or isinstance(value, bool):
-        return str(value).replace("_", " ")
-    if value == 0 or 1e-2 <= abs(value) < 1e5:
-        return f"{value:g}"
-    power = math.floor(math.log10(abs(value)))
-    factor = f"{value / 10**power:g}"
-    return f"$10^{{{power}}}$" if factor == "1" else f"${factor}\\times 10^{{{power}}}$"

@@ -18,7 +18,7 @@ from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import attribution
 from harness.statistics.aggregates import seeds_to_decide, sign_flip_p
-from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging, Scores
+from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging
 from harness.statistics.intervals import MISSING, Estimate, Paired, judge_one, settled
 from harness.statistics.sequential import design_levels
 
@@ -180,7 +180,8 @@ def kinds_of(plan: Plan) -> list[str]:
 
 def effects_of(results: Results, kind: str) -> Attribution:
     """Compute one kind of effect in the metric of the results, per seed first."""
-    plan, scores = results.experiment.plan, cell_scores(results)
+    plan = results.experiment.plan
+    scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
     patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
     never = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
@@ -195,11 +196,6 @@ def effects_of(results: Results, kind: str) -> Attribution:
         return Attribution(missing=missing) if missing else makers[kind]()
     except IncompleteDesign as error:
         return Attribution(missing=str(error))
-
-
-def cell_scores(results: Results) -> Scores:
-    """The metric per seed of each arm, by its patches."""
-    return {frozenset(arm.patches): results.values(arm) for arm in results.experiment.plan.arms}
 
 
 AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"

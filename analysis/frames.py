@@ -60,11 +60,6 @@ class Frames:
         wide = self.scores.set_index([*_WIDE, "metric"])["value"].unstack("metric", sort=False)
         return wide.rename_axis(columns=None).reset_index()
 
-    @property
-    def all_scores(self) -> pd.DataFrame:
-        """The scores on all benchmarks, those of the plan's first."""
-        return pd.concat([self.scores, *(frames.scores for frames in self.further.values())], ignore_index=True)
-
     @cached_property
     def samples(self) -> pd.DataFrame:
         """Every graded response of the finished runs on the plan's benchmark (`SAMPLES`). Raises `StoreError`: they cannot be read."""

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_markdown
-from analysis.effects import all_effects, effects_frame
+from analysis.effects import INTERACTIONS, MAIN, SHAPLEY, all_effects, effects_frame, kinds_of
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
-from analysis.figures.effects import differences_figure, grid_figure, interactions_figure
+from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
 from analysis.methods import Methods
@@ -28,7 +28,7 @@ from harness.store.foreign_text import csv_text, markdown
 from harness.store.layout import experiment_dir
 
 # What a report writes of figures unless all are asked for; an experiment has data for about three of them.
-MAIN_FIGURES = ("differences", "interactions", "grid", "accuracy", "k-curves")
+MAIN_FIGURES = ("differences", MAIN, INTERACTIONS, SHAPLEY, "grid", "accuracy", "k-curves")
 
 
 def write_answer(
@@ -91,7 +91,8 @@ def write_frames(results: Results, directory: Path) -> list[Path]:
     plan, frames = results.experiment.plan, results.experiment
     computed_columns = [column_of(metric) for metric in plan.metrics if computed(metric)]
     own = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
-    scores = pd.concat([frames.all_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
+    stored = [frames.scores, *(further.scores for further in frames.further.values())]
+    scores = pd.concat([*stored, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
     tables = {"scores": scores, "steps": frames.steps}
     texts = {"effects": effects_frame(all_effects(results)), **tables}
     paths = write_texts(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})
@@ -119,7 +120,8 @@ def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure |
     for view in results.each_metric():
         suffix = metric_suffix(view)
         yield f"differences{suffix}", partial(differences_figure, view)
-        yield f"interactions{suffix}", partial(interactions_figure, view)
+        for kind in kinds_of(experiment.plan):
+            yield f"{kind}{suffix}", partial(design_figure, view, kind)
         yield f"metric{suffix}", partial(metric_figure, view)
         yield f"grid{suffix}", partial(grid_figure, view)
     yield "accuracy", partial(accuracy_figure, experiment)

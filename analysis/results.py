@@ -24,8 +24,6 @@ from harness.statistics.intervals import (
     Paired,
     judge,
     mean_interval,
-    replicate_means,
-    two_way_difference,
 )
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
@@ -143,16 +141,6 @@ class Results:
         sides = (self.values(side) for side in (arm, reference))
         taken = ({seed: value for seed, value in side.items() if seeds is None or seed in seeds} for side in sides)
         return contrast_of(self.experiment.plan, *taken)
-
-    def population_difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
-        """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
-        plan, a, b = self.experiment.plan, self.problem_scores(arm), self.problem_scores(reference)
-        if plan.paired:
-            a, b = ({seed: side[seed] for seed in a if seed in b} for side in (a, b))
-        if not a or not b:
-            return mean_interval([])
-        both = (np.array([*replicate_means(scores, plan.base_policies).values()]) for scores in (a, b))
-        return replace(two_way_difference(*both, paired=plan.paired), margin=self.margin)
 
     def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.

@@ -15,7 +15,7 @@ from rich.text import Text
 from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS
 from analysis.results import Results
-from analysis.tables.experiment import benchmark_tables, main_table, summary_table
+from analysis.tables.experiment import answers_table, behaviour_table, benchmark_tables, cost_table, main_table
 from analysis.tables.table import drawn_text, to_terminal
 
 _WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
@@ -34,7 +34,12 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
     parts += ["\n".join(_wrapped(line, width, "! ") for line in warnings)] if warnings else []
     if notes:
-        tables = [*map(main_table, results.each_metric()), *benchmark_tables(results), summary_table(results)]
+        further = (answers_table, behaviour_table, cost_table)
+        tables = [
+            *map(main_table, results.each_metric()),
+            *benchmark_tables(results),
+            *(make(results) for make in further),
+        ]
         parts += [to_terminal(table, width) for table in tables]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 

@@ -207,7 +207,10 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     for run in runs:
         x = np.cumsum(np.nan_to_num(run["seconds_total"])) if axis == "seconds" else run[_TOTALS.get(axis, axis)]
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
-        curves.append((x, panel.scale * centred_mean(y, window)))
+        smooth = (
+            pd.Series(y).rolling(window, center=True, min_periods=1).mean()
+        )  # shorter at the ends, without missing values
+        curves.append((x, panel.scale * smooth.to_numpy(dtype=np.float64)))
     return replace(combine(curves, exact=axis in ("step", "updates")), collapsed=has_collapsed(experiment, arm))
 
 
@@ -273,11 +276,6 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     whole = np.isfinite(seed_y).all(axis=0)
     mean, half = (np.where(whole, part, np.nan) for part in t_band(seed_y, axis=0))
     return Series(grid, seed_y, mean, mean - half, mean + half)
-
-
-def centred_mean(y: Floats, window: int) -> Floats:
-    """Compute the running mean over ``window`` points, shorter at the ends, missing values left out."""
-    return pd.Series(y).rolling(window, center=True, min_periods=1).mean().to_numpy(dtype=np.float64)
 
 
 STYLES = ("paper", "screen")

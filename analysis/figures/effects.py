@@ -1,8 +1,7 @@
-"""Figures of effects: the ladder, differences, grids, interactions, and the effects of one experiment against another's."""
+"""Figures of effects: differences, those of a design, grids, and the effects of one experiment against another's."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,15 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from analysis.colours import VERDICTS, is_hollow, look_of
-from analysis.designs import grid_of, key_label, near_best, value_label
+from analysis.designs import grid_of, key_label, near_best, setting_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
-from analysis.effects import Effect, cell_scores, declared_effects
+from analysis.effects import Effect, declared_effects, effects_of
 from analysis.figures import drawing
 from analysis.results import Results
 from analysis.tables.table import cell_text, number_text
-from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_header, metric_name
-from harness.statistics.attribution import subset_of
-from harness.statistics.intervals import Estimate, mean_interval
+from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_name
+from harness.statistics.intervals import Estimate
 
 
 def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
@@ -78,53 +76,14 @@ def draw_verdicts(axes: Any, shown: Mapping[float, Estimate]) -> None:
                 axes.plot([end], [row], marker=arrow, color=look.colour, alpha=faded, clip_on=False, zorder=4)
 
 
-_DODGE = 0.06  # of the distance between two levels, so that whiskers stand beside each other
-
-
-def interactions_figure(results: Results) -> Figure | None:
-    """Draw a panel for every two factors: levels of the one on the axis, a line for each of the other; None without complete cells.
-
-    Parallel lines: no interaction. Whiskers are the 95 % t intervals of the means; what seeds share moves all lines together, so the
-    interval of an interaction can be shorter.
-    """
-    plan, scores = results.experiment.plan, cell_scores(results)
-    if plan.design != "factorial" or results.unreached(*plan.arms):
-        return None
-    pairs = list(itertools.combinations(plan.crossing.factors, 2))
-    if not pairs or any(not scores.get(subset_of(cell)) for cell in plan.crossing.cells):
-        return None
-    columns = min(len(pairs), 3 if len(pairs) <= 9 else 5)
-    figure, axes = drawing.new_panels(len(pairs), columns, 0.85, sharey=True)
-    for panel, pair in zip(axes.flat, pairs, strict=False):
-        _draw(panel, results, *sorted(pair, key=lambda name: -len(plan.crossing.factors[name])))
-    for row in axes:
-        row[0].set_ylabel(metric_header(results))
-    return figure
-
-
-def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
-    factors = results.experiment.plan.crossing.factors
-    drawn = drawing.appearances(factors[lines])
-    for number, line in enumerate(factors[lines]):
-        means = [_mean(results, {across: level, lines: line}) for level in factors[across]]
-        value, low, high = results.metric.scale * np.array([(mean.value, mean.low, mean.high) for mean in means]).T
-        x = np.arange(len(means)) + _DODGE * (number - (len(factors[lines]) - 1) / 2)
-        axes.errorbar(x, value, yerr=[value - low, high - value], capsize=2, label=key_label(line), **drawn[line].pen())
-    axes.set_xticks(range(len(factors[across])), [key_label(level) for level in factors[across]])
-    axes.set_xlabel(key_label(across))
-    place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "alignment": "left"}
-    room = {"handlelength": 1.4, "columnspacing": 1.0, "borderpad": 0.2}
-    axes.legend(title=key_label(lines), ncols=min(3, len(factors[lines])), **place, **room)
-
-
-def _mean(results: Results, levels: dict[str, str]) -> Estimate:
-    """The mean over the cells with these levels, per seed first, with its t interval over seeds."""
-    plan, scores = results.experiment.plan, cell_scores(results)
-    named = [dict(zip(plan.crossing.factors, cell, strict=True)) for cell in plan.crossing.cells]
-    cells = [scores[subset_of([*cell.values()])] for cell in named if levels.items() <= cell.items()]
-    seeds = sorted(set.intersection(*map(set, cells)))
-    means = {seed: math.fsum(by_seed[seed] for by_seed in cells) / len(cells) for seed in seeds}
-    return mean_interval(plan.replicates(means))
+def design_figure(results: Results, kind: str) -> Figure | None:
+    """Draw one row an effect of this kind (`analysis.effects.kinds_of`); None where its arms have not run."""
+    effects = [
+        Effect(kind, results.metric, estimate, name, comparison=name)
+        for name, estimate in effects_of(results, kind).pairs
+    ]
+    label = f"{kind.replace('-', ' ')}: {metric_name(results)}, {results.metric.unit}"
+    return forest_figure(effects, label, results.shown_margin) if effects else None
 
 
 def grid_figure(results: Results) -> Figure | None:
@@ -146,19 +105,17 @@ def grid_figure(results: Results) -> Figure | None:
         shown = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
         # Not quite white and black, which a dark page exchanges.
         axes.text(j, i, shown, ha="center", va="center", color="#fefefe" if value < middle else "#010101")
-    axes.set_xticks(range(len(grid.columns)), map(value_label, grid.columns))
-    axes.set_yticks(range(len(grid.rows)), map(value_label, grid.rows))
+    axes.set_xticks(range(len(grid.columns)), [setting_label(grid.column_key, value) for value in grid.columns])
+    axes.set_yticks(range(len(grid.rows)), [setting_label(grid.row_key, value) for value in grid.rows])
     axes.set(xlabel=key_label(grid.column_key), ylabel=key_label(grid.row_key))
     axes.grid(visible=False)
     if nearest := near_best(results):
         best, near = nearest
-        for name in (arm.name for arm in plan.arms if arm.name in (best, *near)):
-            y, x = places[name]
-            line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
-            # Solid around the best cell, dotted around those that are not told apart from it.
-            frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, **line)
-            axes.add_patch(frame)
-        axes.set_title("frame: best; dotted: not told apart", loc="left")
+        y, x = places[best]
+        axes.add_patch(
+            Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, linewidth=1.8)
+        )
+        axes.set_title(f"frame: best; {len(near)} of {len(places) - 1} not told apart from it", loc="left")
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
     return figure
 

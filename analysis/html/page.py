@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -106,7 +106,7 @@ def document(
 ) -> str:  # fmt: skip
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
-    With ``now``, the progress of runs (see `analysis.html.server`), it has that on top, and asks its server for what is newer.
+    With ``now``, the progress of runs (see `harness.commands._server`), it has that on top, and asks its server for what is newer.
     ``facts`` stand under the title; ``links`` are paths of files beside the page.
     """
     if now is not None:
@@ -374,30 +374,18 @@ def _line(series: drawing.Series, most: int = 150) -> dict[str, list[float | Non
     }
 
 
-_PICTURES: tuple[tuple[Callable[[Results], Figure | None], str, str], ...] = (
-    (
-        effects.grid_figure,
-        "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
-        "Means over seeds by the two settings that vary.",
-    ),
-    (
-        effects.interactions_figure,
-        "Means at each pair of levels of two factors; the interactions stand in a table of their own.",
-        "Means over all settings of the other factors, whiskers: 95 % Student's t intervals over seeds. Parallel lines: no interaction.",
-    ),
-)
 _TALL_PICTURE = 1.0  # height over width beyond which a picture scrolls in a box of its own
+_GRID = (
+    "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
+    "Means over seeds by the two settings that vary.",
+)
 
 
 def pictures(results: Results) -> str:
-    """Draw what the design asks for beside its comparisons, for each metric, as HTML."""
+    """Draw the grid of a design that has one, for each metric, as HTML."""
     with drawing.styled("screen"):
-        drawn = [
-            picture(figure, *words)
-            for view in results.each_metric()
-            for draw, *words in _PICTURES
-            if (figure := draw(view)) is not None
-        ]
+        figures = [effects.grid_figure(view) for view in results.each_metric()]
+        drawn = [picture(figure, *_GRID) for figure in figures if figure is not None]
     return f'<div class="pictures">{"".join(drawn)}</div>' if drawn else ""
 
 

@@ -88,8 +88,11 @@ def answers_table(results: Results) -> Table:
     n = words.samples(results)
     # Pass@k needs n >= 2k to be smooth.
     ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]
+    caps = [cap for cap in results.experiment.plan.caps if cap != results.experiment.plan.primary_cap]
+    metrics = [Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks]
+    metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
     note = "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."
-    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", _k_metrics(results, ks), [note])
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, [note])
 
 
 def behaviour_table(results: Results) -> Table:
@@ -117,28 +120,6 @@ def behaviour_table(results: Results) -> Table:
         *(f"Tokens to target: {text}." for text in (target, arms) if text),
     ]
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
-
-
-def summary_table(results: Results) -> Table:
-    """Make what a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
-    n, behaviour = words.samples(results), behaviour_table(results)
-    taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
-    metrics = [*_k_metrics(results, [n] if n else []), *(one for one in behaviour.columns if one.key in taken)]
-    table = _means_table(results, "summary", "", metrics, ())
-    seconds = {row["name"]: row.get("total") for row in cost_table(results).rows}
-    rows = [{**row, "total": seconds.get(row["name"])} for row in table.rows]
-    title = "Means over seeds at the checkpoint; tokens and wall time per run"
-    return Table("summary", title, [*table.columns, Column("total", "wall, s", digits=0)], rows, behaviour.notes[1:])
-
-
-def _k_metrics(results: Results, ks: Sequence[int]) -> list[Column]:
-    """Columns of Pass@k and Maj@k, and of the score at the response caps that the experiment is not about."""
-    plan, n = results.experiment.plan, words.samples(results)
-    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
-    return [
-        *(Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks),
-        *(Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps),
-    ]
 
 
 def _means_table(results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]) -> Table:

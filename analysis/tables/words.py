@@ -13,11 +13,11 @@ from analysis.caveats import grader_gaps
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import needed_columns
-from analysis.tables.table import Cell, Column, Table, bounds_text, cell_text, number_text
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
 from harness.evaluation.metrics.names import TRAINING, Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import intervals
-from harness.statistics.intervals import MISSING, Estimate
+from harness.statistics.intervals import Estimate
 
 MARK = " †"
 ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
@@ -89,7 +89,6 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     return [
         f"{measured} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
         *difference_notes(results, columns),
-        *_population_notes(results),
         *power_notes(columns[0], results),
         *caveats,
     ]
@@ -134,16 +133,6 @@ def short_notes(results: Results, estimates: Sequence[Estimate]) -> list[str]:
     together = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
     notes = [f"Brackets: 95 % intervals over {_unit(plan)}; of differences {together}."]
     return notes if margin is None else [*notes, f"Equivalent: within ±{margin:g} {results.metric.unit}."]
-
-
-def _population_notes(results: Results) -> list[str]:
-    """Say of the score of a ladder's last rung over its base what holds for new problems too."""
-    plan, last = results.experiment.plan, results.experiment.plan.arms[-1]
-    ladder = plan.design == "cumulative" and last.name != plan.base.name and not plan.stopped_by_results
-    wider = results.population_difference(last, plan.base) if ladder and results.metric == plan.score else MISSING
-    text = cell_text(wider, difference_column(results.metric, "", "", [wider]))
-    note = f"For new problems too (two-way t, a single comparison and not corrected), {last.label} over base: {text}."
-    return [note] * (not math.isnan(wider.low))
 
 
 def _caveats(results: Results, short: bool) -> list[str]:
@@ -222,7 +211,11 @@ def why_absent(results: Results) -> str:
 def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
     """Map arm names to the seeds of finished runs that were not made by what made most of them; those that do not say are left out."""
     keys = ["code", "packages", "device"]
-    made = experiment.runs.loc[experiment.runs["status"] == "finished", ["arm", "seed", *keys]].fillna("")
+    made = (
+        experiment.runs.loc[experiment.runs["status"] == "finished", ["arm", "seed", *keys]]
+        .astype(dict.fromkeys(keys, object))
+        .fillna("")
+    )
     made = made[(made[keys] != "").any(axis=1)]
     maker = made.groupby(keys, sort=False).ngroup()
     # Ties go to the maker of the first run, so that the same store marks the same rows.

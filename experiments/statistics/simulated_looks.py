@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from harness.experiment.looks import EQUIVALENT, HIGHER, LOWER, Course, run_course
 from harness.statistics.intervals import comparison_level
-from harness.statistics.sequential import EQUIVALENT, HIGHER, LOWER, Course, run_course
 
 COMPARISONS = 5
 LADDER = [(arm + 1, arm) for arm in range(COMPARISONS)]

@@ -29,10 +29,11 @@ from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
 from harness.experiment.history import Cost, History, counted, format_seconds, found_elsewhere, past_engagement
+from harness.experiment.looks import runs_of_looks
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
-from harness.experiment.power import half_width_lines, power_lines, power_of_metrics, runs_of_looks
+from harness.experiment.power import half_width_lines, power_lines, power_of_metrics
 from harness.store import ResultStore
 
 ARGUMENTS = {

@@ -43,7 +43,7 @@ def _view(overrides: list[str]) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
         raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     port = int(text)
-    from analysis.html.server import serve
+    from harness.commands._server import serve
 
     try:
         only = selection.experiments[0] if selection.experiments else None

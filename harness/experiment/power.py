@@ -24,7 +24,6 @@ from harness.statistics.intervals import (
     replicates,
     seeds_needed,
 )
-from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
@@ -255,17 +254,3 @@ def _stored_without_algorithm(store: ResultStore, run_id: str) -> str | None:
         return _without_algorithm(load(store.run(run_id).settings()))
     except (ConfigError, StoreError, yaml.YAMLError):
         return None
-
-
-EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
-
-
-def runs_of_looks(plan: Plan) -> dict[str, float]:
-    """Compute the mean number of runs where every comparison has a true difference of so many standard deviations.
-
-    With several metrics: in each, and all decided at one look; where they are not, it takes more.
-    """
-    index = {arm.name: place for place, arm in enumerate(plan.arms)}
-    family = [(index[arm.name], index[reference.name]) for arm, reference in plan.comparisons] * len(plan.metrics)
-    size = len(plan.arms)
-    return {f"{effect:g}": expected_runs(size, family, plan.looks, effect, paired=plan.paired) for effect in EFFECTS}

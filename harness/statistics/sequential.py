@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth, t_band, welch_band
+from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth
 
 Floats = NDArray[np.float64]
 
@@ -93,63 +93,6 @@ def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
 def _t_of_normal(seeds: int) -> Floats:
     """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
     return np.asarray(scipy.stats.t.isf(scipy.stats.norm.sf(_NORMAL), seeds - 1))
-
-
-Codes = NDArray[np.int64]
-Pair = tuple[int, int]  # an arm and the arm it is compared with, as indices
-
-OPEN, HIGHER, LOWER, EQUIVALENT = 0, 1, 2, 3
-_SIMULATIONS = 2_000
-
-
-@dataclass(frozen=True)
-class Course:
-    """Ends of the comparisons: ``word_NC`` codes, ``seeds_NC`` at which each was closed, ``runs_N`` over all arms."""
-
-    word_NC: Codes
-    seeds_NC: Codes
-    runs_N: Codes
-
-
-def run_course(
-    scores_NAS: Floats, pairs: Sequence[Pair], looks: Sequence[int], *, paired: bool = True, margin: float | None = None
-) -> Course:
-    """Look at every experiment as the design says. Arms get seeds while a comparison of them is open, the first look's at least."""
-    count, arms, _ = scores_NAS.shape
-    word = np.full((count, len(pairs)), OPEN)
-    closed_at = np.full(word.shape, looks[-1])
-    for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
-        ours, theirs = (scores_NAS[:, list(side), :seeds] for side in zip(*pairs, strict=True))
-        value, half = t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
-        low, high = value - half, value + half
-        inside = np.zeros_like(word, dtype=bool) if margin is None else (low > -margin) & (high < margin)
-        new = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
-        closes = (word == OPEN) & (new != OPEN)
-        word[closes], closed_at[closes] = new[closes], seeds
-    needed = np.full((count, arms), looks[0])
-    for index, pair in enumerate(pairs):
-        needed[:, pair] = np.maximum(needed[:, pair], closed_at[:, [index]])
-    return Course(word, closed_at, needed.sum(axis=1))
-
-
-def expected_runs(
-    arms: int, pairs: Sequence[Pair], looks: Sequence[int], effect: float, *, paired: bool = True
-) -> float:
-    """Mean number of runs where every comparison has the true difference ``effect``, in sd of one seed's difference.
-
-    From a fixed-seed simulation of normal scores; a pair's second arm comes before what is compared with it, or stands alone.
-    """
-    rng = np.random.default_rng([len(looks), looks[-1], arms])
-    scores = rng.normal(0, np.sqrt(0.5), (_SIMULATIONS, arms, looks[-1]))
-    return float(run_course(scores + effect * heights(arms, pairs)[:, None], pairs, looks, paired=paired).runs_N.mean())
-
-
-def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
-    """Means of arms such that every comparison has the difference 1: float64[arms]."""
-    height = np.zeros(arms)
-    for arm, reference in sorted(pairs):  # a reference comes first, or has none itself
-        height[arm] = height[reference] + 1
-    return height
 
 
 _ROUNDS = 6  # of a search whose error shrinks about tenfold in each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from synthetic_store import RUNGS, build_store, loaded
 
 from analysis.answer import answer_of, answer_sentences
-from analysis.caveats import engagement
+from analysis.caveats import Engagement
 from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
@@ -27,6 +28,10 @@ def steps(**fields: list[float]) -> pd.DataFrame:
     return pd.DataFrame(fields)
 
 
+def engagement(measures: Sequence[Measure], runs: Mapping[str, list[pd.DataFrame]]) -> Engagement:
+    return Engagement(tuple(measures), tuple(measure.value(runs.get(measure.arm, ())) for measure in measures))
+
+
 def test_each_measure_is_read_from_the_runs_of_the_arm_that_shows_it() -> None:
     runs = {
         "a": [steps(clip_released_fraction=[0.001, 0.003]), steps(clip_released_fraction=[0.006])],
@@ -34,7 +39,7 @@ def test_each_measure_is_read_from_the_runs_of_the_arm_that_shows_it() -> None:
     }
     found = engagement([CLIP, MASK], runs)
     assert found.values == pytest.approx((0.004, 0.001))
-    assert found.text == "released: 0.4 % of tokens; masked: 0.1 % of responses, hardly engaged"
+    assert found.beside() == "released: 0.4 % of tokens; masked: 0.1 % of responses, hardly engaged"
     assert not found.hardly  # one of two mechanisms was engaged
 
 
@@ -46,14 +51,14 @@ def test_a_difference_is_hardly_engaged_where_all_of_it_is_measured_and_under_th
     assert both.beside(resolved=True) == shares
     for other in (RATE, Measure("", ("algorithm.advantage.ddof",))):
         assert not engagement([CLIP, other], runs).hardly
-    assert engagement([CLIP, RATE], runs).text == "released: 0.02 % of tokens, hardly engaged; always"
+    assert engagement([CLIP, RATE], runs).beside() == "released: 0.02 % of tokens, hardly engaged; always"
 
 
 def test_what_no_run_says_is_left_out() -> None:
     nothing = engagement([CLIP, RATE], {"a": [steps(loss=[1.0])]})
     assert math.isnan(nothing.values[0])
-    assert (nothing.text, nothing.hardly, nothing.known) == ("always", False, False)
-    assert engagement([], {}).text == ""
+    assert (nothing.beside(), nothing.hardly, nothing.known) == ("always", False, False)
+    assert engagement([], {}).beside() == ""
 
 
 def ladder(root: Path, *, measured: bool) -> Results:

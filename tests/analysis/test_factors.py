@@ -6,8 +6,9 @@ import pytest
 from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_of, answer_sentences
+from analysis.effects import effects_of
 from analysis.figures.drawing import styled
-from analysis.figures.effects import interactions_figure
+from analysis.figures.effects import design_figure
 from analysis.html.page import render_page
 from analysis.tables.experiment import all_tables
 from harness.store import ResultStore
@@ -52,19 +53,16 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     assert sentences[0].startswith("g16 against g4 (+")
     assert sentences[0].endswith("are shown to help.")
     assert "g16 × bonus (−" in sentences[1]
-    assert all(line in render_page(results, crossed) for line in ("g16 × bonus", "Parallel lines"))
+    assert all(line in render_page(results, crossed) for line in ("g16 × bonus", "Further tables"))
 
 
-def test_the_interaction_plot_draws_the_means_of_the_cells(crossed):
+def test_a_figure_has_a_row_an_effect(crossed):
     results = loaded(crossed)
     with styled("paper"):
-        figure = interactions_figure(results)
-    (axes,) = figure.axes
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["g4", "g8", "g16"]
-    lines = [container.lines[0].get_ydata() for container in axes.containers]
-    for line, bonus in zip(lines, ("", "+bonus"), strict=True):
-        arms = [results.experiment.plan.arm(f"{size}{bonus}") for size in ("g4", "g8", "g16")]
-        assert list(line) == pytest.approx([100 * results.mean(arm).value for arm in arms])
+        (axes, *_) = design_figure(results, "interactions").axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["g8 × bonus", "g16 × bonus"]
+    values = [container.lines[0].get_xdata()[0] for container in axes.containers]
+    assert values == pytest.approx([100 * effect.value for effect in effects_of(results, "interactions").effects])
 
 
 def test_an_empty_cell_leaves_no_effect(crossed):
@@ -76,4 +74,4 @@ def test_an_empty_cell_leaves_no_effect(crossed):
     tables = {table.name: table for table in all_tables(results)}
     assert "no finished run of: bonus+g16" in tables["ladder-main-effects"].notes[0]
     assert all("against" not in line.name for line in answer_of(results).lines)  # the cells themselves
-    assert interactions_figure(results) is None
+    assert design_figure(results, "interactions") is None

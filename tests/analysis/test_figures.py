@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from synthetic_store import replanned
 
 from analysis import save_figure
-from analysis.designs import key_label, value_label
+from analysis.designs import key_label, setting_label
 from analysis.effects import Effect, differences_to_reference
 from analysis.figures.curves import (
     FIGURES,
@@ -30,7 +30,6 @@ from analysis.figures.drawing import (
     PALETTE,
     accuracy_series,
     appearances,
-    centred_mean,
     combine,
     k_curves,
     new_figure,
@@ -69,11 +68,6 @@ def test_an_interpolated_mean_ends_where_a_seed_ends():
     assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
     assert np.isfinite(series.seed_y[1]).tolist() == [x <= 5 for x in series.x]
     assert np.isfinite(series.mean).tolist() == [x <= 5 for x in series.x]
-
-
-def test_smoothing_leaves_missing_values_out_and_is_shorter_at_the_ends():
-    assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
-    assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
 
 
 def test_panel_data_is_the_logged_column(results):
@@ -243,19 +237,8 @@ def test_percentages_stay_within_0_and_100_and_no_label_is_longer_than_its_axis(
     assert figure.get_size_inches()[0] * 72.27 == pytest.approx(505)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1e-4, "$10^{-4}$"),
-        (2.5e-4, r"$2.5\times 10^{-4}$"),
-        (0.28, "0.28"),
-        (0, "0"),
-        (64, "64"),
-        ("group_std", "group std"),
-    ],
-)
-def test_values_of_settings_are_written_as_in_a_paper(value, text):
-    assert value_label(value) == text
+def test_settings_and_values_have_names():
+    assert (setting_label("", "group_std"), setting_label("", 1e-5)) == ("group std", "1e-05")
     assert key_label("optimizer.learning_rate") == "learning rate"
     assert key_label("a.b.own_key") == "own key"
 

@@ -10,7 +10,7 @@ from synthetic_store import SHORT, build_store, loaded
 from analysis.answer import decisions
 from analysis.effects import differences_to_base, differences_to_reference, followed, wanted_seeds
 from analysis.tables.experiment import all_tables, main_table
-from harness.experiment.power import runs_of_looks
+from harness.experiment.looks import runs_of_looks
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 

@@ -40,7 +40,7 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     results = load(store_of(tmp_path, cheated), "ladder")
     gaps = grader_gaps(results)
     honest, gap = gaps["ladder_0_honest"], gaps["ladder_1_cheating"]
-    assert (honest.only_first, honest.only_second, honest.grown) == (0, 0, False)
+    assert (honest.unconfirmed.value, honest.grown) == (0, False)
     assert gap.grown
     seeds = seed_frame(results, ["avg", "avg by second"]).query("arm == 'ladder_1_cheating'")
     expected = seeds["avg"] - seeds["avg by second"]  # nothing was unconfirmed before RL
@@ -69,7 +69,7 @@ def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
 
     store_of(tmp_path, strict, [("ladder_0_same", "same", 0.3, 30.0)])
     gap = grader_gaps(load(tmp_path, "ladder"))["ladder_0_same"]
-    assert gap.only_first > 0.01
+    assert gap.refused > 0.01
     assert not gap.grown
     assert gap.refused == pytest.approx(gap.refused_before, abs=0.03)
 

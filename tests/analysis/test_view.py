@@ -20,7 +20,7 @@ import pytest
 from synthetic_store import build_store, embedded, step_row
 from view_support import SMALL, ask, served
 
-from analysis.html.server import Watch
+from harness.commands._server import Watch
 from harness.store import ResultStore, layout
 
 
@@ -170,7 +170,7 @@ def test_a_computation_that_breaks_is_said_and_tried_again_with_the_next_version
         raise FileNotFoundError("part-000.parquet went away")
 
     with monkeypatch.context() as patch, served(growing.root) as url:
-        patch.setattr("analysis.html.server.results_of", broken)
+        patch.setattr("harness.commands._server.results_of", broken)
         status, text, _ = ask(f"{url}/ladder")
         assert status == 200
         assert "part-000.parquet went away" in text

@@ -21,7 +21,7 @@ from analysis.frames import load_experiment
 from analysis.methods import Methods
 from analysis.report import write_answer
 from analysis.results import results_of
-from analysis.tables.experiment import all_tables, main_table, summary_table
+from analysis.tables.experiment import all_tables, behaviour_table, main_table
 from analysis.tables.table import to_markdown
 from harness.configuration.error import ConfigError
 from harness.exchange import logs as module
@@ -216,7 +216,7 @@ def test_foreign_runs_get_tables_with_intervals_and_say_what_they_are(theirs: Pa
     assert table.columns[1].header == "avg@32 % (95 % interval)"
     notes = " ".join(table.notes)
     assert "Foreign runs (verl: grpo, dapo): scores are as their trainer logged them" in notes
-    behaviour = {row["arm"]: row for row in summary_table(results).rows}
+    behaviour = {row["arm"]: row for row in behaviour_table(results).rows}
     assert behaviour["dapo"]["train_generated_tokens_total"] == 180_000
     assert answer_sentences(results)[0].startswith("dapo is shown to do better than grpo: +10.0")
     assert all(to_markdown(each) for each in all_tables(results))

@@ -12,8 +12,8 @@ from simulated_looks import any_of, fixed_seeds, power_at_least, simulate_ladder
 from simulated_skew import false_rates
 from simulation import Model, rates
 
+from harness.experiment.looks import EQUIVALENT, HIGHER, LOWER
 from harness.statistics.intervals import Independent, Paired, comparison_level, judge, two_way_difference
-from harness.statistics.sequential import EQUIVALENT, HIGHER, LOWER
 
 LOOKS = (5, 8, 11, 14, 17, 20)
 

@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.experiment.looks import EQUIVALENT, HIGHER, LOWER, OPEN, expected_runs, heights, run_course
 from harness.statistics.intervals import Independent, Paired, Verdict, judge_one
-from harness.statistics.sequential import (
-    EQUIVALENT,
-    HIGHER,
-    LOWER,
-    OPEN,
-    design_levels,
-    expected_runs,
-    heights,
-    nominal_levels,
-    run_course,
-)
+from harness.statistics.sequential import design_levels, nominal_levels
 
 LOOKS = (5, 8, 11, 14, 17, 20)
 COMPARISONS = 5
