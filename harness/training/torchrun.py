@@ -57,8 +57,7 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
             )
     if runtime.nodes > 1:
         yield (
-            f"runtime.nodes={runtime.nodes}: this backend starts the processes of a run on one node; set runtime.nodes=1, or use "
-            "backend=verl"
+            f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; set runtime.nodes=1, or use backend=verl"
         )
 
 

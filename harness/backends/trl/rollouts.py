@@ -70,10 +70,10 @@ class Rollouts:
         """The graded groups of TRL's responses, graded once. A group may lie on two ranks. Collective."""
         if self._trained is None:
             size = self.parts.config.algorithm.responses_per_prompt
-            rows = [row for part in self.ranks.gather(list(zip(problem, completion_ids, strict=True))) for row in part]
-            problems_P, mine = np.array([number for number, _ in rows[::size]]), self.ranks.share(len(rows) // size)
-            token_lists = [ids for _, ids in rows[mine.start * size : mine.stop * size]]
-            self._trained = self._grade(problems_P, token_lists, 0)
+            gathered = self.ranks.gather((problem, completion_ids))
+            problems_P = np.array([number for numbers, _ in gathered for number in numbers])[::size]
+            token_lists, mine = [ids for _, lists in gathered for ids in lists], self.ranks.share(len(problems_P))
+            self._trained = self._grade(problems_P, token_lists[mine.start * size : mine.stop * size], 0)
             self.collected = self._choose([self._trained])
         self.graded_at = time.perf_counter()
         return self._trained
@@ -82,10 +82,8 @@ class Rollouts:
         """All groups of a step's round `number`; `token_lists` are the responses to this rank's share of the problems. Collective."""
         begin, parts, graded = time.perf_counter(), self.parts, list[Groups]()
         if token_lists:
-            mine_P, stream = (
-                problems_P[self.ranks.share(len(problems_P))],
-                key("train", parts.config.seed, self.step, number),
-            )
+            mine_P = problems_P[self.ranks.share(len(problems_P))]
+            stream = key("train", parts.config.seed, self.step, number)
             seeds_PG = sample_seeds(stream, parts.prompt_keys[mine_P], len(token_lists) // len(mine_P))
             completions = completions_of(token_lists, parts.params.stop_token_ids)
             graded.append(graded_groups(parts, mine_P, completions, seeds_PG, self.tally))

@@ -98,17 +98,17 @@ class _TrlRun:
         """Go back to the newest checkpoint: its step and folder, 0 and None where there is none.
 
         Raises:
-            ConfigError: another number of processes wrote it; TRL draws random numbers in each.
+            ConfigError: another number of processes wrote it.
         """
         folder = newest_checkpoint(self.run)
         if folder is None:
             warn_of_lost_steps(self.run, self.config)
         elif (folder / TRAINER).is_dir():
-            before = len(list((folder / TRAINER).glob("rng_state*.pth")))
-            if before != self.ranks.world:
+            began = len(list((folder / TRAINER).glob("rng_state*.pth")))
+            if began != self.ranks.world:
                 raise ConfigError(
-                    f"run {self.run.run_id} began with {before} process(es), now it has {self.ranks.world}; set runtime.ranks (on GPUs "
-                    f"runtime.gpus_per_run) to {before} to resume"
+                    f"run {self.run.run_id} began with runtime.ranks={began}, and each process draws random numbers of its own: set it "
+                    "(on GPUs runtime.gpus_per_run) to that number to resume"
                 )
         step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
         self.run.rewind(step)
@@ -135,6 +135,7 @@ class _TrlRun:
             trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
         except torch.OutOfMemoryError as error:
             raise out_of_memory(self.config, self.run) from error
+        self.ranks.gather(None)  # Trainer looks into its folder once more
         if not self.ranks.first:
             return recorder.ended
         shutil.rmtree(self.scratch, ignore_errors=True)
