@@ -178,7 +178,7 @@ def _refused_cuts(config: RunConfig) -> Iterator[str]:
         yield f"algorithm.entropy_coefficient with {asked}: TRL's bonus is a mean over each process's tokens; set it to 0"
     if values["loss_type"] == "bnpo" and parts % ranks:
         yield (
-            f"algorithm.aggregation=microbatch_token_mean with {asked}: micro-batches of an update are {parts}, no multiple of that; change "
+            f"algorithm.aggregation=microbatch_token_mean with {asked}: micro-batches of an update are {parts}, no multiple; change "
             "algorithm.aggregation.micro_batch_responses"
         )
     elif values["loss_type"] != "bnpo" and responses % ranks:
