@@ -40,6 +40,7 @@ LONG_FILES = (
     "end_to_end/test_own_question.py",
     "commands/test_crash_safety_end_to_end.py",
     "training/test_ranks.py",
+    "backends/test_trl_ranks.py",
     "packaging/test_launch.py",
     "end_to_end/test_notebook.py",
     "commands/test_json.py",

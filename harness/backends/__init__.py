@@ -3,7 +3,8 @@
 * `check(config: RunConfig) -> list[str]`: every choice of the configuration that the backend cannot express, with the key to change; such
   an arm is refused by `harness plan` and `harness run`, never trained as something else;
 * `train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool`: trains and evaluates into the run directory;
-  returns whether the run is complete (False: it stopped in a resumable state because `stop()` said so).
+  returns whether the run is complete (False: it stopped in a resumable state because `stop()` said so);
+* `TRAINER: str`, if it starts ranks by `harness.training.torchrun`: the module whose `train_run` each of them calls as `train` is called.
 
 May import: configuration, evaluation, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
 """

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import BATCH_INVARIANT_FROM, compute_capabilities, visible_gpus
-from harness.training.torchrun import distributed
+from harness.training.torchrun import distributed, refused_places
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
     from harness.store import RunDir
+
+TRAINER = "harness.training.loop"  # where `train_run` is
 
 
 @dataclass
@@ -74,12 +76,7 @@ def _needs_the_testbed(config: RunConfig) -> Iterator[str]:
 
 def _needs_one_place(config: RunConfig) -> Iterator[str]:
     runtime = config.runtime
-    for name in ("gpus_per_run", "runs_per_gpu"):
-        if runtime.device != "cuda" and getattr(runtime, name) > 1:
-            yield (
-                f"runtime.{name}={getattr(runtime, name)} with runtime.device={runtime.device}, which trains on the CPU; add "
-                f"runtime.device=cuda, or set runtime.{name}=1"
-            )
+    yield from refused_places(runtime)
     if config.algorithm.source.kind != "policy" and distributed(runtime):
         yield f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
     if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
@@ -87,8 +84,6 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
             f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
             "of its own; set runtime.ranks=1, or engine.tensor_parallel=1"
         )
-    if runtime.nodes > 1:
-        yield f"runtime.nodes={runtime.nodes}: the built-in trainer trains a run on one node; set runtime.nodes=1, or use backend=verl"
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

@@ -292,7 +292,7 @@ class RuntimeConfig(Checked, key="runtime"):
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
-        ranks: processes that train one run together (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
+        ranks: processes that train one run together (FSDP2, with backend=trl DDP); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, an error at an operator that has none.

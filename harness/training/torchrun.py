@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
@@ -44,6 +45,20 @@ def wanted_ranks(runtime: RuntimeConfig) -> int:
 
 def distributed(runtime: RuntimeConfig) -> bool:
     return wanted_ranks(runtime) > 1
+
+
+def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
+    """Where a run cannot be trained by processes that this module starts."""
+    for name in ("gpus_per_run", "runs_per_gpu"):
+        if runtime.device != "cuda" and getattr(runtime, name) > 1:
+            yield (
+                f"runtime.{name}={getattr(runtime, name)} with runtime.device={runtime.device}, which trains on the CPU; add "
+                f"runtime.device=cuda, or set runtime.{name}=1"
+            )
+    if runtime.nodes > 1:
+        yield (
+            f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; set runtime.nodes=1, or use backend=verl"
+        )
 
 
 def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -98,16 +113,18 @@ def main(run_path: Path, attempt: int) -> int:
     """
     # torchrun gives ranks a session of their own, where the supervisor's signals do not reach.
     die_with(os.getppid())
+    from harness.configuration.registry import BACKEND, implementation
     from harness.configuration.schema import load
     from harness.configuration.user_code import blamed
     from harness.model.ranks import Ranks, close_groups
-    from harness.training.loop import train_run
 
     run = RunDir(run_path)
     folder = attempt_dir(run.path, attempt)
     try:
+        config = load(run.settings())
+        trainer = importlib.import_module(implementation(BACKEND, config.backend).TRAINER)
         with blamed():
-            complete = train_run(load(run.settings()), run, (folder / STOP).exists, attempt)
+            complete = trainer.train_run(config, run, (folder / STOP).exists, attempt)
         ranks = Ranks.join()
         ranks.gather(None)  # all are through
         if ranks.first:

@@ -78,7 +78,15 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
         (["sampling.lag_steps=1"], "sampling.lag_steps=1"),
         (["model=pretrained", "model.path=x", "model.precision=mixed"], "model.precision=mixed"),
-        (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2: backend=trl trains a run on one device"),
+        (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2 with runtime.device=auto, which trains on the CPU"),
+        (["runtime.nodes=2"], "runtime.nodes=2: this backend trains a run on one node"),
+        (["runtime.device=cuda", "runtime.gpus_per_run=2", "runtime.ranks=1"], "runtime.ranks=1: TRL trains with one process a GPU"),
+        (["runtime.ranks=3"], "3 processes (runtime.ranks, runtime.gpus_per_run) cannot share an update of 16 responses equally"),
+        (["algorithm=dapo", "algorithm.entropy_coefficient=0.01", "runtime.ranks=2"], "algorithm.entropy_coefficient with 2 processes"),
+        (
+            ["algorithm/aggregation=microbatch_token_mean", "algorithm.aggregation.micro_batch_responses=16", "runtime.ranks=2"],
+            "micro-batches of an update are 1, no multiple",
+        ),
         (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
         (["backend.liger=true"], "backend.liger=true"),
         (["backend.overrides=['temperature=2']"], "temperature follows from the configuration"),
@@ -118,3 +126,12 @@ def test_micro_batches_are_equal_parts_of_an_update_and_fit() -> None:
     # A loss that depends on the cut is not cut.
     bonus = dataclasses.replace(config.algorithm, entropy_coefficient=0.01)
     assert settings(dataclasses.replace(config, algorithm=bonus), 18)["per_device_train_batch_size"] == 16
+
+
+def test_processes_share_an_update_equally() -> None:
+    config = compose_run([*COMMON, "algorithm=grpo", "runtime.micro_batch_tokens=200", "runtime.ranks=4"])
+    found = settings(config, longest_prompt=86)  # 118 tokens a row: one fits
+    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == (1, 4)
+    bnpo = ["algorithm/aggregation=microbatch_token_mean", "algorithm.aggregation.micro_batch_responses=2"]
+    found = settings(compose_run([*COMMON, *bnpo, "runtime.ranks=4"]), longest_prompt=86)
+    assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == (2, 2)

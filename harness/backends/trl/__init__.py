@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
     from harness.store import RunDir
 
+TRAINER = "harness.backends.trl.run"  # where `train_run` is
+
 
 @dataclass
 class Config(Checked, key="backend"):
@@ -42,6 +44,10 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int
         ConfigError: TRL cannot express the configuration, or is not installed.
         NumericalFault: a gradient is not finite.
     """
+    from harness.training.torchrun import distributed, train_on_ranks
+
+    if distributed(config.runtime):
+        return train_on_ranks(config.runtime, run, stop, attempt)
     from harness.backends.trl.run import train_run
 
     return train_run(config, run, stop, attempt)

@@ -26,16 +26,17 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
 class Rollouts:
-    """The groups of the step that is being trained on.
+    """The groups of the step that is being trained on; on several ranks each has all of them.
 
     Attributes:
+        ranks: each samples its share of the responses and grades its share of the groups.
         collected: what the step rolled out and keeps.
         tally: time and verdicts of the step.
         graded_at: when its last reward was given, by `time.perf_counter`.
     """
 
-    def __init__(self, parts: TaskParts) -> None:
-        self.parts, self.step, self.tally, self.graded_at = parts, 1, Tally(), 0.0
+    def __init__(self, parts: TaskParts, ranks: Ranks) -> None:
+        self.parts, self.ranks, self.step, self.tally, self.graded_at = parts, ranks, 1, Tally(), 0.0
         self.collected: Collected | None = None
         self._trained: Groups | None = None  # with dynamic sampling: the responses TRL has been given
         self._scale = reward_scale(parts.config)
@@ -51,43 +52,52 @@ class Rollouts:
         return [self._component(number, name) for number, name in enumerate(COMPONENTS)]
 
     def shaped_reward(self, completion_ids: list[list[int]], problem: list[int], **_: Any) -> list[float]:
-        return self._groups(completion_ids, problem).rewards_PG.flatten().tolist()
+        return self._mine(self._groups(completion_ids, problem).rewards_PG.flatten().tolist())
 
     def _component(self, number: int, name: str) -> Callable[..., list[float]]:
         def reward(completion_ids: list[list[int]], problem: list[int], **_: Any) -> list[float]:
             parts_PGC = components_of(self.parts.config, self._groups(completion_ids, problem))
-            return (self._scale * parts_PGC[..., number]).flatten().tolist()
+            return self._mine((self._scale * parts_PGC[..., number]).flatten().tolist())
 
         reward.__name__ = name
         return reward
 
+    def _mine(self, rows: list[Any]) -> list[Any]:
+        """This rank's rows of the step, as TRL deals them: equal parts in rank order."""
+        return rows[self.ranks.share(len(rows))]
+
     def _groups(self, completion_ids: list[list[int]], problem: list[int]) -> Groups:
-        """The graded groups of TRL's responses, graded once."""
+        """The graded groups of TRL's responses, graded once. A group may lie on two ranks. Collective."""
         if self._trained is None:
             size = self.parts.config.algorithm.responses_per_prompt
-            self._trained = self._grade(np.array(problem[::size]), completion_ids, 0)
+            gathered = self.ranks.gather((problem, completion_ids))
+            problems_P = np.array([number for numbers, _ in gathered for number in numbers])[::size]
+            token_lists, mine = [ids for _, lists in gathered for ids in lists], self.ranks.share(len(problems_P))
+            self._trained = self._grade(problems_P, token_lists[mine.start * size : mine.stop * size], 0)
             self.collected = self._choose([self._trained])
         self.graded_at = time.perf_counter()
         return self._trained
 
     def _grade(self, problems_P: np.ndarray, token_lists: Sequence[Sequence[int]], number: int) -> Groups:
-        """Grade responses to these problems in a step's round `number`."""
-        begin, parts = time.perf_counter(), self.parts
-        stream = key("train", parts.config.seed, self.step, number)
-        seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], len(token_lists) // len(problems_P))
-        completions = completions_of(token_lists, parts.params.stop_token_ids)
-        groups = graded_groups(parts, problems_P, completions, seeds_PG, self.tally)
+        """All groups of a step's round `number`; `token_lists` are the responses to this rank's share of the problems. Collective."""
+        begin, parts, graded = time.perf_counter(), self.parts, list[Groups]()
+        if token_lists:
+            mine_P = problems_P[self.ranks.share(len(problems_P))]
+            stream = key("train", parts.config.seed, self.step, number)
+            seeds_PG = sample_seeds(stream, parts.prompt_keys[mine_P], len(token_lists) // len(mine_P))
+            completions = completions_of(token_lists, parts.params.stop_token_ids)
+            graded.append(graded_groups(parts, mine_P, completions, seeds_PG, self.tally))
         if self.step == 1 and not number:
-            refuse_a_broken_function(parts, self.tally, Ranks())
+            refuse_a_broken_function(parts, self.tally, self.ranks)
         self.tally.seconds_verify += time.perf_counter() - begin
-        return groups
+        return Groups.concatenate([groups for part in self.ranks.gather(graded) for groups in part])
 
     def _choose(self, rounds: list[Groups]) -> Collected:
         algorithm = self.parts.config.algorithm
         return choose_groups(rounds, algorithm.dead_groups, algorithm.prompts_per_step, None)
 
     def refill(self, sample: Sample) -> dict[str, Any]:
-        """Sample rounds until the batch is full of groups with contrast; what TRL's `rollout_func` returns.
+        """Sample rounds until the batch is full of groups with contrast; what TRL's `rollout_func` returns. Collective.
 
         Places that stay empty hold groups of the first round, without loss (`env_mask`).
         """
@@ -95,7 +105,8 @@ class Rollouts:
         wanted, size = algorithm.prompts_per_step, algorithm.responses_per_prompt
         while not enough(rounds, algorithm.dead_groups, wanted, None):
             problems_P = parts.curriculum.draw(wanted)
-            token_lists = sample([parts.prompts[i] for i in problems_P.tolist() for _ in range(size)])
+            mine = problems_P[self.ranks.share(wanted)].tolist()
+            token_lists = sample([parts.prompts[i] for i in mine for _ in range(size)]) if mine else []
             rounds.append(self._grade(problems_P, token_lists, len(rounds)))
         self.collected = self._choose(rounds)
         kept = self.collected.kept
@@ -104,10 +115,10 @@ class Rollouts:
         token_lists = trained.completions.token_lists()
         problems = trained.problems_P.repeat_interleave(size).tolist()
         return {
-            "prompt_ids": [list(parts.prompts[i]) for i in problems],
-            "completion_ids": token_lists,
+            "prompt_ids": self._mine([list(parts.prompts[i]) for i in problems]),
+            "completion_ids": self._mine(token_lists),
             "logprobs": None,
-            "env_mask": [[int(row < len(kept) * size)] * len(ids) for row, ids in enumerate(token_lists)],
+            "env_mask": self._mine([[int(row < len(kept) * size)] * len(ids) for row, ids in enumerate(token_lists)]),
         }
 
     def shares(self) -> tuple[MechanismShares, int]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -60,46 +59,74 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     disable_progress_bar()  # a run's log is no terminal
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
-        kernel = settle_kernel(config.runtime, run, attempt)
-        cache = run.path.parent.parent / "cache"
-        run.say_phase(attempt, "preparing the base policy")
-        source = implementation("harness.base_policy", config.model)
-        initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
-        return _TrlRun(fitting(config, run), run, initial, kernel, grader, attempt).finish(stop)
+        ranks = Ranks.join()
+        kernel, initial = ranks.from_first(_base_policy(config, run, attempt) if ranks.first else None)
+        return _TrlRun(fitting(config, run), run, initial, kernel, grader, attempt, ranks).finish(stop)
+
+
+def _base_policy(config: RunConfig, run: RunDir, attempt: int) -> tuple[str, Path]:
+    """The linear kernel of the attempt, and the folder of the policy before RL."""
+    kernel = settle_kernel(config.runtime, run, attempt)
+    cache = run.path.parent.parent / "cache"
+    run.say_phase(attempt, "preparing the base policy")
+    source = implementation("harness.base_policy", config.model)
+    return kernel, source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
 
 
 class _TrlRun:
     def __init__(
-        self, config: RunConfig, run: RunDir, initial: Path, kernel: str, grader: Grader, attempt: int
+        self, config: RunConfig, run: RunDir, initial: Path, kernel: str, grader: Grader, attempt: int, ranks: Ranks
     ) -> None:
         self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
-        self.grader, self.attempt = grader, attempt
+        self.grader, self.attempt, self.ranks = grader, attempt, ranks
         self.parts, self.scratch = TaskParts(config, run, initial, grader), run.path / "trl"
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
-        folder = newest_checkpoint(self.run)
-        if folder is None:
-            warn_of_lost_steps(self.run, self.config)
-        step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
-        self.run.rewind(step)
+        step, folder = self.ranks.from_first(self._rewound() if self.ranks.first else None)
         if folder is not None and (folder / POLICY).is_dir():
             return True
         if not step:
-            self.run.say_phase(self.attempt, "evaluating the base policy")
+            self._say("evaluating the base policy")
             warn_of_nothing(self._evaluate(self.initial, 0))
         if not self.config.training.steps:
             return True
-        self.run.say_phase(self.attempt, layout.TRAINING)
+        self._say(layout.TRAINING)
         return self._train(folder, stop)
+
+    def _rewound(self) -> tuple[int, Path | None]:
+        """Go back to the newest checkpoint: its step and folder, 0 and None where there is none.
+
+        Raises:
+            ConfigError: another number of processes wrote it.
+        """
+        folder = newest_checkpoint(self.run)
+        if folder is None:
+            warn_of_lost_steps(self.run, self.config)
+        elif (folder / TRAINER).is_dir():
+            began = len(list((folder / TRAINER).glob("rng_state*.pth")))
+            if began != self.ranks.world:
+                raise ConfigError(
+                    f"run {self.run.run_id} began with runtime.ranks={began}, and each process draws random numbers of its own: set it "
+                    "(on GPUs runtime.gpus_per_run) to that number to resume"
+                )
+        step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
+        self.run.rewind(step)
+        return step, folder
+
+    def _say(self, phase: str) -> None:
+        if self.ranks.first:
+            self.run.say_phase(self.attempt, phase)
 
     def _train(self, folder: Path | None, stop: Callable[[], bool]) -> bool:
         from harness.backends.trl.rollouts import Rollouts
         from harness.backends.trl.trainer import Recorder, build
 
-        shutil.rmtree(self.scratch, ignore_errors=True)  # what a dead attempt was writing
-        self.scratch.mkdir()
-        rollouts = Rollouts(self.parts)
+        if self.ranks.first:
+            shutil.rmtree(self.scratch, ignore_errors=True)  # what a dead attempt was writing
+            self.scratch.mkdir()
+        self.ranks.from_first(None)
+        rollouts = Rollouts(self.parts, self.ranks)
         recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate_model, self._publish, stop)
         trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
         if folder is not None:
@@ -108,6 +135,9 @@ class _TrlRun:
             trainer.train(resume_from_checkpoint=str(folder / TRAINER) if folder else None)
         except torch.OutOfMemoryError as error:
             raise out_of_memory(self.config, self.run) from error
+        self.ranks.gather(None)  # Trainer looks into its folder once more
+        if not self.ranks.first:
+            return recorder.ended
         shutil.rmtree(self.scratch, ignore_errors=True)
         if recorder.ended:
             last = trainer.state.global_step // recorder.updates
@@ -120,7 +150,9 @@ class _TrlRun:
             folder.rename(path / TRAINER)
             torch.save({"step": step, "curriculum": self.parts.curriculum.state()}, path / STATE)
 
-        self.run.publish_checkpoint(step, write, keep=self.config.runtime.keep_checkpoints)
+        self.ranks.gather(None)  # every rank has written its random numbers
+        if self.ranks.first:
+            self.run.publish_checkpoint(step, write, keep=self.config.runtime.keep_checkpoints)
 
     def _save_policy(self, model: Any, folder: Path) -> None:
         """Write the policy as an ordinary checkpoint, adapters merged."""
@@ -128,12 +160,18 @@ class _TrlRun:
         save_model(merged_weights(plain), self.initial, folder)
 
     def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
-        self.run.say_phase(self.attempt, f"evaluating step {step}")
-        with tempfile.TemporaryDirectory(dir=self.scratch) as scratch, torch.random.fork_rng():
-            folder = Path(scratch) / POLICY
-            self._save_policy(model, folder)
+        self._say(f"evaluating step {step}")
+        folder = self.scratch / POLICY
+        devices = [torch.cuda.current_device()] if self.config.runtime.device == "cuda" else []
+        with torch.random.fork_rng(devices):
+            if self.ranks.first:
+                self._save_policy(model, folder)
+            self.ranks.from_first(None)  # it is there
             self._evaluate(folder, step, last)
-        self.run.say_phase(self.attempt, layout.TRAINING)
+            self.ranks.gather(None)  # every rank has read it
+        if self.ranks.first:
+            shutil.rmtree(folder)
+        self._say(layout.TRAINING)
 
     def _evaluate(self, folder: Path, step: int, last: bool = True) -> dict[str, float]:
         """Evaluate a checkpoint folder exactly as the built-in trainer evaluates its policy."""
@@ -145,6 +183,5 @@ class _TrlRun:
         shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
-            return Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared).evaluate(
-                step, last=last
-            )
+            evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared, self.ranks)
+            return evaluator.evaluate(step, last=last)

@@ -16,6 +16,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.exchange import trl as dialect
 from harness.exchange.dialect import read_assignments, reward_weights
+from harness.training.torchrun import refused_places, wanted_ranks
 
 EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
 _SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
@@ -66,15 +67,20 @@ def _rewards(config: RunConfig) -> dict[str, Any]:
 
 
 def _batches(config: RunConfig, values: dict[str, Any], longest_prompt: int) -> dict[str, Any]:
-    """Cut an update into equal micro-batches that fit `runtime.micro_batch_tokens`, where its loss does not depend on the cut."""
-    algorithm, whole = config.algorithm, values["per_device_train_batch_size"]
-    depends = algorithm.entropy_coefficient or algorithm.top_entropy_fraction < 1 or values["loss_type"] == "bnpo"
-    if depends:
-        return {}
+    """Cut an update into the processes' shares, and a share into equal micro-batches that fit `runtime.micro_batch_tokens`.
+
+    Where its loss depends on the cut, micro-batches are those of the loss.
+    """
+    algorithm, ranks = config.algorithm, wanted_ranks(config.runtime)
+    if values["loss_type"] == "bnpo":
+        return {"gradient_accumulation_steps": values["gradient_accumulation_steps"] // ranks}
+    share = max(1, values["per_device_train_batch_size"] // ranks)
     row = longest_prompt + config.sampling.max_response_tokens
     fits = max(1, config.runtime.micro_batch_tokens // row)
-    size = max(part for part in range(1, whole + 1) if whole % part == 0 and part <= fits)
-    return {"per_device_train_batch_size": size, "gradient_accumulation_steps": whole // size}
+    if algorithm.entropy_coefficient or algorithm.top_entropy_fraction < 1:
+        fits = share
+    size = max(part for part in range(1, share + 1) if share % part == 0 and part <= fits)
+    return {"per_device_train_batch_size": size, "gradient_accumulation_steps": share // size}
 
 
 def _machine(config: RunConfig) -> dict[str, Any]:
@@ -103,7 +109,7 @@ def _machine(config: RunConfig) -> dict[str, Any]:
 
 def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why TRL does not train this configuration; empty where it does."""
-    refused = (_refused_groups, _refused_sampling, _refused_machine, _refused_overrides)
+    refused = (_refused_groups, _refused_sampling, _refused_machine, _refused_cuts, _refused_overrides)
     return [*dialect.export(told(config)).inexpressible, *(line for part in refused for line in part(config))]
 
 
@@ -150,18 +156,36 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
 
 def _refused_machine(config: RunConfig) -> Iterator[str]:
     runtime, model = config.runtime, config.model
-    for name in ("gpus_per_run", "nodes", "ranks"):
-        if getattr(runtime, name) > 1:
-            yield (
-                f"runtime.{name}={getattr(runtime, name)}: backend=trl trains a run on one device; set it to 1, or use backend=builtin or "
-                "backend=verl"
-            )
+    yield from refused_places(runtime)
+    if runtime.device == "cuda" and runtime.ranks not in (0, runtime.gpus_per_run):
+        yield f"runtime.ranks={runtime.ranks}: TRL trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if getattr(model, "precision", "") == "mixed":
         yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"
     if config.backend.liger and runtime.device != "cuda":
         yield "backend.liger=true: Liger's kernels need a GPU; add runtime.device=cuda, or leave it out"
     if runtime.record_rollouts:
         yield "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
+
+
+def _refused_cuts(config: RunConfig) -> Iterator[str]:
+    """Several processes: DDP takes the mean of their losses, which is the update's only where their shares weigh alike."""
+    ranks, values = wanted_ranks(config.runtime), dialect.export(told(config)).settings
+    if ranks == 1:
+        return
+    asked = f"{ranks} processes (runtime.ranks, runtime.gpus_per_run)"
+    responses, parts = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    if config.algorithm.entropy_coefficient:
+        yield f"algorithm.entropy_coefficient with {asked}: TRL's bonus is a mean over each process's tokens; set it to 0"
+    if values["loss_type"] == "bnpo" and parts % ranks:
+        yield (
+            f"algorithm.aggregation=microbatch_token_mean with {asked}: micro-batches of an update are {parts}, no multiple; change "
+            "algorithm.aggregation.micro_batch_responses"
+        )
+    elif values["loss_type"] != "bnpo" and responses % ranks:
+        yield (
+            f"{asked} cannot share an update of {responses} responses equally; change algorithm.updates_per_step, or train with another "
+            "number"
+        )
 
 
 def _refused_overrides(config: RunConfig) -> Iterator[str]:

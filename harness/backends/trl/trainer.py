@@ -28,7 +28,7 @@ from harness.problems.problem import load_benchmark
 from harness.rollout.types import chat_text
 from harness.training.loop import graders_row
 from harness.training.run_parts import TaskParts
-from harness.training.step_data import NumericalFault, groups_row, rollout_row, verdicts_row
+from harness.training.step_data import NumericalFault, Tally, groups_row, rollout_row, verdicts_row
 from harness.training.update import learning_rate
 
 _NAN = float("nan")
@@ -161,6 +161,8 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         evaluate: `(model, step, last)` evaluates the policy as it is.
         publish: `(step, Trainer's checkpoint folder)` makes it a checkpoint of the run.
         stop: says that the run is to stop in a resumable state.
+
+    On several ranks each has one: all decide alike, and rank 0 writes.
     """
 
     def __init__(
@@ -193,7 +195,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             return
         runtime = self.parts.config.runtime
         self._count(step)
-        stopping = self.stop() and not self.ended
+        stopping = self.rollouts.ranks.any(self.stop()) and not self.ended
         control.should_training_stop = control.should_training_stop or stopping or self.ended
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
@@ -202,7 +204,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         assert collected is not None
         self._trained_at = time.perf_counter()
         self.tokens += collected.generated_tokens
-        self.seconds += self._trained_at - self._began
+        self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._began)
         limits = (step, training.steps), (self.tokens, training.generated_tokens), (self.seconds, training.seconds)
         self.ended = any(limit is not None and used >= limit for used, limit in limits)
 
@@ -226,15 +228,16 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         evaluated_from = time.perf_counter()
         if self.ended or step % self.parts.config.training.evaluate_every == 0:
             self.evaluate(model, step, self.ended)
-        end = time.perf_counter()
-        self.parts.run.append_step(self._row(step, end - evaluated_from, end - self._began))
+        end, tallies = time.perf_counter(), self.rollouts.ranks.gather(self.rollouts.tally)
+        if self.rollouts.ranks.first:
+            self.parts.run.append_step(self._row(step, tallies, end - evaluated_from, end - self._began))
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Trainer has written a checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         self.publish(state.global_step // self.updates, folder)
 
-    def _row(self, step: int, seconds_evaluate: float, seconds_total: float) -> dict[str, Any]:
+    def _row(self, step: int, tallies: list[Tally], seconds_evaluate: float, seconds_total: float) -> dict[str, Any]:
         rollouts, config = self.rollouts, self.parts.config
         collected, tally = rollouts.collected, rollouts.tally
         assert collected is not None
@@ -256,7 +259,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
                 "entropy_nats", _NAN
             ),  # of the policy in every update, not of the one that sampled
             "generated_tokens_total": self.tokens,
-            **verdicts_row([tally], config),
+            **verdicts_row(tallies, config),
             **graders,
             "gradient_clipped_fraction": sum(clipped) / len(clipped),
             "gradient_groups": gradient_groups,
