@@ -296,7 +296,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     all_seeds = sorted({seed for *_, seeds in arms_by_id.values() for seed in seeds})
     values = {
         "name": f"multirun_{content_hash(sorted(arms_by_id), all_seeds, *filter(None, [declared]))[:8]}",
-        "title": declared.get("name") or " ".join(_recorded(overrides)),
+        "title": declared.get("name") or _title([arm.name for arm, *_ in arms_by_id.values()]),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
         **declared,
         "seeds": all_seeds,
@@ -317,6 +317,12 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     if declared:
         _refuse_unfit(experiment, arms)
     return plan_of(experiment, arms, shlex.join(["harness", "run", "-m", *folder_flags(), *_recorded(given)]))
+
+
+def _title(arms: Sequence[str]) -> str:
+    """``grpo, dapo``; of many arms ``12 arms: lr 1e-4 to lr 1e-3``."""
+    every = ", ".join(arms)
+    return every if len(every) <= 60 else f"{len(arms)} arms: {arms[0]} to {arms[-1]}"
 
 
 def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | None]:
