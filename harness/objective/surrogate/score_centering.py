@@ -48,9 +48,6 @@ class Config(Surrogate):
         p_NV, q_NV = batch.logprobs_NV, batch.sampler_logprobs_NV
         if p_NV is None or q_NV is None:
             raise ValueError("score_centering needs TokenBatch.logprobs_NV and sampler_logprobs_NV")
-        if self.head:
-            q_NV, places_NV = q_NV.topk(min(self.head, q_NV.shape[-1]), -1)
-            p_NV = p_NV.gather(-1, places_NV)
         with torch.no_grad():
             p, q = p_NV.exp(), q_NV.exp()
             centre_NV = q * self.weights(p_NV - q_NV)
