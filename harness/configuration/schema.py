@@ -361,17 +361,26 @@ def _tokens(config: Sections) -> Iterator[str]:
 
 
 def _distribution(config: Sections) -> Iterator[str]:
-    """Members that read the sampler's log-probabilities of the whole vocabulary; other trainers than ours have means of their own."""
+    """Members that read the sampler's log-probabilities of other tokens than the sampled; other trainers have means of their own."""
     algorithm, sampling = config.algorithm, config.sampling
     if not algorithm.needs_distribution or config.backend.kind != "builtin":
         return
     surrogate, advantage = algorithm.surrogate, algorithm.advantage
     name = f"surrogate={surrogate.kind}" if surrogate.needs_distribution else f"advantage={advantage.kind}"
-    reads = f"algorithm.{name} reads the sampler's probabilities of all tokens"
-    if not getattr(implementation("harness.rollout.engine", config.engine), "EXACT_ENTROPY", True):
-        yield f"{reads}, and engine={config.engine.kind} reports the sampled one's; use engine=native or engine=transformers"
-    if config.model.kind != "testbed":
-        yield f"{reads}, which are kept for the testbed's small vocabulary only; set model=testbed"
+    reads = (
+        f"algorithm.{name} reads the sampler's probabilities of {'its likeliest' if algorithm.head else 'all'} tokens"
+    )
+    few = hasattr(surrogate, "head") and surrogate.needs_distribution and not advantage.needs_distribution
+    or_few = ", or algorithm.surrogate.head=128 (the authors')" if few else ""
+    engine = implementation("harness.rollout.engine", config.engine)
+    reports_head = getattr(engine, "REPORTS_HEAD", False)
+    if not getattr(engine, "EXACT_ENTROPY", True) and not (algorithm.head and reports_head):
+        others = f"use engine=native or engine=transformers{or_few if reports_head else ''}"
+        yield f"{reads}, and engine={config.engine.kind} reports the sampled one's; {others}"
+    if config.model.kind != "testbed" and not algorithm.head:
+        yield f"{reads}, which are kept for the testbed's small vocabulary only; set model=testbed{or_few}"
+    if algorithm.head and advantage.needs_distribution:
+        yield f"algorithm.advantage={advantage.kind} reads the sampler's probabilities of all tokens; set algorithm.surrogate.head=0"
     if algorithm.source.kind != "policy":
         yield f"{reads}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
     if algorithm.engine_correction.old_log_probs != "sampler":

@@ -522,6 +522,11 @@ class AlgorithmConfig(Checked, key="algorithm"):
         """Whether a member reads the sampler's log-probabilities of the whole vocabulary."""
         return bool(self.advantage.needs_distribution or self.surrogate.needs_distribution)
 
+    @property
+    def head(self) -> int:
+        """How many tokens, the sampler's likeliest, a surrogate reads of its distribution; 0: all."""
+        return int(getattr(self.surrogate, "head", 0)) if self.surrogate.needs_distribution else 0
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.prompts_per_step % self.updates_per_step:

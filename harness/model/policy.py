@@ -51,6 +51,7 @@ class Policy(Protocol):
         lengths_R: torch.Tensor,
         temperature: float = 1.0,
         with_entropy: bool = False,
+        targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -99,6 +100,7 @@ class NativePolicy:
         lengths_R: torch.Tensor,
         temperature: float = 1.0,
         with_entropy: bool = False,
+        targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Log-probability (nats, of the tempered distribution) of every response token given its prompt and prefix.
 
@@ -108,13 +110,14 @@ class NativePolicy:
             lengths_R: tokens of each response, each at least 1.
             temperature: divides the logits.
             with_entropy: also return the entropy in nats, [N], with gradient.
+            targets_NK: score these tokens (long) in each response token's place, instead of that one.
 
         Returns:
-            `log_probs_N` and `entropy_N` or None, on the CPU (with gradient into the weights, wherever they are).
+            `log_probs_N` (of targets [N, K]) and `entropy_N` or None, on the CPU (with gradient into the weights, wherever they are).
         """
         hidden = self.response_hidden(prompts, tokens_N, lengths_R)
-        targets_N = tokens_N.to(self.device)
-        if self.decoder.shape.vocab > FUSED_SCORES_ABOVE:
+        targets_N = (tokens_N if targets_NK is None else targets_NK).to(self.device)
+        if targets_NK is not None or self.decoder.shape.vocab > FUSED_SCORES_ABOVE:
             scores, entropy_N = token_scores(
                 hidden, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.head_linear
             )

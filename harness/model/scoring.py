@@ -30,11 +30,11 @@ class ScoringModel(nn.Module):
         with_entropy: bool,
         recompute: bool,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Log-probabilities [M] of the tokens that a layout's places predict, and their entropies [M] or None.
+        """Log-probabilities of tokens, shaped as these, in the places that a layout predicts, and the entropies [M] there or None.
 
         Args:
             layout: prompts and responses.
-            tokens_M: the response tokens.
+            tokens_M: one token a place, or several [M, K].
             temperature: divides the logits.
             with_entropy: also return entropies.
             recompute: keep no logits for backward.
@@ -83,12 +83,12 @@ def token_scores(
     recompute: bool = False,
     chunk_rows: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability [N] of each token under softmax(hidden headᵀ / temperature), and the entropy [N] in nats or None.
+    """Log-probability of each token under softmax(hidden headᵀ / temperature), shaped as these, and the entropy [N] in nats or None.
 
     Args:
         hidden_NE: hidden states at the positions that predict the tokens.
         head_VE: output projection.
-        tokens_N: the tokens, long.
+        tokens_N: the tokens, long, one a place, or several [N, K].
         temperature: divides the logits.
         with_entropy: also return the entropy, with gradient.
         linear: `(x [N, in], weight [out, in]) -> [N, out]`, the kernel of all products.
@@ -120,28 +120,30 @@ class _TokenScores(torch.autograd.Function):
         recompute: bool,
         rows: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        log_probs = torch.empty(len(tokens_N), dtype=torch.float32, device=hidden_NE.device)
-        normaliser, entropy = torch.empty_like(log_probs), torch.zeros_like(log_probs)
+        log_probs = torch.empty(tokens_N.shape, dtype=torch.float32, device=hidden_NE.device)
+        normaliser, entropy = log_probs.new_empty(len(tokens_N)), log_probs.new_zeros(len(tokens_N))
+        tokens_NK, log_probs_NK = map(_columns, (tokens_N, log_probs))
         needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         whole = linear(hidden_NE, head_VE) if needed and not recompute else None
-        for part in _chunks(len(tokens_N), rows):
+        for part in _chunks(len(tokens_NK), rows):
             logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
             z = _tempered(logits, temperature)
             normaliser[part] = z.logsumexp(-1)
-            log_probs[part] = z.gather(-1, tokens_N[part, None])[:, 0] - normaliser[part]
+            log_probs_NK[part] = z.gather(-1, tokens_NK[part]) - normaliser[part, None]
             if with_entropy:
                 entropy[part] = normaliser[part] - torch.linalg.vecdot(z.softmax(-1), z)
         ctx.logits = whole
-        ctx.save_for_backward(hidden_NE, head_VE, tokens_N, normaliser, entropy)
+        ctx.save_for_backward(hidden_NE, head_VE, tokens_NK, normaliser, entropy)
         ctx.settings = (temperature, with_entropy, linear, recompute, rows)
         return log_probs, entropy
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        hidden_NE, head_VE, tokens_N, normaliser, entropy = ctx.saved_tensors
+        hidden_NE, head_VE, tokens_NK, normaliser, entropy = ctx.saved_tensors
         temperature, with_entropy, linear, recompute, rows = ctx.settings
         whole, ctx.logits = ctx.logits, None
+        grads_NK = _columns(grads[0])
         if whole is None and not recompute:
             raise RuntimeError(
                 "token_scores can be differentiated once: its backward turns the logits into their gradient"
@@ -150,13 +152,13 @@ class _TokenScores(torch.autograd.Function):
         # Hundreds of chunks are added up: in float32, whatever the model's precision.
         adds_head = recompute and ctx.needs_input_grad[1]
         grad_head = torch.zeros_like(head_VE, dtype=torch.float32) if adds_head else None
-        for part in _chunks(len(tokens_N), rows):
+        for part in _chunks(len(tokens_NK), rows):
             logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
             slope = _slope(
                 _tempered(logits, temperature),
-                tokens_N[part],
+                tokens_NK[part],
                 normaliser[part, None],
-                grads[0][part, None],
+                grads_NK[part],
                 entropy[part, None],
                 grads[1][part, None] if with_entropy else None,
             )
@@ -180,6 +182,11 @@ def _chunks(number: int, rows: int) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, number, rows)]
 
 
+def _columns(values: torch.Tensor) -> torch.Tensor:
+    """Return [N, K] of [N, K], and [N, 1] of [N]."""
+    return values if values.dim() == 2 else values[:, None]
+
+
 def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Float32 logits over the temperature; the tensor itself where nothing changes."""
     z = logits.float()
@@ -190,15 +197,16 @@ def _slope(
     z: torch.Tensor,
     tokens: torch.Tensor,
     normaliser: torch.Tensor,
-    grad_log_prob: torch.Tensor,
+    grad_log_probs: torch.Tensor,
     entropy: torch.Tensor,
     grad_entropy: torch.Tensor | None,
 ) -> torch.Tensor:
     """The gradient with respect to z, written over z."""
+    total = grad_log_probs.sum(-1, keepdim=True)
     if grad_entropy is None:
-        slope = z.sub_(normaliser).exp_().mul_(-grad_log_prob)
+        slope = z.sub_(normaliser).exp_().mul_(-total)
     else:
         log_p = z.sub_(normaliser)
         p = log_p.exp()
-        slope = log_p.add_(entropy).mul_(grad_entropy).add_(grad_log_prob).mul_(p).neg_()
-    return slope.scatter_add_(-1, tokens[:, None], grad_log_prob.expand(-1, 1).contiguous())
+        slope = log_p.add_(entropy).mul_(grad_entropy).add_(total).mul_(p).neg_()
+    return slope.scatter_add_(-1, tokens, grad_log_probs.contiguous())

@@ -93,14 +93,14 @@ class TransformersPolicy:
         lengths_R: torch.Tensor,
         temperature: float = 1.0,
         with_entropy: bool = False,
+        targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
         # A GPU adds the gradients of a shared prompt up in an order of its own.
         share = self.device.type == "cpu" or not self.runtime.deterministic
         layout = Layout.of(prompts, tokens_N, lengths_R, share).to(self.device)
-        scores, entropy = self.scoring(
-            layout, tokens_N.to(self.device), temperature, with_entropy, self.runtime.gradient_checkpointing
-        )
+        targets = (tokens_N if targets_NK is None else targets_NK).to(self.device)
+        scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.runtime.gradient_checkpointing)
         if not torch.is_grad_enabled():
             # Without a backward the root would keep its gathered copy, which the next update does not reach.
             self.scoring.reshard()

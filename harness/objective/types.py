@@ -93,8 +93,8 @@ class TokenBatch:
         advantages_N: A.
         ref_logprobs_N: log π_ref.
         sampler_logprobs_N: the sampler's own log-probabilities, where they are not the old ones.
-        sampler_logprobs_NV: those of the whole vocabulary, where a member needs them.
-        logprobs_NV: the current policy's, with gradient, where a surrogate needs them.
+        sampler_logprobs_NV: those of the whole vocabulary, or of the surrogate's `head`, where a member needs them.
+        logprobs_NV: the current policy's of the same tokens, with gradient, where a surrogate needs them.
         policy_weights_N: a factor of each token's policy loss: the engine correction, and 0 where a mask leaves the token out.
         selected_N: the tokens that a surrogate treats apart, bool.
         entropy_coefficient: that of the step, where it is not the configuration's.

@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ class EngineDied(RuntimeError):
 class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
-    `with_distribution` asks for `Completions.log_probs_NV`, which engines with exact entropies have.
+    `with_distribution` asks for `Completions.log_probs_NV`, which engines with exact entropies have: of the whole vocabulary, or where
+    `head` is above 0, of the `head` likeliest tokens, which vLLM has too.
     `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
     """
 
@@ -40,6 +41,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
     with_distribution: bool = False
+    head: int = 0
 
     def __post_init__(self) -> None:
         if self.max_response_tokens < 1:
@@ -52,11 +54,15 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Response:
-    """One response: token ids (stop token included), log-probabilities in nats, and whether it ended before the cap."""
+    """One response: token ids (stop token included), log-probabilities in nats, and whether it ended before the cap.
+
+    `head`, where it was asked for: the log-probabilities of the likeliest tokens, and these tokens (int32), [T, K] each.
+    """
 
     tokens: Sequence[int]
     log_probs: Sequence[float]
     finished: bool
+    head: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass
@@ -66,7 +72,7 @@ class Completions:
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
     probability gives an estimate of the entropy (see `Completions.from_responses`). `log_probs_NV`, where they were asked for, are those of
-    the whole vocabulary.
+    the whole vocabulary, or of the tokens `head_NV` (int32): the likeliest in each place.
     """
 
     tokens_N: torch.Tensor
@@ -75,6 +81,7 @@ class Completions:
     lengths_R: torch.Tensor
     finished_R: torch.Tensor
     log_probs_NV: torch.Tensor | None = None
+    head_NV: torch.Tensor | None = None
 
     @property
     def offsets(self) -> torch.Tensor:
@@ -99,9 +106,9 @@ class Completions:
 
     def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
         """The responses that some of the tokens make; `index` is a mask [N] or positions."""
-        whole = None if self.log_probs_NV is None else self.log_probs_NV[index]
         flat = (self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index])
-        return Completions(*flat, lengths_R, finished_R, whole)
+        wide = (None if values is None else values[index] for values in (self.log_probs_NV, self.head_NV))
+        return Completions(*flat, lengths_R, finished_R, *wide)
 
     @staticmethod
     def from_responses(responses: Sequence[Response], params: SamplingParams) -> Completions:
@@ -112,20 +119,25 @@ class Completions:
         """
         log_probs_N = torch.tensor([value for item in responses for value in item.log_probs], dtype=torch.float32)
         unknown_N = torch.full_like(log_probs_N, float("nan"))
-        return Completions(
+        heads = [item.head for item in responses if item.head is not None]
+        made = Completions(
             tokens_N=torch.tensor([token for item in responses for token in item.tokens], dtype=torch.int64),
             log_probs_N=log_probs_N,
             entropy_N=-log_probs_N if params.temperature > 0 else unknown_N,
             lengths_R=torch.tensor([len(item.tokens) for item in responses], dtype=torch.int64),
             finished_R=torch.tensor([item.finished for item in responses], dtype=torch.bool),
         )
+        if heads:
+            made.log_probs_NV, made.head_NV = (
+                torch.from_numpy(np.concatenate(parts)) for parts in zip(*heads, strict=True)
+            )
+        return made
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
-        names = ("tokens_N", "log_probs_N", "entropy_N", "lengths_R", "finished_R")
-        whole = [part.log_probs_NV for part in parts if part.log_probs_NV is not None]
-        columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
-        return Completions(**columns, log_probs_NV=torch.cat(whole) if whole else None)
+        columns = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Completions)}
+        there = {name: [value for value in values if value is not None] for name, values in columns.items()}
+        return Completions(**{name: torch.cat(values) for name, values in there.items() if values})
 
 
 class RolloutEngine:

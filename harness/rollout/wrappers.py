@@ -242,9 +242,7 @@ CHUNK_ELEMENTS = 2**20  # logits that a CPU looks at together: the copies of a l
 _UNIT = 2.0**40  # scaling a float by a power of two is exact
 
 
-def choose(
-    logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def choose(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams) -> tuple[torch.Tensor, ...]:
     """Sample by the inverse distribution function: the same uniform number gives the same token, as in the native engine.
 
     Args:
@@ -253,19 +251,17 @@ def choose(
         params: temperature, top-k and top-p are applied in this order.
 
     Returns:
-        Token ids [R], their log-probabilities and the entropy (nats) of the distribution that was sampled from.
+        Token ids [R], their log-probabilities and the entropy (nats) of the distribution that was sampled from; with `with_distribution`
+        also its log-probabilities [R, V], or with `head` those of the likeliest tokens, and these tokens (int32) [R, K].
     """
     rows = max(1, CHUNK_ELEMENTS // logits_RV.shape[-1])
     if logits_RV.is_cuda or len(logits_RV) <= rows:
         return _choose(logits_RV, uniform_R, params)
     parts = zip(logits_RV.split(rows), uniform_R.split(rows), strict=True)
-    chosen, log_probs, entropy = zip(*(_choose(*part, params) for part in parts), strict=True)
-    return torch.cat(chosen), torch.cat(log_probs), torch.cat(entropy)
+    return tuple(map(torch.cat, zip(*(_choose(*part, params) for part in parts), strict=True)))
 
 
-def _choose(
-    logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _choose(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams) -> tuple[torch.Tensor, ...]:
     logits = logits_RV.float()
     if params.temperature not in (0.0, 1.0):
         logits = logits / params.temperature
@@ -279,7 +275,13 @@ def _choose(
     else:
         chosen = draw_by_integers(probs, uniform_R) if logits.is_cuda else draw(probs, uniform_R)
     entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if cut else log_probs)).sum(-1)
-    return chosen, log_probs.gather(-1, chosen[:, None])[:, 0], entropy
+    made = chosen, log_probs.gather(-1, chosen[:, None])[:, 0], entropy
+    if not params.with_distribution:
+        return made
+    if not params.head:
+        return *made, log_probs
+    head = log_probs.topk(min(params.head, log_probs.shape[-1]), -1)
+    return *made, head.values, head.indices.int()
 
 
 def draw(probs_RV: torch.Tensor, uniform_R: torch.Tensor) -> torch.Tensor:
@@ -334,12 +336,9 @@ class ResponseBuffers:
         count, cap = len(seeds_R), params.max_response_tokens
         self.params = params
         self.uniform_TR = torch.from_numpy(uniforms(seeds_R, cap).T.copy()).to(device)
-        self.tokens_TR = torch.zeros(cap, count, dtype=torch.long, device=device)
-        self.log_probs_TR = torch.zeros(cap, count, device=device)
-        self.entropy_TR = torch.zeros(cap, count, device=device)
+        self.buffers: list[torch.Tensor] = []  # [T, R] or [T, R, V] of everything that `choose` makes
         self.lengths_R = torch.full((count,), cap, device=device)
         self.finished_R = torch.zeros(count, dtype=torch.bool, device=device)
-        self.distribution_TRV: torch.Tensor | None = None
         self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
 
     def choose(
@@ -347,17 +346,11 @@ class ResponseBuffers:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample the token at `position` of the responses in `columns_M`; the tokens [M], and which of them are stop tokens [M]."""
         uniform_M = self.uniform_TR[position, columns_M]
-        chosen, log_probs, entropy = choose(logits_MV, uniform_M, self.params)
-        self.tokens_TR[position, columns_M] = chosen
-        self.log_probs_TR[position, columns_M] = log_probs
-        self.entropy_TR[position, columns_M] = entropy
-        if self.params.with_distribution:
-            tempered_MV = logits_MV.float() / (self.params.temperature or 1.0)
-            if self.distribution_TRV is None:
-                size = (*self.tokens_TR.shape, logits_MV.shape[-1])
-                self.distribution_TRV = torch.zeros(size, device=logits_MV.device)
-            self.distribution_TRV[position, columns_M] = tempered_MV.log_softmax(-1)
-        return chosen, torch.isin(chosen, self.stops)
+        made = choose(logits_MV, uniform_M, self.params)
+        self.buffers = self.buffers or [values.new_zeros(*self.uniform_TR.shape, *values.shape[1:]) for values in made]
+        for buffer, values in zip(self.buffers, made, strict=True):
+            buffer[position, columns_M] = values
+        return made[0], torch.isin(made[0], self.stops)
 
     def end(self, columns: torch.Tensor, position: int) -> None:
         self.lengths_R[columns] = position + 1
@@ -366,15 +359,12 @@ class ResponseBuffers:
     def completions(self, count: int) -> Completions:
         """The first `count` responses, cut at their lengths; on the CPU."""
         lengths_R = self.lengths_R[:count]
-        inside_RT = torch.arange(len(self.tokens_TR), device=lengths_R.device)[None] < lengths_R[:, None]
-        tokens_N, log_probs_N, entropy_N = (
-            buffer[:, :count].t()[inside_RT].cpu() for buffer in (self.tokens_TR, self.log_probs_TR, self.entropy_TR)
+        inside_RT = torch.arange(len(self.uniform_TR), device=lengths_R.device)[None] < lengths_R[:, None]
+        tokens_N, log_probs_N, entropy_N, *wide = (
+            buffer[:, :count].transpose(0, 1)[inside_RT].cpu() for buffer in self.buffers
         )
-        whole = self.distribution_TRV
-        log_probs_NV = None if whole is None else whole[:, :count].transpose(0, 1)[inside_RT].cpu()
-        return Completions(
-            tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), self.finished_R[:count].cpu(), log_probs_NV
-        )
+        finished_R = self.finished_R[:count].cpu()
+        return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), finished_R, *wide)
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

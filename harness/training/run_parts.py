@@ -241,6 +241,7 @@ def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> Samp
         stop_token_ids=stop_token_ids,
         stop_strings=tuple(sampling.stop_strings),
         with_distribution=config.algorithm.needs_distribution,
+        head=config.algorithm.head,
     )
 
 

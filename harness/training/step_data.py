@@ -43,6 +43,7 @@ class StepData(TokenBatch):
     Attributes:
         prompts: token ids of each response's prompt.
         tokens_N: response tokens.
+        head_NV: the tokens of the columns of `sampler_logprobs_NV`, where these are not the whole vocabulary.
         loss_lengths_R: tokens that carry loss: all of a response, or 0 where it is masked.
         correct_R: 1 where the response is right.
         correction_N: the engine correction's weight of each token.
@@ -54,6 +55,7 @@ class StepData(TokenBatch):
     tokens_N: torch.Tensor
     loss_lengths_R: torch.Tensor
     correct_R: torch.Tensor
+    head_NV: torch.Tensor | None = None
     correction_N: torch.Tensor | None = None
     values_N: torch.Tensor | None = None
     value_targets_N: torch.Tensor | None = None
@@ -80,6 +82,7 @@ class StepData(TokenBatch):
             advantages_N=torch.zeros_like(old_N),
             weights_R=torch.zeros(len(lengths_R)),
             sampler_logprobs_NV=completions.log_probs_NV,
+            head_NV=completions.head_NV,
         )
 
     @cached_property

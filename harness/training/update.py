@@ -308,14 +308,18 @@ class Updater:
         return total, sums
 
     def _forward(self, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
+        temperature, needs_entropy = self.config.sampling.temperature, self.objective.needs_entropy
+        if batch.head_NV is not None:
+            targets_NK = torch.cat([batch.tokens_N[:, None], batch.head_NV.long()], -1)
+            scores_NK, entropy_N = self.policy.token_log_probs(*batch.inputs, temperature, needs_entropy, targets_NK)
+            batch.logprobs_NV = scores_NK[:, 1:]
+            return self.objective(scores_NK[:, 0], batch, entropy_N)
         if self.objective.surrogate.needs_distribution:
             assert isinstance(self.policy, NativePolicy)  # others are refused before launch
-            batch.logprobs_NV = p_NV = self.policy.token_distributions(*batch.inputs, self.config.sampling.temperature)
+            batch.logprobs_NV = p_NV = self.policy.token_distributions(*batch.inputs, temperature)
             logprobs_N = p_NV.gather(-1, batch.tokens_N[:, None])[:, 0]
             return self.objective(logprobs_N, batch, -(p_NV.exp() * p_NV).sum(-1))
-        logprobs_N, entropy_N = self.policy.token_log_probs(
-            *batch.inputs, self.config.sampling.temperature, self.objective.needs_entropy
-        )
+        logprobs_N, entropy_N = self.policy.token_log_probs(*batch.inputs, temperature, needs_entropy)
         return self.objective(logprobs_N, batch, entropy_N)
 
 

@@ -55,6 +55,14 @@ def test_scores_and_gradients_are_those_of_the_native_policy(checkpoint: Path) -
     assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
 
 
+def test_tokens_that_were_not_sampled_are_scored_in_their_places(checkpoint: Path) -> None:
+    native, targets_NK = NativePolicy.load(checkpoint, "torch"), torch.stack([TOKENS, TOKENS + 9, TOKENS], -1)
+    whole = native.token_distributions(PROMPTS, TOKENS, LENGTHS, 0.9).detach()
+    for policy in (native, loaded(checkpoint), loaded(checkpoint, gradient_checkpointing=True)):
+        scores_NK, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS, 0.9, targets_NK=targets_NK)
+        torch.testing.assert_close(scores_NK.detach(), whole.gather(-1, targets_NK), atol=1e-5, rtol=1e-5)
+
+
 def test_bfloat16_products_keep_float32_masters(checkpoint: Path) -> None:
     policy = loaded(checkpoint, "bfloat16")
     exact, _ = loaded(checkpoint).token_log_probs(PROMPTS, TOKENS, LENGTHS)

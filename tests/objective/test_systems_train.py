@@ -9,7 +9,9 @@ import torch
 from objective_support import SYSTEMS, algorithm
 from small_runs import Bench, small_config
 
+from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.schema import RunConfig
+from harness.model.policy import NativePolicy
 from harness.training.loop import train
 
 
@@ -51,6 +53,20 @@ def test_a_resume_changes_nothing(name: str, bench: Bench) -> None:
     parted = bench.trained(config, "b")
     for mine, other in zip(parted.policy.parameters(), whole.policy.parameters(), strict=True):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_pretrained_model_trains_on_the_samplers_head(sharded: bool, bench: Bench) -> None:
+    config = small("score_centering_truncated")
+    config.model, config.runtime.gradient_checkpointing = Pretrained(path=str(bench.base), precision="float32"), sharded
+    config.algorithm.surrogate.head, config.sampling.lag_steps = 6, 1
+    config.training.steps, config.runtime.checkpoint_every = 4, 2
+    whole = bench.trained(config, "a")
+    assert isinstance(whole.policy, NativePolicy) != sharded
+    assert whole.run.steps()["gradient_norm"].max() > 0
+    bench.trained(config, "b", stop_after=2)  # the batch that waits has heads
+    for mine, other in zip(bench.trained(config, "b").policy.parameters(), whole.policy.parameters(), strict=True):
+        assert bool((mine == other).all())
 
 
 def test_the_value_warm_up_leaves_the_policy_alone_and_teaches_the_critic(bench: Bench) -> None:

@@ -55,6 +55,23 @@ def test_values_and_gradients_are_the_plain_formulas(
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("with_entropy", [False, True])
+def test_several_tokens_of_a_place(recompute: bool, with_entropy: bool) -> None:
+    hidden, head, tokens, upstream = inputs()
+    several = torch.stack([tokens, tokens, (tokens + 7) % 50], -1)  # the sampled token is one of the likeliest, too
+    weights = torch.linspace(-1.0, 2.0, several.numel()).view(several.shape)
+    log_probs = (functional.linear(hidden, head) / 0.7).log_softmax(-1)
+    expected = log_probs.gather(-1, several)
+    goal = (expected * weights).sum() - with_entropy * ((log_probs.exp() * log_probs).sum(-1) * upstream[1]).sum()
+    slopes = torch.autograd.grad(goal, (hidden, head))
+    scores, entropy = token_scores(hidden, head, several, 0.7, with_entropy, recompute=recompute, chunk_rows=4)
+    torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-5)
+    reached = (scores * weights).sum() + (0.0 if entropy is None else (entropy * upstream[1]).sum())
+    for mine, other in zip(torch.autograd.grad(reached, (hidden, head)), slopes, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
 def test_half_precision_logits_are_scored_in_float32() -> None:
     hidden, head, tokens, upstream = inputs()
     low = [x.detach().bfloat16().requires_grad_() for x in (hidden, head)]

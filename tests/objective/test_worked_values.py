@@ -10,6 +10,7 @@ from objective_support import one_group
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.configuration.identity import arm_id
 from harness.configuration.sections import OverlongConfig, RewardConfig
 from harness.objective.advantage import (
     best_worst,
@@ -269,3 +270,32 @@ def test_what_reads_the_whole_distribution_is_refused_where_there_is_none(
 ) -> None:
     with pytest.raises(ConfigError, match=fix):
         compose_run([f"algorithm={system}", *change])
+
+
+HEAD = ["algorithm=score_centering", "algorithm.surrogate.head=128"]
+LARGE = ["model=random_init", "model.shape=qwen2.5-0.5b"]
+
+
+@pytest.mark.parametrize("engine", ["native", "transformers", "vllm"])
+def test_a_head_needs_no_small_vocabulary(engine: str) -> None:
+    assert compose_run([*HEAD, *LARGE, f"engine={engine}"]).algorithm.head == 128
+    with pytest.raises(ConfigError, match=r", or algorithm.surrogate.head=128"):
+        compose_run([*HEAD[:1], *LARGE, f"engine={engine}"])
+
+
+@pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        (["engine=openai"], "its likeliest tokens, and engine=openai reports the sampled one's; use engine=native"),
+        (["algorithm/advantage=optimal_token_baseline"], "set algorithm.surrogate.head=0"),
+        (["sampling.top_p=0.9"], "set sampling.top_p=1"),
+    ],
+    ids=str,
+)
+def test_a_head_is_refused_where_there_is_none(change: list[str], fix: str) -> None:
+    with pytest.raises(ConfigError, match=fix):
+        compose_run([*HEAD, *change])
+
+
+def test_a_head_is_part_of_a_runs_identity() -> None:
+    assert len({arm_id(compose_run([*HEAD[:1], f"algorithm.surrogate.head={head}"])) for head in (0, 8, 128)}) == 3

@@ -54,7 +54,9 @@ def tokens_of(q_NV: torch.Tensor, tokens_N: torch.Tensor, advantages_N: torch.Te
 def test_score_centering_has_the_gradient_of_the_authors(weight: str, head: int) -> None:
     logits_NV, q_NV, tokens_N, advantages_N = inputs()
     p_NV = logits_NV.requires_grad_().log_softmax(-1)
-    batch = tokens_of(q_NV, tokens_N, advantages_N, sampler_logprobs_NV=q_NV, logprobs_NV=p_NV)
+    likeliest_NV = q_NV.topk(head or VOCABULARY, -1).indices
+    read = {"sampler_logprobs_NV": q_NV.gather(-1, likeliest_NV), "logprobs_NV": p_NV.gather(-1, likeliest_NV)}
+    batch = tokens_of(q_NV, tokens_N, advantages_N, **read)
     logprobs_N = p_NV.gather(-1, tokens_N[:, None])[:, 0]
     config = score_centering.Config(weight=weight, head=head, **WEIGHTS[weight])
     loss = config.token_loss(logprobs_N, logprobs_N - batch.old_logprobs_N, batch).sum()

@@ -156,6 +156,17 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 
 
+@pytest.mark.usefixtures("forked")
+def test_two_ranks_centre_the_score_as_one_rank_does(config: RunConfig, tmp_path: Path) -> None:
+    config.algorithm.surrogate = member("harness.objective.surrogate", "score_centering").Config(head=6)
+    config.training.steps = config.training.evaluate_every = 2
+    alone, _ = on_one_and_two(config, tmp_path)
+    assert alone.steps()["gradient_norm"].max() > 0
+    config.algorithm.surrogate.head, config.runtime.ranks = 0, 2
+    (reason,) = builtin.check(config)
+    assert "set runtime.ranks=1, or algorithm.surrogate.head=128" in reason
+
+
 @pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (1, 1)])
 def test_a_stopped_run_resumes_on_another_number_of_ranks(
     config: RunConfig, tmp_path: Path, first: int, then: int

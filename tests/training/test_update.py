@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from harness.training.step_data import NumericalFault, Tally, UpdateStats
 from harness.training.update import EntropyController, Updater
 
 AGGREGATION = "harness.objective.aggregation"
+VOCABULARY = 22  # of the testbed
 
 
 def random_groups(groups: int, size: int, seed: int = 0) -> tuple[Groups, list[list[int]]]:
@@ -72,6 +74,32 @@ def gradient(
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
     stats = updater.update_step(1, groups, prompts)
     return flat_gradient(updater.policy).clone(), stats.losses[0]
+
+
+def head_gradient(folder: Path, head: int, tokens: int = 4096) -> torch.Tensor:
+    """The gradient of score centering on random responses and random distributions of the sampler."""
+    config = small_config(algorithm=copy.deepcopy(compose_run(["algorithm=score_centering_truncated"]).algorithm))
+    config.algorithm.surrogate.head = head
+    groups, prompts = random_groups(6, 4)
+    made = groups.completions
+    noise_NV = torch.randn(len(made.tokens_N), VOCABULARY, generator=torch.Generator().manual_seed(0))
+    made.log_probs_NV = (2 * noise_NV).log_softmax(-1)
+    made.log_probs_N = made.log_probs_NV.gather(-1, made.tokens_N[:, None])[:, 0]
+    if head:
+        made.log_probs_NV, places_NV = made.log_probs_NV.topk(head, -1)
+        made.head_NV = places_NV.int()
+    return gradient(config, folder, groups, prompts, tokens)[0]
+
+
+def test_a_head_of_the_whole_vocabulary_has_the_exact_gradient(base_policy: Path) -> None:
+    exact = head_gradient(base_policy, 0)
+    torch.testing.assert_close(
+        head_gradient(base_policy, VOCABULARY), exact, rtol=1e-4, atol=1e-6 * float(exact.abs().max())
+    )
+    distance = [float((head_gradient(base_policy, head) - exact).norm() / exact.norm()) for head in (1, 4, 12)]
+    assert distance[0] > distance[1] > distance[2] > 0
+    few = [head_gradient(base_policy, 4, tokens) for tokens in (4096, 64)]
+    torch.testing.assert_close(*few, rtol=1e-4, atol=1e-6 * float(exact.abs().max()))
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))

@@ -21,6 +21,7 @@ from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 from small_runs import TWO_HEADS, finished, small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
+from harness.configuration.compose import compose_run
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import close_groups
@@ -240,3 +241,12 @@ def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
     assert len(steps)
     assert np.isfinite(steps[["loss", "gradient_norm", "entropy_nats"]].to_numpy()).all()
     assert len(run.samples("arithmetic_heldout", 4))
+
+
+def test_a_run_centres_the_score_over_its_likeliest_tokens(tmp_path: Path) -> None:
+    algorithm = compose_run(["algorithm=score_centering", "algorithm.surrogate.head=8"]).algorithm
+    algorithm.prompts_per_step, algorithm.responses_per_prompt, algorithm.updates_per_step = 8, 4, 4
+    changes = {"engine": member.Config(), "algorithm": algorithm, "model__warmup__steps": 240, **TWO_HEADS}
+    steps = finished(small_config(**changes, runtime__results=str(tmp_path)), tmp_path).steps()
+    assert np.isfinite(steps[["loss", "gradient_norm", "entropy_nats"]].to_numpy()).all()
+    assert float(steps["gradient_norm"].max()) > 0

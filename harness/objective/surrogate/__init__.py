@@ -23,7 +23,8 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         folds_correction: it reads the engine's weights `batch.policy_weights_N` itself; otherwise they multiply its loss.
         selects: it treats some tokens of an update apart, which `select` chooses.
         trains_without_advantage: tokens with zero advantage may have gradient, too.
-        needs_distribution: it reads `batch.logprobs_NV` and `batch.sampler_logprobs_NV`.
+        needs_distribution: it reads `batch.logprobs_NV` and `batch.sampler_logprobs_NV`, of the whole vocabulary, or where it has a field
+            `head` above 0, of as many tokens, the sampler's likeliest.
         ratio_keys: the fields that matter only where the ratio is not 1.
         far_tokens: what becomes of tokens whose ratio moved far: `clipped` (no gradient), `stopped` (none outside a trust region of its
             own), `kept`, or empty for something else.

@@ -3,8 +3,9 @@
 Subtracts the sampler's expected score (Marek & Ryabinin): what any constant reward pushes a policy along that is not the sampler (drift).
 f is 1, or an importance weight: composed with truncated or masked weights. Over the whole vocabulary the sum is exact. With `head` k it
 runs over the sampler's k likeliest tokens, and the tail of q is modelled as ρ·π with ρ = q(tail) / π(tail). The authors' README has the
-head; prime-rl sums over the tokens that a filter left, and weighs by IPO. Weights are of the current policy, as theirs, not of the one
-before the updates. Gradients checked against the README's function.
+head, and so have vime and Miles, with k = 128; prime-rl and, where it filters, vime sum over the tokens that a filter left, and prime-rl
+weighs by IPO. Weights are of the current policy, as theirs, not of the one before the updates. Gradients checked against the README's
+function.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Config(Surrogate):
         weight: f: none (1), truncated (r cut to [floor, cap]) or masked (r between floor and cap, else 0).
         cap: the largest weight (the authors: 2 truncated, 5 masked).
         floor: the smallest (0 truncated, 0.5 masked).
-        head: the sampler's tokens that are summed over; 0: all.
+        head: the sampler's likeliest tokens that are summed over (the authors: 128); 0: all, of the testbed's vocabulary only.
     """
 
     kind: str = "score_centering"
@@ -48,9 +49,6 @@ class Config(Surrogate):
         p_NV, q_NV = batch.logprobs_NV, batch.sampler_logprobs_NV
         if p_NV is None or q_NV is None:
             raise ValueError("score_centering needs TokenBatch.logprobs_NV and sampler_logprobs_NV")
-        if self.head:
-            q_NV, places_NV = q_NV.topk(min(self.head, q_NV.shape[-1]), -1)
-            p_NV = p_NV.gather(-1, places_NV)
         with torch.no_grad():
             p, q = p_NV.exp(), q_NV.exp()
             centre_NV = q * self.weights(p_NV - q_NV)

@@ -129,7 +129,8 @@ class VllmEngine(RolloutEngine):
         self.enqueue(requests, seeds_PG.reshape(-1), params)
         with _working():
             outputs = self.llm.wait_for_completion(use_tqdm=False)
-        return Completions.from_responses([_response(output.outputs[0]) for output in outputs], params)
+        head = self._head(params)
+        return Completions.from_responses([_response(output.outputs[0], head) for output in outputs], params)
 
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
@@ -143,6 +144,10 @@ class VllmEngine(RolloutEngine):
     @property
     def positions(self) -> int | None:
         return int(self.llm.llm_engine.model_config.max_model_len)
+
+    def _head(self, params: SamplingParams) -> int:
+        """How many of the likeliest tokens it reports."""
+        return params.head and min(params.head, int(self.llm.llm_engine.model_config.get_vocab_size()))
 
     def enqueue(self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams) -> None:
         import vllm
@@ -158,7 +163,7 @@ class VllmEngine(RolloutEngine):
             "detokenize": bool(params.stop_strings),
             "stop": list(params.stop_strings),
             "skip_special_tokens": False,
-            "logprobs": 0,
+            "logprobs": self._head(params),
             "flat_logprobs": True,
         }
         # Seeds are signed 64-bit integers there. What vLLM refuses (a temperature above 2) is a ValueError here.
@@ -239,6 +244,7 @@ def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: 
         "enable_sleep_mode": sleeps,
         "use_tqdm_on_load": False,
         "logprobs_mode": "processed_logprobs",
+        "max_logprobs": -1,  # no bound of its own: a request asks for what the surrogate reads
         "worker_extension_cls": "harness.rollout.engine.vllm.worker.PolicyWeights",
         "seed": 0,
     }
@@ -309,11 +315,14 @@ def _complete(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
         raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
 
 
-def _response(output: Any) -> Response:
-    tokens = list(output.token_ids)
+def _response(output: Any, head: int) -> Response:
+    tokens, flat, width = list(output.token_ids), output.logprobs, 1 + head
     if output.finish_reason not in ("stop", "length"):
         raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")
-    # With `flat_logprobs` and no further tokens asked for, position i has the one entry i: the sampled token's.
-    if list(output.logprobs.token_ids) != tokens:
+    # With `flat_logprobs` every position has the sampled token's entry and then those of the likeliest, the sampled one again if it is one.
+    if list(flat.token_ids[::width]) != tokens or len(flat.token_ids) != width * len(tokens):
         raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
-    return Response(tokens, list(output.logprobs.logprobs), finished=output.finish_reason == "stop")
+    log_probs_TK = np.array(flat.logprobs, np.float32).reshape(-1, width)[:, 1:]
+    tokens_TK = np.array(flat.token_ids, np.int32).reshape(-1, width)[:, 1:]
+    finished = output.finish_reason == "stop"
+    return Response(tokens, list(flat.logprobs[::width]), finished, (log_probs_TK, tokens_TK) if head else None)

