@@ -429,7 +429,7 @@ def claims_figure(looks: pd.DataFrame) -> Figure:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
         "effect in margins of the claim, 95 % interval (band: within the margin; hollow: the second look)\n"
-        "predicted: → higher, ← lower, →| not lower, |← not higher, = none"
+        "predicted: → higher, ← lower, →| not lower, |← not higher, = none; triangle: beyond the frame"
     )
     words = firsts["words"].unique().tolist()
     legend_below(figure, [axes.scatter([], [], s=22, color=COLOURS[Finding(word)]) for word in words], words)

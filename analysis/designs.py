@@ -125,4 +125,5 @@ def key_label(key: str) -> str:
 
 def setting_label(key: str, value: Any) -> str:
     """Write a value of a setting in a sentence: ``left out of the loss``, ``0.28``."""
-    return _labels()["values"].get(key, {}).get(str(value)) or str(value).replace("_", " ")
+    text = f"{value:g}" if isinstance(value, float) else str(value).replace("_", " ")
+    return _labels()["values"].get(key, {}).get(str(value)) or text

@@ -207,9 +207,8 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     for run in runs:
         x = np.cumsum(np.nan_to_num(run["seconds_total"])) if axis == "seconds" else run[_TOTALS.get(axis, axis)]
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
-        smooth = (
-            pd.Series(y).rolling(window, center=True, min_periods=1).mean()
-        )  # shorter at the ends, without missing values
+        # The window is shorter at the ends and leaves missing values out.
+        smooth = pd.Series(y).rolling(window, center=True, min_periods=1).mean()
         curves.append((x, panel.scale * smooth.to_numpy(dtype=np.float64)))
     return replace(combine(curves, exact=axis in ("step", "updates")), collapsed=has_collapsed(experiment, arm))
 

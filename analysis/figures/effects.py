@@ -115,7 +115,9 @@ def grid_figure(results: Results) -> Figure | None:
         axes.add_patch(
             Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, linewidth=1.8)
         )
-        axes.set_title(f"frame: best; {len(near)} of {len(places) - 1} not told apart from it", loc="left")
+        axes.set_title(
+            f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it", loc="left"
+        )
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
     return figure
 
