@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
@@ -20,6 +21,7 @@ from analysis.tables.table import drawn_text, to_terminal
 
 _WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
+_LEFT_OUT = ("tokens_right_mean", "tokens_wrong_mean", "truncated_right_fraction", "no_answer_fraction")
 _MISSING = 3  # runs that are named
 
 
@@ -34,13 +36,11 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
     parts += ["\n".join(_wrapped(line, width, "! ") for line in warnings)] if warnings else []
     if notes:
-        further = (answers_table, behaviour_table, cost_table)
-        tables = [
-            *map(main_table, results.each_metric()),
-            *benchmark_tables(results),
-            *(make(results) for make in further),
-        ]
-        parts += [to_terminal(table, width) for table in tables]
+        how = behaviour_table(results)
+        how = replace(how, columns=[column for column in how.columns if column.key not in _LEFT_OUT])
+        tables = [*map(main_table, results.each_metric()), *benchmark_tables(results)]
+        tables += [answers_table(results), how, cost_table(results)]
+        parts += [to_terminal(table, width) for table in tables if len(table.columns) > 1]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 

@@ -519,7 +519,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
 
     @property
     def needs_distribution(self) -> bool:
-        """Whether a member reads the sampler's log-probabilities of the whole vocabulary."""
+        """Whether a member reads more of the sampler's distribution than the sampled token: the whole vocabulary, or the `head`."""
         return bool(self.advantage.needs_distribution or self.surrogate.needs_distribution)
 
     @property

@@ -75,6 +75,12 @@ def rows_at_once(config: RunConfig) -> int:
     return config.runtime.rollout_rows if native else 1
 
 
+def head_bytes(config: RunConfig) -> int:
+    """Bytes of the likeliest tokens and their log-probabilities (int32, float32), for which the native engine makes room as well."""
+    head = config.algorithm.head if config.engine.kind == "native" else 0
+    return 8 * head * rows_at_once(config) * config.sampling.max_response_tokens
+
+
 def longest_sequence(config: RunConfig) -> int:
     """Tokens of a prompt and the longest response."""
     return config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
@@ -122,6 +128,7 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
     cache = rows_at_once(config) * shape.cache_bytes(longest_sequence(config)) * element_bytes(config) / 2
     rollout = {name: update[name] for name in _KEPT if name in update} | {"keys and values": cache}
+    rollout |= {"head": float(head)} if (head := head_bytes(config)) else {}
     largest = max(update, rollout, key=total)
     return largest | {"libraries": ranks * _LIBRARIES}
 
@@ -206,7 +213,7 @@ def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: floa
         share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
         cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
     row = shape.cache_bytes(longest_sequence(config)) * width / 2 / plant.engine_gpus
-    needed = rows_at_once(config) * row
+    needed = rows_at_once(config) * row + head_bytes(config)
     fits = cache >= needed and kept + engine + cache <= plant.usable
     return RolloutMemory(kept, engine, cache, needed, fits)
 
@@ -318,9 +325,10 @@ def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
     plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed, fit.rollout.cache)
     kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
     if fit.update_fits:
+        cached = "keys, values and head" if head_bytes(config) else "keys and values"
         what = (
             f"rollouts of {model_name(config)} need {fit.rollout.resident / GIB:.1f} GiB of training state, "
-            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of keys and values "
+            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of {cached} "
             f"(with room for {rows} response(s) of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
         )
     else:

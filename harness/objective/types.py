@@ -22,8 +22,8 @@ class RolloutBatch:
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
     the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions; `old_logprobs_N` are the
-    old policy's, `old_logprobs_NV` the sampler's of the whole vocabulary, where a member needs them; `earlier_P` is the number of
-    all-wrong groups that the prompt had in the steps before, where it is tried again.
+    old policy's, `old_logprobs_NV` the sampler's of the whole vocabulary, or of the surrogate's `head`, where a member needs them;
+    `earlier_P` is the number of all-wrong groups that the prompt had in the steps before, where it is tried again.
     """
 
     rewards_PG: Tensor

@@ -396,9 +396,10 @@ def out_of_memory(config: RunConfig, run: RunDir) -> MemoryError:
     size, attempt = config.runtime.micro_batch_tokens, run.newest_attempt()
     if attempt is not None:
         write_file(attempt / OUT_OF_MEMORY, str(size).encode())
+    shards = config.backend.kind != "trl"  # whose processes hold a copy each
     return MemoryError(
         f"an update does not fit into memory with runtime.micro_batch_tokens={size}; the next attempt takes half. Instead set "
-        "runtime.gradient_checkpointing=true, train with model.lora.rank, or use more GPUs (runtime.gpus_per_run)"
+        f"runtime.gradient_checkpointing=true, or train with model.lora.rank{', or use more GPUs (runtime.gpus_per_run)' * shards}"
     )
 
 

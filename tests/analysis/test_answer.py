@@ -139,3 +139,10 @@ def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> Non
         assert re.search(rf"{re.escape(line.points)} .*{re.escape(line.verdict)}$", text, re.MULTILINE)
     assert text.index(answer.headline[0].split()[0]) < text.index("verdict")
     assert len(answer_sentences(results)) < 8
+
+
+def test_the_table_of_lengths_fits_a_terminal(results) -> None:
+    text = terminal_text(results, notes=True, width=80)
+    header = text.partition("length, truncation, entropy and tokens")[2].partition("before RL")[0]
+    assert "entropy" in header
+    assert "…" not in header

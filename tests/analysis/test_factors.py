@@ -53,7 +53,7 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     assert sentences[0].startswith("g16 against g4 (+")
     assert sentences[0].endswith("are shown to help.")
     assert "g16 × bonus (−" in sentences[1]
-    assert all(line in render_page(results, crossed) for line in ("g16 × bonus", "Further tables"))
+    assert "g16 × bonus" in render_page(results, crossed)
 
 
 def test_a_figure_has_a_row_an_effect(crossed):

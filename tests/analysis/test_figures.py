@@ -8,6 +8,7 @@ import math
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
@@ -28,6 +29,7 @@ from analysis.figures.curves import (
 )
 from analysis.figures.drawing import (
     PALETTE,
+    Panel,
     accuracy_series,
     appearances,
     combine,
@@ -79,6 +81,14 @@ def test_panel_data_is_the_logged_column(results):
     assert series.mean == pytest.approx(expected.to_numpy())
     tokens = panel_series(experiment, "ladder_0_naive_grpo", panel, "tokens")
     assert tokens.x[-1] == pytest.approx(own["generated_tokens_total"].max())
+
+
+def test_a_curve_is_smoothed_over_its_window_without_missing_values():
+    squares = np.arange(75.0) ** 2  # a window of three steps
+    squares[10] = math.nan
+    run = {"step": np.arange(75.0), "entropy_nats": squares}
+    series = panel_series(SimpleNamespace(curves={"a": [run]}, collapsed=[]), "a", Panel("entropy_nats", ""), "step")
+    assert series.mean[[0, 1, 9, 10, 74]].tolist() == pytest.approx([0.5, 5 / 3, 72.5, 101, 5402.5])
 
 
 def test_accuracy_and_k_curves_are_the_tables_numbers(results):

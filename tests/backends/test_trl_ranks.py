@@ -60,12 +60,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], apart: fl
 
 
 def test_rows_are_of_the_whole_step_and_a_killed_run_resumes_to_the_numbers_of_an_undisturbed_one(
-    tmp_path: Path, train: Train
+    tmp_path: Path, train: Train, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # Ten responses a process and four a group: the third group lies on both.
     config = trl_config(algorithm__prompts_per_step=5, algorithm__updates_per_step=5, runtime__ranks=2)
     run, other = claimed(config, tmp_path / "whole"), claimed(config, tmp_path / "killed")
     assert train(config, run, 0)
+    assert "find_unused_parameters" not in capfd.readouterr().err
     steps, responses = run.steps(), given(run).groupby("step")
     assert list(steps["step"]) == [1, 2, 3, 4]
     assert (responses["reward"].size() == 20).all()

@@ -85,7 +85,7 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["algorithm=dapo", "algorithm.entropy_coefficient=0.01", "runtime.ranks=2"], "algorithm.entropy_coefficient with 2 processes"),
         (
             ["algorithm/aggregation=microbatch_token_mean", "algorithm.aggregation.micro_batch_responses=16", "runtime.ranks=2"],
-            "micro-batches of an update are 1, no multiple",
+            "an update's number of micro-batches, 1, is no multiple of 2",
         ),
         (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
         (["backend.liger=true"], "backend.liger=true"),
@@ -135,3 +135,12 @@ def test_processes_share_an_update_equally() -> None:
     bnpo = ["algorithm/aggregation=microbatch_token_mean", "algorithm.aggregation.micro_batch_responses=2"]
     found = settings(compose_run([*COMMON, *bnpo, "runtime.ranks=4"]), longest_prompt=86)
     assert (found["per_device_train_batch_size"], found["gradient_accumulation_steps"]) == (2, 2)
+
+
+def test_no_two_seeds_share_a_stream_of_random_numbers() -> None:
+    settings_of = [
+        settings(compose_run([*COMMON, f"runtime.ranks={ranks}", f"seed={seed}"]))
+        for ranks in (1, 2)
+        for seed in range(3)
+    ]
+    assert [each["seed"] for each in settings_of] == [0, 1, 2, 0, 2, 4]

@@ -38,6 +38,12 @@ def test_names_say_what_differs_and_stay_distinct(jobs: list[list[str]], names: 
     assert short_names(jobs) == names
 
 
+def test_a_multirun_is_titled_by_its_arms_and_a_long_one_by_the_first_and_the_last() -> None:
+    assert plan_multirun(["algorithm=grpo,dapo"]).title == "grpo, dapo"
+    grid = ["optimizer.learning_rate=1e-4,2e-4,4e-4", "algorithm.surrogate.clip_high=0.2,0.24,0.28"]
+    assert plan_multirun(grid).title == "9 arms: lr 1e-4 · clip_high 0.2 to lr 4e-4 · clip_high 0.28"
+
+
 def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> None:
     plan = plan_multirun(["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"])
     parents = {planned.name: planned.parent for planned in plan.arms}

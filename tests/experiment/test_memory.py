@@ -103,6 +103,20 @@ def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
     assert rollout.fits
 
 
+def test_the_native_engine_makes_room_for_the_head_of_every_position():
+    run, native_run = config(rollout_rows=1000), config(rollout_rows=1000)
+    native_run.engine = native.Config()
+    for each in (run, native_run):
+        each.algorithm = compose_run(["algorithm=score_centering", "algorithm.surrogate.head=3"]).algorithm
+    plant = plant_of(native_run, memory_gib=1.0)
+    head = 1000 * 8 * 3 * (4 + 4)  # rows, positions, tokens, a log-probability and an id
+    cache = 1000 * TINY.cache_bytes(9)
+    assert rollout_memory(native_run, TINY, plant, 0.0).needed == cache + head
+    assert computer_memory(native_run, TINY)["head"] == head
+    run.engine = vllm.Config()
+    assert rollout_memory(run, TINY, plant, 0.0).needed == TINY.cache_bytes(9)
+
+
 def test_engines_of_our_own_keep_their_weights_during_updates():
     run = config(rollout_rows=10)
     plant = plant_of(run, memory_gib=1.0)

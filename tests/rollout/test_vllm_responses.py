@@ -13,12 +13,12 @@ import torch
 from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.types import Completions, EngineDied, SamplingParams
 
-# Every position has the sampled token first and then the two likeliest; 59 and 43 were likely and 47 was not sampled.
-TOKENS = [[59, 32, 42], [29, 43, 25]]
-FLAT = [[59, 47, 7, 32, 9, 59, 42, 7, 9], [29, 47, 7, 43, 7, 47, 25, 1, 43]]
+# Every position has the sampled token first and then the two likeliest; the second request's 7 is one of these.
+TOKENS = [[59, 32, 42], [24, 7, 28]]
+FLAT = [[59, 47, 7, 32, 9, 59, 42, 7, 9], [24, 47, 7, 7, 32, 7, 28, 1, 47]]
 LOG_PROBS = [
     [-3.30605, -2.37843, -2.49352, -4.58897, -1.54180, -2.09028, -3.14729, -1.55084, -2.81072],
-    [-3.20881, -2.37843, -2.49352, -3.64179, -1.76028, -3.18908, -4.94628, -1.90306, -2.58920],
+    [-3.10727, -2.37843, -2.49352, -2.39354, -2.28830, -2.39354, -5.30038, -2.05004, -2.27597],
 ]
 
 
@@ -55,13 +55,13 @@ def test_the_likeliest_tokens_without_the_sampled_one(
     made, asked = answered(monkeypatch, SamplingParams(3, with_distribution=True, head=head), FLAT, vocabulary)
     assert [request["logprobs"] for request in asked] == [2, 2]
     assert made.token_lists() == TOKENS
-    assert made.log_probs_N.tolist() == pytest.approx([-3.30605, -4.58897, -3.14729, -3.20881, -3.64179, -4.94628])
+    assert made.log_probs_N.tolist() == pytest.approx([-3.30605, -4.58897, -3.14729, -3.10727, -2.39354, -5.30038])
     assert made.head_NV is not None
     assert made.log_probs_NV is not None
     assert made.head_NV.dtype == torch.int32
-    assert made.head_NV.tolist() == [[47, 7], [9, 59], [7, 9], [47, 7], [7, 47], [1, 43]]
+    assert made.head_NV.tolist() == [[47, 7], [9, 59], [7, 9], [47, 7], [32, 7], [1, 47]]
     assert made.log_probs_NV[1].tolist() == pytest.approx([-1.54180, -2.09028])
-    assert made.log_probs_NV[5].tolist() == pytest.approx([-1.90306, -2.58920])
+    assert made.log_probs_NV[4].tolist() == pytest.approx([-2.28830, -2.39354])
 
 
 def test_without_a_head_only_the_sampled_tokens_entry_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,12 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
+from harness.backends import trl
 from harness.configuration.registry import member
 from harness.objective.objective import ObjectiveStats
 from harness.rollout.wrappers import EngineMismatch, WeightSync
 from harness.training.loop import train
-from harness.training.run_parts import RunParts, fitting
+from harness.training.run_parts import RunParts, fitting, out_of_memory
 from harness.training.step_data import NumericalFault, StepData
 from harness.training.update import Updater
 
@@ -77,6 +78,11 @@ def test_an_update_that_does_not_fit_is_made_with_half_of_the_micro_batch(
     straight = bench.trained(config, "b")
     for one, other in zip(again.policy.parameters(), straight.policy.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
+def test_more_processes_are_no_advice_where_each_holds_a_copy(bench: Bench) -> None:
+    config = small_config(backend=trl.Config())
+    assert str(out_of_memory(config, bench.run())).endswith("or train with model.lora.rank")
 
 
 class Stale:

@@ -90,7 +90,7 @@ def _machine(config: RunConfig) -> dict[str, Any]:
         "use_vllm": sampler != "transformers",
         **({"vllm_mode": sampler.removeprefix("vllm_")} if sampler != "transformers" else {}),
         "use_liger_kernel": config.backend.liger,
-        "seed": config.seed,
+        "seed": config.seed * wanted_ranks(runtime),  # TRL adds the rank: no two seeds share a stream
         "use_cpu": runtime.device != "cuda",
         "bf16": getattr(config.model, "precision", "float32") == "bfloat16",
         "gradient_checkpointing": runtime.gradient_checkpointing,
@@ -178,8 +178,8 @@ def _refused_cuts(config: RunConfig) -> Iterator[str]:
         yield f"algorithm.entropy_coefficient with {asked}: TRL's bonus is a mean over each process's tokens; set it to 0"
     if values["loss_type"] == "bnpo" and parts % ranks:
         yield (
-            f"algorithm.aggregation=microbatch_token_mean with {asked}: micro-batches of an update are {parts}, no multiple; change "
-            "algorithm.aggregation.micro_batch_responses"
+            f"algorithm.aggregation=microbatch_token_mean with {asked}: an update's number of micro-batches, {parts}, is no multiple of "
+            f"{ranks}; change algorithm.aggregation.micro_batch_responses"
         )
     elif values["loss_type"] != "bnpo" and responses % ranks:
         yield (

@@ -47,6 +47,10 @@ def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, cal
     except (TypeError, ValueError) as error:
         raise ConfigError(f"TRL's GRPOConfig refuses the settings of backend=trl: {error}") from error
     model = _model(config, initial)
+    # Only experts can be left without a gradient: DDP need not look for others, and warns where it looked in vain.
+    experts = any("expert" in name for name, _ in model.named_parameters())
+    if arguments.ddp_find_unused_parameters is None and not experts:
+        arguments.ddp_find_unused_parameters = False
     optimizer = adamw(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
         config.optimizer,

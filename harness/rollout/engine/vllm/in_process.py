@@ -319,7 +319,7 @@ def _response(output: Any, head: int) -> Response:
     tokens, flat, width = list(output.token_ids), output.logprobs, 1 + head
     if output.finish_reason not in ("stop", "length"):
         raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")
-    # With `flat_logprobs` every position has the sampled token's entry and then those of the likeliest, the sampled one again if it is one.
+    # With `flat_logprobs` every position has the sampled token's entry and then those of the likeliest, maybe the sampled one again.
     if list(flat.token_ids[::width]) != tokens or len(flat.token_ids) != width * len(tokens):
         raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
     log_probs_TK = np.array(flat.logprobs, np.float32).reshape(-1, width)[:, 1:]
