@@ -102,8 +102,8 @@ def test_an_arm_of_an_experiment_is_exported(said):
 
 
 def test_brackets_in_a_title_are_text(tmp_path, said):
-    text = said("plan", "-m", "patch=[clip_higher],[]", f"runtime.results={tmp_path}")
-    assert text.startswith("patch=[clip_higher],[]")
+    text = said("plan", "-m", "experiment.title='caps [red]'", "patch=[clip_higher],[]", f"runtime.results={tmp_path}")
+    assert text.startswith("caps [red]")
 
 
 def test_brackets_in_the_name_of_a_run_are_text():

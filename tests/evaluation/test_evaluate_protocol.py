@@ -91,10 +91,10 @@ def test_a_mistyped_key_names_the_nearest_one() -> None:
 
 
 def test_what_a_stored_configuration_refers_to_is_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A_TOKEN", "{caps: [16]}")
+    monkeypatch.setenv("A_TOKEN", "{caps: [987654]}")
     values = dump(compose_run([])) | {"evaluation": "${oc.decode:${oc.env:A_TOKEN}}"}
     run = RunDir(tmp_path / ("0" * 16))
     run.write_config(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match="evaluation") as refusal:
         protocol_config(Request(overrides=["evaluation.temperature=0.5"]), [run])
-    assert "16" not in str(refusal.value)
+    assert "987654" not in str(refusal.value)
