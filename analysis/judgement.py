@@ -158,9 +158,9 @@ class Judgement:
     def _both(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
         """The two as they are compared, and whether seed by seed: where two seeds are shared, or one is all that a side has."""
         a, b = a.dropna(), b.dropna()
-        both = a.index.intersection(b.index)
+        both = a.index if a.index.equals(b.index) else a.index.intersection(b.index)
         paired = self.pair and self.table.seeded and (len(both) > 1 or (min(len(a), len(b)) == 1 and len(both) == 1))
-        return (a.loc[both], b.loc[both], True) if paired else (a, b, False)
+        return (a.loc[both], b.loc[both], True) if paired and both is not a.index else (a, b, paired)
 
     def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
         first, other, paired = self._both(a, b)
@@ -168,7 +168,10 @@ class Judgement:
 
     def _judged(self, differences: Differences, family: int | None = None) -> list[Effect]:
         """The effects of these comparisons as one family; of `family` where it is given."""
-        size = family or max(1, sum(judge_one(one).degrees > 0 for one in differences.values()))
+        tested = (
+            len(d.differences) if isinstance(d, Paired) else min(len(d.a), len(d.b)) for d in differences.values()
+        )
+        size = family or max(1, sum(count > 1 for count in tested))
         margin = None if self.margin is None else self.margin / self.metric.scale
         effects = []
         for (group, arm, reference, benchmark), difference in differences.items():
