@@ -77,6 +77,8 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["algorithm.engine_correction.kind=token", *VLLM, "backend.overrides=['min_p=0.05']"], "min_p with algorithm"),
         (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
         (["sampling.lag_steps=1"], "sampling.lag_steps=1"),
+        (["seed=4294967296"], "seed=4294967296: Trainer seeds NumPy, which takes 32 bits; give one below 4294967296"),
+        (["seed=2147483648", "runtime.ranks=2"], "give one below 2147483648"),
         (["model=pretrained", "model.path=x", "model.precision=mixed"], "model.precision=mixed"),
         (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2 with runtime.device=auto, which trains on the CPU"),
         (["runtime.nodes=2"], "runtime.nodes=2: this backend trains a run on one node"),

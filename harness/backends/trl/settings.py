@@ -19,6 +19,7 @@ from harness.exchange.dialect import read_assignments, reward_weights
 from harness.training.torchrun import refused_places, wanted_ranks
 
 EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
+_SEEDS = 2**32  # NumPy's generator, which Trainer seeds, takes less
 _SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
 
 
@@ -157,6 +158,8 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
 def _refused_machine(config: RunConfig) -> Iterator[str]:
     runtime, model = config.runtime, config.model
     yield from refused_places(runtime)
+    if config.seed >= (most := _SEEDS // wanted_ranks(runtime)):
+        yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {most}"
     if runtime.device == "cuda" and runtime.ranks not in (0, runtime.gpus_per_run):
         yield f"runtime.ranks={runtime.ranks}: TRL trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if getattr(model, "precision", "") == "mixed":
