@@ -1,4 +1,4 @@
-"""The ladder's scores by both trainers as one table, for `harness judge`.
+"""A ladder's scores by both trainers as one table, for `harness judge`. TRL's runs are those of LADDER_trl.
 
 python experiments/dapo_ladder_trl/trainers.py ROOT --out trainers.csv
 harness judge trainers.csv arm=trainer by=rung seed=seed score=avg32 baseline=builtin margin=3
@@ -14,19 +14,18 @@ import pandas as pd
 
 from analysis import load
 
-EXPERIMENTS = {"builtin": "dapo_ladder", "TRL": "dapo_ladder_trl"}
 
-
-def scores(root: Path) -> pd.DataFrame:
-    """A row a run, in per cent: trainer, rung, seed, avg32 at the training cap after the last step."""
+def scores(root: Path, ladder: str) -> pd.DataFrame:
+    """A row a run, in per cent: trainer, rung, seed, avg@n at the training cap after the last step."""
     tables = []
-    for trainer, name in EXPERIMENTS.items():
+    for trainer, name in {"builtin": ladder, "TRL": f"{ladder}_trl"}.items():
         results = load(root, name)
         plan, frame = results.experiment.plan, results.per_seed
         frame = frame[frame["cap"] == plan.primary_cap]
         rungs = frame["arm"].map(lambda arm, plan=plan: plan.arm(arm).label.removeprefix("+ "))
+        score = f"avg{int(frame['samples'].max())}"
         tables.append(
-            pd.DataFrame({"trainer": trainer, "rung": rungs, "seed": frame["seed"], "avg32": 100 * frame["avg"]})
+            pd.DataFrame({"trainer": trainer, "rung": rungs, "seed": frame["seed"], score: 100 * frame["avg"]})
         )
     return pd.concat(tables, ignore_index=True)
 
@@ -35,9 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
+    parser.add_argument("--ladder", default="dapo_ladder")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    scores(options.root).to_csv(options.out, index=False, float_format="%.4f")
+    scores(options.root, options.ladder).to_csv(options.out, index=False, float_format="%.4f")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ WITHOUT = {
     "public_tables",
     "language_pilot",
     "language_ladder",
+    "language_ladder_trl",
 }
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
