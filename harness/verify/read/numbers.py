@@ -24,17 +24,18 @@ _RATIO = re.compile(r"([+-]?\s*[\d.,]+)\s*/\s*([+-]?\s*[\d.,]+)")
 _FRACTION = re.compile(r"([+-]?)\s*\\frac\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}")
 _MIXED = re.compile(
     r"([+-]?)\s*(\d+|[1-9]\d{0,2}(?:[ ,]\d{3})+)\s*(?:\\frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"
-    r"|(?:\s|\\ |-|\s+and\s+)\s*(\d+)\s*/\s*(\d+))"
+    r"|(?:\s|\\ |\s+and\s+)\s*(\d+)\s*/\s*(\d+))"
 )
 _SCIENTIFIC = re.compile(
     r"(?:([+-]?[\d.,]+)\s*(?:\\times|\\cdot|\*)\s*)?10\s*\^\s*(?:\{\s*([+-]?\s*\d{1,6})\s*\}|\(\s*([+-]?\d{1,6})\s*\)|([+-]?\d{1,6}))"
     r"|([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)[eE]([+-]?\d{1,6})"
 )
 _SCALES = {
-    "dozen": 12, "thousand": 10**3, "lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12
+    "dozen": 12, "hundred": 100, "thousand": 10**3, "lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12
 }  # fmt: skip
 _SCALE = re.compile(
-    r"\s*(?:\\text\s*\{\s*)?\b(dozen|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$", re.IGNORECASE
+    r"\s*(?:\\text\s*\{\s*)?\b(dozen|hundred|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$",
+    re.IGNORECASE,
 )
 
 
@@ -155,7 +156,11 @@ _OTHER_UNIT = re.compile(
 )
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
-_NO_COUNTED_THING = ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
+# A counted thing is a plural: `5 apples` is 5, and `5 squared`, `3 quarters` and `5 plus` are not their numbers.
+_COUNTED_THING = re.compile(
+    r"(?!(?:plus|minus|times|less|gross|perhaps|tens|halves|thirds|quarters|[a-z]*(?:four|fif|six|eigh|n|lf|tie|red|and)ths)$)"
+    r"(?:[a-z]{2,}s|people|children|(?:wo)?men)"
+)
 _DIMENSIONS = {
     "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
@@ -181,7 +186,9 @@ _DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
 _TEXT_UNIT = re.compile(
     r"\s*(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
 )
-_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b", re.IGNORECASE)  # no counted thing
+_SYMBOL = re.compile(r"[kM]?(?:[NJVWKCFTA]|Hz|Pa|eV|Wh)|[a-z]+(?:/[a-z]+)?\^\d")
+# These and a digit turn what they follow into something else.
+_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b|(?<!\^)\b\d", re.IGNORECASE)
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
@@ -213,15 +220,23 @@ def _split_last(bare: str) -> tuple[str, str | None]:
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
-    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(match[1]):
-        word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
-        return bare[: match.start()].rstrip(), word or match[1].strip().lower()
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and (word := _unit_of_text(match)) is not None:
+        return bare[: match.start()].rstrip(), word
     if match := _WORD_UNIT.search(bare):
         word = canonical_unit(match[1], match[2] or match[3])
         # `6xyz` is a product: without a space only a unit of the table is one.
         if word is not None and (match[0][0].isspace() or unit_scale(word) is not None):
             return bare[: match.start()].rstrip(), word
     return bare, None
+
+
+def _unit_of_text(match: re.Match[str]) -> str | None:
+    r"""The unit in `\text{...}` behind a number, or all of its words where the first one is a unit; else None."""
+    words = f"{match[1]} {match[4] or ''}".strip()
+    if _HEDGE.search(words):
+        return None
+    begins = _SYMBOL.fullmatch(words) or canonical_unit(words.partition(" ")[0], None)
+    return canonical_unit(words, match[2] or match[3]) or (words.lower() if begins else None)
 
 
 def compound(text: str) -> tuple[Fraction, str] | None:
@@ -246,7 +261,7 @@ def compound(text: str) -> tuple[Fraction, str] | None:
 
 
 def canonical_unit(words: str, power: str | None) -> str | None:
-    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
+    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for others."""
     name = words.strip().lower().rstrip(".").replace("\\", "").replace("metre", "meter").replace("litre", "liter")
     exponent = int(power) if power else 1
     if name in ("a.m", "p.m"):
@@ -263,8 +278,7 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
         if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    counted = len(name) > 2 and name.isalpha() and name not in _NO_COUNTED_THING
-    return name.removesuffix("s") if counted else None
+    return name if _COUNTED_THING.fullmatch(name) else None
 
 
 def is_unit(word: str) -> bool:
