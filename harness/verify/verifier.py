@@ -301,10 +301,9 @@ _HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 class Gold:
     """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
 
-    __slots__ = ("integer", "node", "raw", "refused", "text")
+    __slots__ = ("integer", "node", "refused", "text")
 
     def __init__(self, raw: str) -> None:
-        self.raw = raw.strip()
         self.text = canonical_text(_gold_answer(raw))
         self.refused = not self.text or over_limit(self.text)
         self.node: Node | None = None
