@@ -26,7 +26,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 18  # 18: behind a number a unit or a plural; a false equation says nothing; 0.333334 is not 1/3
+CANONICAL_VERSION = 18  # 18: no operation in words behind a number; a false equation says nothing; 0.333334 is not 1/3
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

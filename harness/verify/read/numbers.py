@@ -156,11 +156,12 @@ _OTHER_UNIT = re.compile(
 )
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
-# A counted thing is a plural: `5 apples` is 5, and `5 squared`, `3 quarters` and `5 plus` are not their numbers.
-_COUNTED_THING = re.compile(
-    r"(?!(?:plus|minus|times|less|gross|perhaps|tens|halves|thirds|quarters|[a-z]*(?:four|fif|six|eigh|n|lf|tie|red|and)ths)$)"
-    r"(?:[a-z]{2,}s|people|children|(?:wo)?men)"
+# Words that make another number of the one before them: `5 squared`, `3 quarters`. Any other word is a thing that is counted.
+_OPERATION = (
+    r"plus|minus|over|less|negative|factorial|squared|cubed|half|halves|thirds?|quarters?"
+    r"|[a-z]*(?:four|fif|six|seven|eigh|nin|ten|lf|tie|red|and)ths?|tens|score|gross"
 )
+_NO_COUNTED_THING = re.compile(rf"and|but|for|mod|base|choose|where|with|wait|instead|the|pi|infinity|{_OPERATION}")
 _DIMENSIONS = {
     "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
@@ -186,9 +187,10 @@ _DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
 _TEXT_UNIT = re.compile(
     r"\s*(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
 )
-_SYMBOL = re.compile(r"[kM]?(?:[NJVWKCFTA]|Hz|Pa|eV|Wh)|[a-z]+(?:/[a-z]+)?\^\d")
-# These and a digit turn what they follow into something else.
-_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b|(?<!\^)\b\d", re.IGNORECASE)
+_HEDGE = re.compile(  # no counted thing
+    rf"\b(?:is|or|if|not?|but|wait|instead|maybe|perhaps|wrong|incorrect|{_OPERATION})\b|[!=+]|(?<!\^)\b\d",
+    re.IGNORECASE,
+)
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
@@ -220,23 +222,15 @@ def _split_last(bare: str) -> tuple[str, str | None]:
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
-    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and (word := _unit_of_text(match)) is not None:
-        return bare[: match.start()].rstrip(), word
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(f"{match[1]} {match[4] or ''}"):
+        word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
+        return bare[: match.start()].rstrip(), word or match[1].strip().lower()
     if match := _WORD_UNIT.search(bare):
         word = canonical_unit(match[1], match[2] or match[3])
         # `6xyz` is a product: without a space only a unit of the table is one.
         if word is not None and (match[0][0].isspace() or unit_scale(word) is not None):
             return bare[: match.start()].rstrip(), word
     return bare, None
-
-
-def _unit_of_text(match: re.Match[str]) -> str | None:
-    r"""The unit in `\text{...}` behind a number, or all of its words where the first one is a unit; else None."""
-    words = f"{match[1]} {match[4] or ''}".strip()
-    if _HEDGE.search(words):
-        return None
-    begins = _SYMBOL.fullmatch(words) or canonical_unit(words.partition(" ")[0], None)
-    return canonical_unit(words, match[2] or match[3]) or (words.lower() if begins else None)
 
 
 def compound(text: str) -> tuple[Fraction, str] | None:
@@ -278,7 +272,8 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
         if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    return name if _COUNTED_THING.fullmatch(name) else None
+    counted = len(name) > 2 and name.isalpha() and not _NO_COUNTED_THING.fullmatch(name)
+    return name.removesuffix("s") if counted else None
 
 
 def is_unit(word: str) -> bool:
