@@ -190,7 +190,7 @@ def effects_of(results: Results, kind: str) -> Attribution:
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
         INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),
         ORDER: lambda: attribution.last_minus_first(patches, scores, judging),
-        SHAPLEY: lambda: attribution.shapley(patches, scores, plan.orders or None, judging),
+        SHAPLEY: lambda: attribution.shapley(patches, scores, judging, plan.orders or None),
     }
     try:
         return Attribution(missing=missing) if missing else makers[kind]()

@@ -313,7 +313,10 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
         harness.exchange.score_table.TableError: a file that is no table of scores.
     """
     path = Path(source)
-    if (path / "evaluation.json").is_file() or path.name == "evaluation.json":
+    evaluation = (path / "evaluation.json").is_file() or path.name == "evaluation.json"
+    if experiment is not None and (evaluation or path.suffix in FILES):
+        raise StoreError(f"{source} holds no experiments; leave {experiment!r} out")
+    if evaluation:
         return _evaluation(path if path.is_dir() else path.parent)
     if path.suffix in FILES:
         rows = score_table(read_file(path)).rows.drop(columns="row")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +17,12 @@ class Said(Protocol):
     """Runs a verb, which must end with `code` and no traceback; returns what it printed, of a refusal on the stream of errors alone."""
 
     def __call__(self, *arguments: str, code: int = 0) -> str: ...
+
+
+def jsonl(path: Path, rows: Iterable[object]) -> Path:
+    """Write a file with a line of JSON a row."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 def python(where: Path, *command: str, code: int = 0, site: Path | None = None) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.evaluation.metrics.names import pass_at_every_k
-from harness.evaluation.point_cost import DifferenceVariance, sampling_noise
+from harness.evaluation.point_cost import problems_needed, samples_needed, sampling_noise
 from harness.statistics.bands import Band, simultaneous_band, unpaired_band
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
 
@@ -143,7 +143,11 @@ def by_difficulty(
             metric,
             float(first_RP.mean()),
             float(other_RP.mean()),
-            _within(difference_of(first_RP, other_RP, paired[name], comparison_level(max(1, family))), family),
+            # few problems make a wide t interval; a difference of two shares has its bounds
+            replace(
+                difference_of(first_RP, other_RP, paired[name], comparison_level(max(1, family))).within(-1, 1),
+                family=family,
+            ),
         )
         for band in np.flatnonzero(sizes)
         for name in others
@@ -152,12 +156,6 @@ def by_difficulty(
     ]
     empty = [name for name, size in zip(DIFFICULTIES, sizes, strict=True) if not size]
     return ByDifficulty(side, len(band_P), rows, empty)
-
-
-def _within(difference: Estimate, family: int) -> Estimate:
-    """One of a family, its interval cut to what a difference of two shares can be: few problems make a wide t interval."""
-    low, high = np.clip((difference.low, difference.high), -1, 1).tolist()
-    return replace(difference, low=low, high=high, family=family)
 
 
 @dataclass(frozen=True)
@@ -184,12 +182,12 @@ def point_cost(first: Counts, other: Counts, level: float) -> PointCost | None:
     if problems < 2:
         return PointCost(None, None, problems, samples, False, level)
     a_P, b_P = (one.scores([])[AVG].mean(axis=0) for one in (first, other))
-    variance = DifferenceVariance.of(b_P - a_P, first.noise_P + other.noise_P, samples)
+    total, sampling = float((b_P - a_P).var(ddof=1)), float((first.noise_P + other.noise_P).mean())
     return PointCost(
-        variance.problems_needed(POINT, level),
-        variance.samples_needed(POINT, problems, level),
+        problems_needed(POINT, total, level),
+        samples_needed(POINT, total, sampling, samples, problems, level),
         problems,
         samples,
-        not math.isnan(variance.sampling),
+        not math.isnan(sampling),
         level,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,40 +19,26 @@ def sampling_noise(right_P: ArrayLike, samples: int) -> Floats:
     return share * (1 - share) / (samples - 1) if samples > 1 else np.full(share.shape, np.nan)
 
 
-@dataclass(frozen=True)
-class DifferenceVariance:
-    """Variance of a problem's difference in avg, squared fractions of 1.
+def problems_needed(difference: float, total: float, level: float) -> int | None:
+    """Fewest problems that show a true `difference` with 80 % power; None where no number is known.
 
-    `total`: as it is with `samples` samples a problem. `sampling`: the part of it that samples make, NaN where it is not known. Samples of
-    the two sides are taken as independent.
+    `total`: variance of a problem's difference in avg, squared fractions of 1, at the present samples.
     """
+    return fewest(lambda problems: _shows(difference, total, problems, level), range(2, _MOST)) if total else None
 
-    total: float
-    sampling: float
-    samples: int
 
-    @classmethod
-    def of(cls, difference_P: Floats, noise_P: Floats, samples: int) -> DifferenceVariance:
-        """Estimate both from the differences of two problems or more and the sampling variance of each (`sampling_noise` of both sides)."""
-        return cls(float(difference_P.var(ddof=1)), float(noise_P.mean()), samples)
+def samples_needed(
+    difference: float, total: float, sampling: float, samples: int, problems: int, level: float
+) -> int | None:
+    """Fewest samples a problem that do so at these `problems`; None where no number does, or `sampling` is not known (NaN).
 
-    @property
-    def between(self) -> float:
-        """The part that problems make: what any number of samples leaves."""
-        return max(0.0, self.total - self.sampling)
-
-    def problems_needed(self, difference: float, level: float) -> int | None:
-        """Fewest problems that show a true `difference` with 80 % power, at the present samples; None where no number is known."""
-        if self.total == 0:
-            return None
-        return fewest(lambda problems: _shows(difference, self.total, problems, level), range(2, _MOST))
-
-    def samples_needed(self, difference: float, problems: int, level: float) -> int | None:
-        """Fewest samples a problem that do so at these `problems`; None where no number does, or samples' part is not known."""
-        if math.isnan(self.sampling) or self.total == 0:
-            return None
-        one = self.sampling * self.samples  # the variance that one sample a problem would make
-        return fewest(lambda n: _shows(difference, self.between + one / n, problems, level), range(1, _MOST))
+    `sampling`: the part of `total` that `samples` samples make. Problems make the rest, which any number of samples leaves. Samples of the
+    two sides are taken as independent.
+    """
+    if math.isnan(sampling) or total == 0:
+        return None
+    one, between = sampling * samples, max(0.0, total - sampling)
+    return fewest(lambda n: _shows(difference, between + one / n, problems, level), range(1, _MOST))
 
 
 def _shows(difference: float, variance: float, problems: int, level: float) -> bool:

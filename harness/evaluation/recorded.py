@@ -69,6 +69,10 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
     _add_golds(path, foreign.samples, golds)
+    for row in foreign.samples:
+        count = 0 if row["response_tokens"] is None else row["response_tokens"]
+        if isinstance(count, bool) or not isinstance(count, int | float) or count % 1 != 0:
+            raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
     foreign.notes += _group(path, foreign.samples)
     foreign.samples = numbered(foreign.samples)
     counts = Counter(row["problem_id"] for row in foreign.samples)
@@ -84,7 +88,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
 def _head(path: Path) -> dict[str, Any]:
     """The first JSON object of a text file: the whole of a `.json`, else the first line that is not blank; empty where there is none."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             text = file.read() if path.suffix == ".json" else next((line for line in file if line.strip()), "")
         head = json.loads(text)
     except (OSError, ValueError, RecursionError):

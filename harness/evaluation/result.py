@@ -214,7 +214,7 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return head and rows in percent, with a few k from 1 to n."""
-    ks = sorted({int(k) for cell in cells for k in cell["pass_at"]})
+    ks = sorted({int(k) for cell in cells for k in cell["pass_at"]}) or [1]
     picked = sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)} - {1})
     head = ["model", "benchmark", "cap", "avg@n, %", "Δ to first", *(f"Pass@{k}" for k in picked)]
     head += [*(f"Maj@{k}" for k in picked), "truncated", "no answer", "tokens"]

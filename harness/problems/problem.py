@@ -8,6 +8,7 @@ named in the presets under `conf/evaluation/`.
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,7 +184,7 @@ def lines_of(
     """
     try:
         content = path.read_bytes()
-        lines = content.decode().split("\n")
+        lines = content.decode().removeprefix("\ufeff").split("\n")
     except OSError as error:
         asked = f" with {', '.join(needs)}" if needs else ""
         raise ConfigError(f"cannot read {path}: {error.strerror}; give a JSONL file{asked}") from error
@@ -227,7 +228,8 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)} and has {', '.join(row)}")
     for key in {"id", "problem", "answer"} & set(needs):
         value = row[key]
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        infinite = isinstance(value, float) and not math.isfinite(value)  # JSON's NaN, and 1e400
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or infinite:
             raise ConfigError(f"{where}: {key} must be a text or a number, not {json.dumps(value)[:40]}")
     try:
         json.dumps(row, ensure_ascii=False).encode()

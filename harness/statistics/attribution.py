@@ -33,9 +33,6 @@ class Judging:
     replicates: Callable[[Mapping[int, float]], Sequence[float]] = lambda by_seed: list(by_seed.values())
 
 
-EVERY_SEED = Judging()
-
-
 class IncompleteDesign(ValueError):
     """Arms that the attribution needs are not there; the message names them."""
 
@@ -100,12 +97,12 @@ def subset_of(cell: Sequence[str]) -> Subset:
     return frozenset(cell) - {NONE}
 
 
-def main_effects(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
+def main_effects(crossing: Crossing, scores: Scores, judging: Judging) -> Attribution:
     """Mean change from a factor's first level to another, over all settings of the others."""
     return _judged(crossing.main_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
-def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
+def interactions(crossing: Crossing, scores: Scores, judging: Judging) -> Attribution:
     """The change of one level's effect when another factor leaves its first level.
 
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
@@ -113,7 +110,7 @@ def interactions(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SE
     return _judged(crossing.interaction_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
-def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
+def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
     """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
 
     Four arms a patch, so its intervals are wider than those of the other effects. Raises `IncompleteDesign` where one has not run.
@@ -124,7 +121,7 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = 
 
 
 def shapley(
-    patches: Sequence[str], scores: Scores, orders: Iterable[Sequence[str]] | None = None, judging: Judging = EVERY_SEED
+    patches: Sequence[str], scores: Scores, judging: Judging, orders: Iterable[Sequence[str]] | None = None
 ) -> Attribution:
     """Shapley value of each patch: mean over exactly these ``orders`` of its gain when it is added; they add up to full minus base.
 

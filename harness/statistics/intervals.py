@@ -372,8 +372,8 @@ POWER = 0.8
 
 
 def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: float = 0.05) -> float:
-    """P[|t| exceeds its critical value] at a true ``difference``; NaN with fewer than two seeds, where no test exists."""
-    if seeds < 2:
+    """P[|t| exceeds its critical value] at a true ``difference``; NaN where one is not known, or with fewer than two seeds."""
+    if seeds < 2 or math.isnan(difference) or not math.isfinite(sd):
         return math.nan
     degrees, error = _design(sd, seeds, paired)
     if error == 0:
@@ -406,8 +406,6 @@ def minimum_detectable_difference(sd: float, seeds: int, *, paired: bool, alpha:
 
 def seeds_needed(difference: float, sd: float, *, paired: bool, alpha: float = 0.05) -> int | None:
     """Fewest seeds per arm that find ``difference`` with `POWER`; None if 1000 are too few or ``sd`` is not known."""
-    if not math.isfinite(sd):
-        return None
     return fewest(lambda n: power(difference, sd, n, paired=paired, alpha=alpha) >= POWER, range(2, 1001))
 
 

@@ -26,7 +26,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 17  # 17: remarks and connectives of golds in more words; `can't be` denies a box
+CANONICAL_VERSION = 18  # 18: no operation in words behind a number; a false equation says nothing; 0.333334 is not 1/3
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -301,10 +301,9 @@ _HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 class Gold:
     """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
 
-    __slots__ = ("integer", "node", "raw", "refused", "text")
+    __slots__ = ("integer", "node", "refused", "text")
 
     def __init__(self, raw: str) -> None:
-        self.raw = raw.strip()
         self.text = canonical_text(_gold_answer(raw))
         self.refused = not self.text or over_limit(self.text)
         self.node: Node | None = None

@@ -132,3 +132,6 @@ def test_a_table_of_scores_and_an_evaluation_have_the_four_frames_too(tmp_path: 
     values = evaluation.scores.set_index("metric")["value"].to_dict()
     assert {"avg": 0.5, "pass@2": 0.75, "maj@1": 0.5}.items() <= values.items()
     assert set(evaluation.scores["arm"]) == {"m"}
+    for place in (table, tmp_path):
+        with pytest.raises(StoreError, match="holds no experiments; leave 'ladder' out"):
+            frames.load(place, "ladder")

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from verbs import jsonl
 
 
 @pytest.fixture
 def problems(tmp_path: Path) -> Path:
-    file = tmp_path / "sums.jsonl"
     rows = [{"id": f"{i}", "problem": f"{i}+1=", "answer": f"{i + 1}"} for i in range(1, 41)]
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return file
+    return jsonl(tmp_path / "sums.jsonl", rows)
 
 
 def read(file: Path) -> list[str]:
@@ -62,7 +61,7 @@ def test_what_cannot_be_used_is_named(
     Path("few.jsonl").write_text('{"id": "1", "problem": "1+1=", "answer": "2"}\n')
     golds = [("" if number == 7 else number) for number in range(21)]
     rows = [{"id": str(number), "problem": f"{number}+0=", "answer": gold} for number, gold in enumerate(golds)]
-    Path("empty.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    jsonl(Path("empty.jsonl"), rows)
     given = {"experiment": "sums", "model": str(base_policy), "task": str(problems)} | change
     told = said("new", *(f"{key}={value}" for key, value in given.items()), "folder=mine", code=2)
     assert words in told

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from scipy import stats
 from stored_runs import about, graded
-from verbs import Said
+from verbs import Said, jsonl
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -228,8 +228,7 @@ def write(path: Path, right: list[list[int]], **more: list[Any]) -> Path:
         }
         for number, row in enumerate(right)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return jsonl(path, rows)
 
 
 def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path: Path, said: Said) -> None:
@@ -257,7 +256,7 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
 def test_golds_that_no_answer_matches_are_named(tmp_path: Path, said: Said) -> None:
     rows = [{"id": f"p{number}", "answer": r"\boxed{" if number == 1 else "1", "samples": ["1"]} for number in range(3)]
     for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        jsonl(tmp_path / f"{name}.jsonl", rows)
     told = said("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), f"out={tmp_path / 'out'}")
     assert "a.jsonl: golds that no answer can match: p1" in told
 

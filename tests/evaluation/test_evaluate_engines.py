@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -15,17 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import cases, needs_openai
 from evaluation_support import ANSWERS, first_cell, samples_of
-from fake_server import FakeServer
-
-from harness.model.policy import NativePolicy
-from harness.rollout.engine.native.sampler import NativeEngine
-
-
-@pytest.fixture
-def server(base_policy: Path) -> Iterator[FakeServer]:
-    fake = FakeServer(NativeEngine(NativePolicy.load(base_policy, "torch").decoder))
-    yield fake
-    fake.close()
+from fake_server import FakeServer, server_of_base_policy  # noqa: F401 (a fixture)
 
 
 def greedy(chains: Path) -> list[str]:

@@ -9,14 +9,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from verbs import Said
+from verbs import Said, jsonl
 
 from harness.cli import main
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def evaluate(path: Path, out: Path, *more: str) -> dict[str, Any]:
@@ -33,7 +28,7 @@ TWO = [
 
 
 def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
-    summary = evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
+    summary = evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     assert (summary["n_problems"], summary["n_samples"], summary["samples_per_problem"]) == (2, 8, 4)
     assert summary["avg"] == 0.5
     # c = 2 of n = 4 in both: Pass@2 = 1 - C(2,2)/C(4,2) = 5/6.
@@ -47,7 +42,7 @@ def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
 
 
 def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None:
-    evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
+    evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
     assert frame["problem_id"].tolist() == ["a"] * 4 + ["b"] * 4
     assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2
@@ -56,7 +51,7 @@ def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None
 
 
 def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
-    path = write(tmp_path / "two.jsonl", TWO)
+    path = jsonl(tmp_path / "two.jsonl", TWO)
     assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]
     assert "must lie between 1 and the 4 samples" in said(
         "evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]", code=2
@@ -65,19 +60,19 @@ def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
 
 def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["?", "\\boxed{7}"], "labels": [True, True]}]
-    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
+    summary = evaluate(jsonl(tmp_path / "null.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     assert summary["labels"]["differing"][0]["answer"] is None
 
 
 def test_a_lost_sample_counts_as_wrong_and_is_shown(tmp_path: Path) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["\\boxed{7}", None]}]
-    summary = evaluate(write(tmp_path / "lost.jsonl", rows), tmp_path / "out")
+    summary = evaluate(jsonl(tmp_path / "lost.jsonl", rows), tmp_path / "out")
     assert (summary["avg"], summary["lost_samples"]) == (0.5, 1)
 
 
 def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{**TWO[1], "labels": [False, True, True, True]}]
-    summary = evaluate(write(tmp_path / "labelled.jsonl", rows), tmp_path / "out")
+    summary = evaluate(jsonl(tmp_path / "labelled.jsonl", rows), tmp_path / "out")
     assert summary["labels"]["avg"] == 0.75
     (differing,) = summary["labels"]["differing"]
     assert (differing["problem_id"], differing["sample_index"], differing["label"]) == ("b", 1, True)
@@ -98,24 +93,33 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
             {"id": "b", "answer": "1", "samples": [""] * 4, "finish_reasons": ["eos"] * 4},
             "finish_reasons has 'eos'; say stop",
         ),
+        ({"id": "b", "answer": "1", "samples": []}, "line 2: samples is empty"),
+        ({"id": "b", "answer": "1", "samples": ["x"], "labels": ["wrong"]}, "line 2: labels has 'wrong'; say true"),
+        ({"id": "b", "answer": "1", "samples": ["x"], "labels": [-1]}, "line 2: labels has -1; say true"),
+        ({"id": "b", "answer": "1", "samples": ["x"], "response_tokens": ["x"]}, "response_tokens of 'b' is 'x'"),
     ],
 )
 def test_a_malformed_line_is_one_error_with_its_number(
     tmp_path: Path, said: Said, row: dict[str, Any], words: str
 ) -> None:
-    path = write(tmp_path / "bad.jsonl", [TWO[0], row])
+    path = jsonl(tmp_path / "bad.jsonl", [TWO[0], row])
     assert words in said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2)
     assert not (tmp_path / "out").exists()
 
 
+def test_problems_that_are_null_are_not_one_problem(tmp_path: Path) -> None:
+    rows = [{"id": name, "problem": None, "answer": "7", "samples": ["7"]} for name in "ab"]
+    assert evaluate(jsonl(tmp_path / "null.jsonl", rows), tmp_path / "out")["n_problems"] == 2
+
+
 def test_labels_that_are_null_are_absent(tmp_path: Path) -> None:
     rows = [{**row, "labels": None, "finish_reasons": None} for row in TWO]
-    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out")
+    summary = evaluate(jsonl(tmp_path / "null.jsonl", rows), tmp_path / "out")
     assert "labels" not in summary
 
 
 def test_a_file_of_another_encoding_is_one_error_with_its_line(tmp_path: Path, said: Said) -> None:
-    path = write(tmp_path / "latin.jsonl", TWO)
+    path = jsonl(tmp_path / "latin.jsonl", TWO)
     path.write_bytes(path.read_bytes() + '{"id": "é"}\n'.encode("latin-1"))
     assert "latin.jsonl line 3 is not UTF-8 (byte 0xe9" in said(
         "evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2
@@ -123,7 +127,7 @@ def test_a_file_of_another_encoding_is_one_error_with_its_line(tmp_path: Path, s
 
 
 def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
-    path = write(tmp_path / "two.jsonl", TWO)
+    path = jsonl(tmp_path / "two.jsonl", TWO)
     assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 0
     drawn = sorted(item.name for item in (tmp_path / "out" / "figures").iterdir())
     assert drawn == [f"k_curves_samples.{suffix}" for suffix in ("pdf", "png", "svg")]
@@ -131,7 +135,7 @@ def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
 
 def test_regrading_names_what_changes_and_keeps_the_stored_samples(tmp_path: Path, said: Said) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["The answer is 7.", "\\boxed{7}"]}]
-    evaluate(write(tmp_path / "one.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
+    evaluate(jsonl(tmp_path / "one.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     before = (tmp_path / "out" / "samples.parquet").read_bytes()
     changes = tmp_path / "changes.csv"
     command = ["evaluate", f"regrade={tmp_path / 'out'}", "verifier=answer_line", f"out={changes}"]
@@ -155,7 +159,7 @@ def test_a_line_a_case_is_graded_with_the_verifiers_settings_and_mistakes_are_na
         {"id": 1, "gold": "42", "response": "The answer is 42"},
         {"id": 2, "gold": "43", "response": "The answer is 42"},
     ]
-    cases, out = write(tmp_path / "cases.jsonl", lines), tmp_path / "out"
+    cases, out = jsonl(tmp_path / "cases.jsonl", lines), tmp_path / "out"
     command = ["evaluate", f"samples={cases}", f"out={out}", "figures=false"]
     for rules, verdicts in ((), ["right", "wrong"]), (("verifier.extraction=boxed",), ["no_answer"] * 2):
         assert main([*command, *rules]) == 0
@@ -174,7 +178,7 @@ def test_one_prompt_with_two_golds_is_two_problems(tmp_path: Path) -> None:
         {"input": "Find $x$.", "output": rf"\boxed{{{answer}}}", "gts": gold, "score": float(answer == gold), "step": 1}
         for gold, answer in (("7", "7"), ("7", "8"), ("9", "9"), ("9", "1"))
     ]
-    summary = evaluate(write(tmp_path / "1.jsonl", rows), tmp_path / "out")
+    summary = evaluate(jsonl(tmp_path / "1.jsonl", rows), tmp_path / "out")
     assert (summary["n_problems"], summary["samples_per_problem"], summary["maj_at"]["2"]) == (2, 2, 0.5)
 
 
@@ -190,7 +194,7 @@ def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, 
         for copy in range(32)
         for problem in range(3)
     ]
-    path, out = write(tmp_path / "rows.jsonl", rows), tmp_path / "out"
+    path, out = jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "out"
     told = said("evaluate", f"samples={path}", f"out={out}", "figures=false")
     assert "3 problems stand under several ids ('0-0' under 32)" in told
     assert "3 problems × 32 samples: avg 66.67 % [0.0, 100.0]" in told
@@ -206,4 +210,4 @@ def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, 
 )
 def test_an_id_of_two_problems_is_refused(tmp_path: Path, second: dict[str, str], words: str, said: Said) -> None:
     rows = [{"id": "a", "problem": "p", "answer": "7", "response": "7"}, {"id": "a", **second, "response": "7"}]
-    assert words in said("evaluate", f"samples={write(tmp_path / 'x.jsonl', rows)}", f"out={tmp_path / 'o'}", code=2)
+    assert words in said("evaluate", f"samples={jsonl(tmp_path / 'x.jsonl', rows)}", f"out={tmp_path / 'o'}", code=2)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from verbs import Said
+from verbs import Said, jsonl
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign
 from harness.evaluation.recorded import read_recorded
 
 DATE = "2026-01-21T03-44-18.458309"
-
-
-def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def column(found: Foreign, name: str) -> list[Any]:
@@ -50,7 +46,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
         lm_eval_row(0, "#### 1", 1.0, "flexible-extract"),
         lm_eval_row(1, "it is 2", 1.0, "flexible-extract"),
     ]
-    path = lines(tmp_path / f"samples_gsm8k_cot_{DATE}.jsonl", rows)
+    path = jsonl(tmp_path / f"samples_gsm8k_cot_{DATE}.jsonl", rows)
     results = {"results": {"gsm8k_cot": {"exact_match,strict-match": 0.5, "exact_match,flexible-extract": 1.0}}}
     (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
     found = read_recorded(path)
@@ -73,7 +69,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
     ],
 )
 def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(tmp_path: Path, row: dict[str, Any]) -> None:
-    path = lines(tmp_path / "samples_x.jsonl", [row])
+    path = jsonl(tmp_path / "samples_x.jsonl", [row])
     whole = read_recorded(path)
     path.write_text(path.read_text() + '{"id": "b", "ans')
     torn = read_recorded(path)
@@ -85,7 +81,7 @@ def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(tmp_path: Pa
 
 
 def test_lm_eval_repeats_are_samples_whose_verdicts_are_unknown(tmp_path: Path) -> None:
-    found = read_recorded(lines(tmp_path / "samples_x.jsonl", [lm_eval_row(0, ["1", "2", "1"], 1.0)]))
+    found = read_recorded(jsonl(tmp_path / "samples_x.jsonl", [lm_eval_row(0, ["1", "2", "1"], 1.0)]))
     assert column(found, "sample_index") == [0, 1, 2]
     assert column(found, "label") == [None] * 3
     assert "no results file of its evaluation is beside it" in found.notes
@@ -94,9 +90,9 @@ def test_lm_eval_repeats_are_samples_whose_verdicts_are_unknown(tmp_path: Path) 
 def test_lm_eval_choices_and_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
     row = {**lm_eval_row(0, "1", 1.0), "resps": [[["-1.5", "False"]], [["-0.5", "True"]]]}
     with pytest.raises(ConfigError, match="line 1: the task scores choices by their likelihood"):
-        read_recorded(lines(tmp_path / "a.jsonl", [row]))
+        read_recorded(jsonl(tmp_path / "a.jsonl", [row]))
     with pytest.raises(ConfigError, match="line 2 repeats doc_id 0: two evaluations are in this file"):
-        read_recorded(lines(tmp_path / "b.jsonl", [lm_eval_row(0, "1", 1.0)] * 2))
+        read_recorded(jsonl(tmp_path / "b.jsonl", [lm_eval_row(0, "1", 1.0)] * 2))
     (tmp_path / "results_x.json").write_text(json.dumps({"results": {}, "configs": {}}))
     with pytest.raises(ConfigError, match=r"give samples_\*\.jsonl"):
         read_recorded(tmp_path / "results_x.json")
@@ -184,7 +180,7 @@ def test_verl_dumps_group_by_prompt_and_two_levels_of_score_are_verdicts(
     tmp_path: Path, wrong: float, known: bool
 ) -> None:
     rows = [verl("a", "7", 1.0), verl("b", "8", wrong), verl("a", "6", wrong), verl("b", "7", 1.0)]
-    found = read_recorded(lines(tmp_path / "5.jsonl", rows))
+    found = read_recorded(jsonl(tmp_path / "5.jsonl", rows))
     assert found.tool == "a dump of verl"
     assert column(found, "problem_id") == ["0", "1", "0", "1"]
     assert column(found, "sample_index") == [0, 0, 1, 1]
@@ -201,10 +197,10 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
             "response": {"status_code": 200, "body": body},
         }
 
-    path = lines(tmp_path / "batch.jsonl", [batch("p1", "7"), batch("p2", "8")])
+    path = jsonl(tmp_path / "batch.jsonl", [batch("p1", "7"), batch("p2", "8")])
     with pytest.raises(ConfigError, match=r"2 problems have no gold answer .*golds=FILE"):
         read_recorded(path)
-    golds = lines(tmp_path / "golds.jsonl", [{"id": f"p{n}", "problem": "?", "answer": str(n)} for n in (1, 2)])
+    golds = jsonl(tmp_path / "golds.jsonl", [{"id": f"p{n}", "problem": "?", "answer": str(n)} for n in (1, 2)])
     found = read_recorded(path, golds)
     assert column(found, "gold") == ["1", "2"]
     assert column(found, "finish_reason") == ["length"] * 2
@@ -214,9 +210,28 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
         "answer": 7,
         "correct": True,
     }
-    found = read_recorded(lines(tmp_path / "chat.jsonl", [chat, chat]))
+    found = read_recorded(jsonl(tmp_path / "chat.jsonl", [chat, chat]))
     assert (column(found, "problem_id"), column(found, "response")) == (["0", "0"], ["7", "7"])
     assert (column(found, "problem"), column(found, "label")) == (["Q?"] * 2, [True] * 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"response": ["7", "8"]}, "line 1: messages are objects .* a response is one text"),
+        ({"messages": ["hi"]}, "line 1: messages are objects with role and content"),
+        ({"response": "7", "response_tokens": "7"}, "response_tokens of 'a' is '7'; say how many"),
+    ],
+)
+def test_a_line_of_another_shape_is_one_error(tmp_path: Path, row: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        read_recorded(jsonl(tmp_path / "a.jsonl", [{"id": "a", "answer": "7", **row}]))
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "a.jsonl", [{"id": "a", "answer": "7", "response": "7"}])
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    assert column(read_recorded(path), "problem_id") == ["a"]
 
 
 def test_uneven_samples_are_named(tmp_path: Path) -> None:
@@ -228,11 +243,11 @@ def test_uneven_samples_are_named(tmp_path: Path) -> None:
         verl("c", "8", 0.0),
     ]
     with pytest.raises(ConfigError, match=r"1 of 3 problems do not have 2 samples \('2' has 1\)"):
-        read_recorded(lines(tmp_path / "5.jsonl", rows))
+        read_recorded(jsonl(tmp_path / "5.jsonl", rows))
 
 
 def test_two_tools_are_compared_by_the_text_of_their_problems(tmp_path: Path, said: Said) -> None:
-    a = lines(tmp_path / "a.jsonl", [lm_eval_row(number, f"#### {number + 1}", 1.0) for number in range(4)])
+    a = jsonl(tmp_path / "a.jsonl", [lm_eval_row(number, f"#### {number + 1}", 1.0) for number in range(4)])
     rows = [
         {**inspect_row(100 + number, 1, str(number + 1 if number else 9), "C"), "target": str(number + 1)}
         for number in range(4)

@@ -67,7 +67,7 @@ def test_pass_at_every_k_is_pass_at_each_k(n):
 
 def test_avg_refuses_unequal_sample_counts():
     with pytest.raises(metrics.UnevenSamples, match=r"1 of 3 problems .* n=4 .* problem 1 has 3"):
-        metrics.avg_at_n([1, 2, 3], [4, 3, 4], 4)
+        metrics.require_samples([4, 3, 4], 4)
 
 
 def test_k_above_n_is_refused_not_one():

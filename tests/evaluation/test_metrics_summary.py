@@ -11,7 +11,7 @@ import pytest
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import _length, default_ks
-from harness.evaluation.result import code_samples, result_of, voting_answers
+from harness.evaluation.result import code_samples, result_of, shown, voting_answers
 
 
 def table(**changes):
@@ -47,6 +47,11 @@ def test_summary_of_a_hand_made_table():
     assert summary["verifier"]["verdicts"] == {"no_answer": 3, "right": 2, "timeout": 1, "wrong": 2}
     assert summary["coarse_ks"] == [4]
     json.dumps(summary, allow_nan=False)
+
+
+def test_a_table_without_any_k_has_none():
+    head, _ = shown([{**summarise(table(), ks=[]), "model": "m", "benchmark": "b", "cap": 64}])
+    assert not any("@" in name for name in head if name != "avg@n, %")
 
 
 def test_sample_order_changes_nothing():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.evaluation.point_cost import DifferenceVariance, sampling_noise
+from harness.evaluation.point_cost import problems_needed, samples_needed, sampling_noise
 from harness.statistics.intervals import power, seeds_needed
 
 
@@ -20,28 +20,21 @@ def test_the_noise_of_a_share_by_hand_and_without_bias() -> None:
         assert weights @ sampling_noise(range(6), 5) == pytest.approx(rate * (1 - rate) / 5)
 
 
-def test_the_parts_of_a_variance_by_hand() -> None:
-    difference_P = np.array([0.0, 0.5, -0.5, 0.5, 0.0])  # mean 0.1, squares 0.7, over 4: 0.175
-    one = DifferenceVariance.of(difference_P, np.array([0.1, 0.1, 0.2, 0.0, 0.1]), samples=4)
-    assert (one.total, one.sampling, one.between) == pytest.approx((0.175, 0.1, 0.075))
-    assert DifferenceVariance(0.1, 0.2, 4).between == 0.0
-
-
 def test_problems_needed_are_the_fewest() -> None:
-    one = DifferenceVariance(0.04, 0.03, 8)
-    assert one.problems_needed(0.05, 0.95) == seeds_needed(0.05, 0.2, paired=True)  # the same t test over fewer units
-    many = one.problems_needed(0.01, 0.95)
+    assert problems_needed(0.05, 0.04, 0.95) == seeds_needed(0.05, 0.2, paired=True)  # the same t test over fewer units
+    many = problems_needed(0.01, 0.04, 0.95)
     assert many == pytest.approx(0.04 * ((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / 0.01) ** 2, rel=1e-3)
-    assert one.problems_needed(0.01, 0.99) > many
-    assert DifferenceVariance(0.0, 0.0, 8).problems_needed(0.01, 0.95) is None
+    assert problems_needed(0.01, 0.04, 0.99) > many
+    assert problems_needed(0.01, 0.0, 0.95) is None
 
 
 def test_samples_needed_are_the_fewest_or_none_does() -> None:
-    one, problems = DifferenceVariance(0.04, 0.03, 8), 1000  # between 0.01, one sample 0.24
-    samples = one.samples_needed(0.01, problems, 0.95)
+    problems = 1000  # they make 0.01 of the variance, one sample a problem 0.24
+    samples = samples_needed(0.01, 0.04, 0.03, 8, problems, 0.95)
     reached = [
         power(0.01, math.sqrt(0.01 + 0.24 / n), problems, paired=True, alpha=0.05) for n in (samples - 1, samples)
     ]
     assert reached[0] < 0.8 <= reached[1]
-    assert one.samples_needed(0.01, 700, 0.95) is None  # 0.01 * 7.849 / 0.0001 = 785 problems at least
-    assert DifferenceVariance(0.04, math.nan, 1).samples_needed(0.01, problems, 0.95) is None
+    assert samples_needed(0.01, 0.04, 0.03, 8, 700, 0.95) is None  # 0.01 * 7.849 / 0.0001 = 785 problems at least
+    assert samples_needed(0.01, 0.04, 0.05, 8, 700, 0.95) is not None  # noise beyond the variance leaves problems none
+    assert samples_needed(0.01, 0.04, math.nan, 1, problems, 0.95) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import types
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from verbs import jsonl
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -30,11 +30,6 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))]
 TRAINING_SETS = ["gsm8k_train", "dapo_math_17k"]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def fake_hub(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -72,7 +67,7 @@ def test_a_data_set_names_itself_and_pins_a_commit_and_a_training_set_has_no_cop
 def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(
     tmp_path: Path,
 ) -> None:
-    path = write(tmp_path / "mine.jsonl", [{"id": "a", "problem": "1+1?", "answer": 2, "level": 3}])
+    path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "1+1?", "answer": 2, "level": 3}])
     loaded = load_benchmark(dataset.Config(path=str(path), template="answer_line"))
     (problem,) = loaded.problems
     assert (loaded.name, loaded.chat) == ("mine", True)
@@ -95,6 +90,8 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
             "line 2: answer must be a text or a number, not null",
         ),
         ('{"id": "b", "problem": "p", "answer": true}', "not true"),
+        ('{"id": "b", "problem": "p", "answer": NaN}', "not NaN"),
+        ('{"id": "b", "problem": "p", "answer": 1e400}', "not Infinity"),
         ('{"id": "b", "problem": "\\ud83d", "answer": "1"}', "half of a surrogate pair"),
     ],
 )
@@ -108,7 +105,7 @@ def test_a_malformed_line_is_named_by_its_number(tmp_path: Path, line: str, said
 def test_a_repeated_id_and_a_missing_file_are_errors(tmp_path: Path) -> None:
     row = {"id": "a", "problem": "p", "answer": "1"}
     with pytest.raises(ConfigError, match="line 2 repeats the id 'a'"):
-        dataset.load(dataset.Config(path=str(write(tmp_path / "twice.jsonl", [row, row]))))
+        dataset.load(dataset.Config(path=str(jsonl(tmp_path / "twice.jsonl", [row, row]))))
     with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.jsonl"):
         dataset.load(dataset.Config(path=str(tmp_path / "nowhere.jsonl")))
 
@@ -311,9 +308,15 @@ def test_more_problems_than_there_are_is_an_error_with_the_fix() -> None:
         load(Config(problems=200, kinds=["letters"]))
 
 
-@pytest.mark.parametrize("answer", ["", " \n"])
-def test_an_empty_gold_is_refused(tmp_path: Path, answer: str) -> None:
-    """Every response to it was wrong, and the advice was to use easier problems."""
-    rows = [{"id": "a", "problem": "p", "answer": "1"}, {"id": "b", "problem": "q", "answer": answer}]
-    with pytest.raises(ConfigError, match=r"mine.jsonl: the answer of 'b' is empty, and of 1 of 2 problems in all"):
-        load_benchmark(dataset.Config(path=str(write(tmp_path / "mine.jsonl", rows))))
+@pytest.mark.parametrize(("what", "text"), [("answer", ""), ("answer", " \n"), ("problem", " ")])
+def test_an_empty_gold_or_statement_is_refused(tmp_path: Path, what: str, text: str) -> None:
+    """Every response to such a gold was wrong, and the advice was to use easier problems."""
+    rows = [{"id": "a", "problem": "p", "answer": "1"}, {"id": "b", "problem": "q", "answer": "2", what: text}]
+    with pytest.raises(ConfigError, match=rf"mine.jsonl: the {what} of 'b' is empty, and of 1 of 2 problems in all"):
+        load_benchmark(dataset.Config(path=str(jsonl(tmp_path / "mine.jsonl", rows))))
+
+
+def test_a_file_of_which_no_prompt_is_left_is_refused(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "mine.jsonl", [{"id": name, "problem": "p", "answer": name} for name in "12"])
+    with pytest.raises(ConfigError, match="the copies of every prompt have different answers"):
+        load_benchmark(dataset.Config(path=str(path), deduplicate=True))

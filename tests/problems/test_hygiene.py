@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from verbs import jsonl
 
 from harness.problems.benchmarks import arithmetic
 from harness.problems.benchmarks.dataset import Config
@@ -11,9 +12,8 @@ from harness.problems.hygiene import find_overlaps, report
 
 
 def dataset(tmp_path: Path, name: str, *rows: tuple[str, str], template: str = "boxed") -> Config:
-    path = tmp_path / f"{name}.jsonl"
     lines = [{"id": f"{name}/{i}", "problem": p, "answer": a} for i, (p, a) in enumerate(rows)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = jsonl(tmp_path / f"{name}.jsonl", lines)
     return Config(name=name, path=str(path), template=template)
 
 

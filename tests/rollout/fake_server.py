@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import Completions, SamplingParams
 
@@ -133,3 +136,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+@pytest.fixture(name="server")
+def server_of_base_policy(base_policy: Path) -> Iterator[FakeServer]:
+    """A server of the testbed's base policy."""
+    fake = FakeServer(NativeEngine(NativePolicy.load(base_policy, "torch").decoder))
+    yield fake
+    fake.close()

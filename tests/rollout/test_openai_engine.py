@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from engine_support import needs_openai, seeds_for
-from fake_server import FakeServer
+from fake_server import FakeServer, server_of_base_policy  # noqa: F401 (a fixture)
 
 from harness.backends import builtin
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.policy import NativePolicy
 from harness.rollout.engine import openai
-from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.openai.client import ServerEngine
 from harness.rollout.types import EngineDied, SamplingParams
 
 PROMPTS = [[5, 6, 7], [8, 9]]
 PARAMS = SamplingParams(6, stop_token_ids=(1,))
 Change = Callable[[dict[str, Any]], Any]
-
-
-@pytest.fixture
-def server(base_policy: Path) -> Iterator[FakeServer]:
-    fake = FakeServer(NativeEngine(NativePolicy.load(base_policy, "torch").decoder))
-    yield fake
-    fake.close()
 
 
 def opened(server: FakeServer, **settings: Any) -> ServerEngine:

@@ -20,6 +20,7 @@ from harness.statistics.attribution import (
 
 PATCHES = ["a", "b", "c"]
 CROSSED = Crossing.of_patches(PATCHES)
+EVERY_SEED = Judging()
 
 
 def factorial_scores(seeds=4, interaction=0.0):
@@ -35,33 +36,33 @@ def factorial_scores(seeds=4, interaction=0.0):
 
 def test_main_effects_and_interactions_recover_the_model():
     scores = factorial_scores(interaction=0.04)
-    main = dict(zip(PATCHES, main_effects(CROSSED, scores).effects, strict=True))
+    main = dict(zip(PATCHES, main_effects(CROSSED, scores, EVERY_SEED).effects, strict=True))
     assert main["a"].value == pytest.approx(0.12, abs=0.01)  # effect at b off and on, averaged
     assert main["c"].value == pytest.approx(0.0, abs=0.01)
-    found = interactions(CROSSED, scores)
+    found = interactions(CROSSED, scores, EVERY_SEED)
     assert found.names == ("a × b", "a × c", "b × c")
     assert found.effects[0].value == pytest.approx(0.04, abs=0.01)  # a adds 0.10 without b and 0.14 with it
 
 
 def test_last_minus_first_is_the_sum_of_what_a_patch_has_with_the_others():
     scores = factorial_scores(interaction=0.04)
-    found = last_minus_first(PATCHES, scores)
+    found = last_minus_first(PATCHES, scores, EVERY_SEED)
     alone = np.mean([scores[frozenset({"a"})][s] - scores[frozenset()][s] for s in range(4)])
     last = np.mean([scores[frozenset(PATCHES)][s] - scores[frozenset({"b", "c"})][s] for s in range(4)])
     assert found.names == ("a", "b", "c")
     assert found.effects[0].value == pytest.approx(last - alone)
     assert found.effects[0].value == pytest.approx(0.04, abs=0.02)
-    one = last_minus_first(["a"], {k: v for k, v in scores.items() if k <= {"a"}})
+    one = last_minus_first(["a"], {k: v for k, v in scores.items() if k <= {"a"}}, EVERY_SEED)
     assert one.effects[0].value == pytest.approx(0.0)  # alone and last are the same place
     with pytest.raises(IncompleteDesign, match="b\\+c"):
-        last_minus_first(PATCHES, {k: v for k, v in scores.items() if k != {"b", "c"}})
+        last_minus_first(PATCHES, {k: v for k, v in scores.items() if k != {"b", "c"}}, EVERY_SEED)
 
 
 def test_exact_shapley_equals_the_mean_over_all_orders_and_adds_up():
     scores = factorial_scores(interaction=0.04)
-    exact = shapley(PATCHES, scores)
+    exact = shapley(PATCHES, scores, EVERY_SEED)
     assert exact.orders == 6
-    listed = shapley(PATCHES, scores, orders=list(itertools.permutations(PATCHES)))
+    listed = shapley(PATCHES, scores, EVERY_SEED, orders=list(itertools.permutations(PATCHES)))
     assert [e.value for e in exact.effects] == pytest.approx([e.value for e in listed.effects])
     assert [e.low for e in exact.effects] == pytest.approx([e.low for e in listed.effects])
     full, base = scores[frozenset(PATCHES)], scores[frozenset()]
@@ -73,7 +74,7 @@ def test_shapley_uses_the_orders_whose_prefixes_exist():
     scores = factorial_scores()
     chain = {frozenset(): scores[frozenset()]}
     chain |= {frozenset(PATCHES[:i]): scores[frozenset(PATCHES[:i])] for i in (1, 2, 3)}
-    found = shapley(PATCHES, chain)
+    found = shapley(PATCHES, chain, EVERY_SEED)
     assert found.orders == 1
     one = np.mean([chain[frozenset("a")][s] - chain[frozenset()][s] for s in range(4)])
     assert found.effects[0].value == pytest.approx(one)
@@ -83,14 +84,14 @@ def test_drawn_orders_are_averaged_and_no_others():
     """Two of the six orders were drawn; all subsets happen to have run."""
     scores = factorial_scores(interaction=0.04)
     drawn = [("a", "b", "c"), ("a", "c", "b")]
-    found = shapley(PATCHES, scores, drawn)
+    found = shapley(PATCHES, scores, EVERY_SEED, drawn)
     assert found.orders == 2
     alone = np.mean([scores[frozenset("a")][s] - scores[frozenset()][s] for s in range(4)])
     assert found.effects[0].value == pytest.approx(alone)  # a comes first in both
-    assert shapley(PATCHES, scores).effects[0].value != pytest.approx(alone, abs=1e-3)
+    assert shapley(PATCHES, scores, EVERY_SEED).effects[0].value != pytest.approx(alone, abs=1e-3)
     del scores[frozenset("ac")]
     with pytest.raises(IncompleteDesign, match=r"no finished run of: a\+c"):
-        shapley(PATCHES, scores, drawn)
+        shapley(PATCHES, scores, EVERY_SEED, drawn)
 
 
 def test_a_patch_that_changes_nothing_is_worth_exactly_nothing():
@@ -98,7 +99,11 @@ def test_a_patch_that_changes_nothing_is_worth_exactly_nothing():
     rng = np.random.default_rng(0)
     without = {frozenset(subset): dict(enumerate(rng.integers(0, 9000, 5) / 30)) for subset in ("", "b", "c", "bc")}
     scores = without | {subset | {"a"}: by_seed for subset, by_seed in without.items()}
-    for effects in (main_effects(CROSSED, scores), interactions(CROSSED, scores), shapley(PATCHES, scores)):
+    for effects in (
+        main_effects(CROSSED, scores, EVERY_SEED),
+        interactions(CROSSED, scores, EVERY_SEED),
+        shapley(PATCHES, scores, EVERY_SEED),
+    ):
         nothing = [effect for name, effect in effects.pairs if name.startswith("a")]
         assert {(one.value, one.p_value, one.verdict) for one in nothing} == {(0.0, 1.0, "not resolved")}
 
@@ -107,9 +112,9 @@ def test_missing_arms_are_named():
     scores = factorial_scores()
     scores[frozenset({"a", "c"})] = {}
     with pytest.raises(IncompleteDesign, match=r"no finished run of: a\+c"):
-        main_effects(CROSSED, scores)
+        main_effects(CROSSED, scores, EVERY_SEED)
     with pytest.raises(IncompleteDesign, match="no order"):
-        shapley(PATCHES, {frozenset("a"): {0: 1.0}})
+        shapley(PATCHES, {frozenset("a"): {0: 1.0}}, EVERY_SEED)
 
 
 def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_averaged():
@@ -125,7 +130,7 @@ def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_average
     judging = Judging(replicates=by_base)
     for effects in (
         main_effects(Crossing.of_patches(["a"]), scores, judging),
-        shapley(["a"], scores, judging=judging),
+        shapley(["a"], scores, judging),
     ):
         (found,) = effects.effects
         assert (found.value, found.seeds) == (pytest.approx(0.15), 2)
@@ -149,7 +154,7 @@ def test_effects_of_three_levels_by_two_worked_by_hand():
     assert crossing.cells[:3] == [("g4", "none"), ("g8", "none"), ("g16", "none")]
     assert subset_of(crossing.cells[-1]) == {"g16", "on"}
     scores = crossed(crossing, table.__getitem__)
-    main, both = main_effects(crossing, scores), interactions(crossing, scores)
+    main, both = main_effects(crossing, scores, EVERY_SEED), interactions(crossing, scores, EVERY_SEED)
     assert main.names == ("g8 against g4", "g16 against g4", "on")
     assert [one.value for one in main.effects] == pytest.approx([3.5, 5.5, 1.0])
     assert both.names == ("g8 × on", "g16 × on")
@@ -162,4 +167,4 @@ def test_an_empty_cell_is_named():
     scores = crossed(crossing, len)
     del scores[frozenset({"g16", "on"})]
     with pytest.raises(IncompleteDesign, match=r"6 arms; no finished run of: g16\+on"):
-        interactions(crossing, scores)
+        interactions(crossing, scores, EVERY_SEED)

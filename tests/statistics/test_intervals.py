@@ -69,11 +69,6 @@ def test_bands_are_the_intervals_of_every_point():
     )
 
 
-@pytest.mark.parametrize(("count", "trials"), [(0, 8), (3, 8), (8, 8)])
-def test_clopper_pearson_is_scipys(count, trials):
-    assert st.clopper_pearson(count, trials) == pytest.approx(stats.binomtest(count, trials).proportion_ci())
-
-
 def test_no_data_gives_a_missing_estimate():
     assert math.isnan(st.mean_interval([]).value)
     assert math.isnan(st.welch_difference([], A).value)

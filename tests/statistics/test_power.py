@@ -46,6 +46,8 @@ def test_power_is_alpha_at_zero_and_monotone():
     values = [power(d, 1.0, 5, paired=False) for d in (0.5, 1.0, 2.0, 4.0)]
     assert values == sorted(values)
     assert math.isnan(power(1.0, 1.0, 1, paired=True))
+    assert math.isnan(power(1.0, math.nan, 5, paired=True))
+    assert math.isnan(power(math.nan, 1.0, 5, paired=True))
 
 
 def test_seeds_needed_is_the_smallest_sufficient_number():

@@ -112,12 +112,6 @@ def test_no_steps_is_an_empty_frame_with_all_columns(run):
     assert run.last_step() is None
 
 
-def test_a_torn_line_in_the_middle_is_an_error_with_file_and_line(run):
-    (run.path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "rew\n{"step": 3}\n')
-    with pytest.raises(TornFile, match=r"metrics\.jsonl:2: not a JSON object.*delete this line"):
-        run.steps()
-
-
 def test_the_last_step_is_found_behind_lines_longer_than_the_window(run):
     run.append_step({"step": 1, "text": "a" * 30_000})
     run.append_step({"step": 2, "text": "b" * 30_000})

@@ -26,11 +26,20 @@ CASES = {
         ("-3xyz", r"\boxed{-3abc}"), ("4", r"\boxed{4Actually}"),  # letters behind a number are no unit
         ("30", r"\boxed{31 = 30}"), ("30", r"\boxed{30 \text{ is wrong}}"), ("30", r"\boxed{30 \text{ or something else}}"),
         ("|x|+y<5", r"\boxed{x+y<5}"),
+        *(("5", rf"\boxed{{5 {w}}}") for w in ("factorial", "squared", "cubed", "halves", "tens", "plus", "minus", "hundred")),
+        *(("5", rf"\boxed{{5\text{{{words}}}}}") for words in (" plus 3", ", but 6", " no wait 6", " squared", " no", "!", "=6", "/2")),
+        ("3", r"\boxed{3 quarters}"), ("2", r"\boxed{2 thirds}"), ("50", r"\boxed{50 negative}"),
+        *(("42", rf"\boxed{{{side}=42}}") for side in ("3+4", "6/4", r"\sqrt{2}", "41.5", "3+4=x")), ("1", r"\boxed{0.9=1}"),
+        ("5/2", r"\boxed{2-1/2}"), ("1/3", r"\boxed{0.333334}"), ("-1/3", r"\boxed{-0.333332}"), ("2/3", r"\boxed{0.666668}"),
     ],
     ("boxed", "right"): [
         ("b^2c^2+a^2b^2", r"\boxed{a^2b^2+b^2c^2}"), ("x^3y^3+3x^2y^2+3xy+1", r"\boxed{3x^2y^2+x^3y^3+3xy+1}"),
         ("x^6y^4-x^8y^2+x^{10}", r"\boxed{x^{10}-x^8y^2+x^6y^4}"),
         (r"120^\circ", r"\boxed{\frac{2\pi}{3}\text{ radians}}"), ("12", r"\boxed{12 (twelve)}"), ("|x|+y<5", r"\boxed{2|x|+2y<10}"),
+        ("500", r"\boxed{5 hundred}"), ("5/2", r"\boxed{2 1/2}"), ("2/3", r"\boxed{0.666666}"), ("2/3", r"\boxed{0.666667}"),
+        *(("5", rf"\boxed{{5{unit}}}") for unit in (" people", r"\text{ years old}", r"\text{ N}", r"\ \mathrm{cm^2}", " rpm", " times", r"\text{ red marbles}")),
+        ("1", r"\boxed{1\text{ way}}"), ("7", r"\boxed{7 total}"),
+        *(("50", rf"\boxed{{{side}=50}}") for side in ("x", "e", "26+24=x")), ("1.41", r"\boxed{\sqrt{2}=1.41}"),
     ],
     ("boxed", "no_answer"): [("42", r"\fbox{41} and \boxed{42}"), ("42", r"\boxed{41} and \boxed{42}")],
     ("answer_line", "right"): [

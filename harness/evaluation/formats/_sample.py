@@ -81,7 +81,9 @@ def verdict(value: object) -> bool | None:
 
 
 def text_of(content: object) -> str | None:
-    """The text of a chat message: a text, or the parts of a list that are text."""
+    """The text of a chat message: a text, or the parts of a list that are text. Raises ValueError for a list of texts."""
     if isinstance(content, list):
+        if any(isinstance(part, str) for part in content):
+            raise ValueError("it has a list of texts where one is due")
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, sample, text_of
 from harness.problems.problem import lines_of
 
@@ -28,12 +29,20 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Foreign:
     """Read it; lines of one id, or without ids of one prompt and gold, are samples of one problem. Raises ConfigError naming the line."""
     torn: list[str] = []
-    rows = [row for _, row in lines_of(path, torn=torn)]
+    found = list(lines_of(path, torn=torn))
+    rows = [row for _, row in found]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
     two = scores <= {0, 1} or scores <= {-1, 1}
     numbers: dict[tuple[str, str], int] = {}
-    samples = [response for row in rows for response in _samples(row, two, numbers)]
+    samples: list[Sample] = []
+    for where, row in found:
+        try:
+            samples += _samples(row, two, numbers)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"{where}: messages are objects with role and content, a response is one text ({error})"
+            ) from error
     notes = [] if two else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
     return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*torn, *notes])

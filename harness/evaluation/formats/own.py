@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.formats._sample import Foreign, Sample, sample
+from harness.evaluation.formats._sample import Foreign, Sample, sample, verdict
 from harness.problems.problem import rows_of
 
 _LISTS = ("labels", "finish_reasons", "response_tokens")
@@ -26,7 +26,7 @@ def read(path: Path) -> Foreign:
     torn: list[str] = []
     for where, row in rows_of(path, ("id", "answer", "samples"), torn):
         _check(row, where)
-        samples += _samples(row)
+        samples += _samples(row, where)
     return Foreign("recorded generations", samples, notes=torn)
 
 
@@ -35,6 +35,8 @@ def _check(row: dict[str, Any], where: str) -> None:
     samples = row["samples"]
     if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
         raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
+    if not samples:
+        raise ConfigError(f"{where}: samples is empty; write null for each sample that was lost, or leave the line out")
     for key in _LISTS:
         if row.get(key) is None:
             row.pop(key, None)  # null is absent
@@ -49,11 +51,12 @@ def _check(row: dict[str, Any], where: str) -> None:
             )
 
 
-def _samples(row: dict[str, Any]) -> Iterator[Sample]:
+def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
     responses, unknown = row["samples"], [None] * len(row["samples"])
     labels, tokens = row.get("labels", unknown), row.get("response_tokens", unknown)
     reasons = row.get("finish_reasons", ["stop"] * len(responses))
-    problem = str(row["problem"]) if "problem" in row else None
+    problem = None if row.get("problem") is None else str(row["problem"])
     for response, label, reason, count in zip(responses, labels, reasons, tokens, strict=True):
-        known = None if label is None else bool(label)
+        if (known := verdict(label)) is None and label is not None:
+            raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
         yield sample(row["id"], row["answer"], problem, response, label=known, finish_reason=reason, tokens=count)

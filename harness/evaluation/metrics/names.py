@@ -254,7 +254,7 @@ def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
     right_P = np.bincount(samples.problem_R[samples.right_R], minlength=samples.problems)
     votes = count_votes(samples.problem_R, samples.class_R, samples.right_R, problems=samples.problems, n=n)
     majority = majority_at_k(votes, ks)
-    scores = {f"avg@{n}": avg_at_n(right_P, samples.samples_P, n)}
+    scores = {f"avg@{n}": right_P / n}
     for k in ks:
         scores[f"pass@{k}"] = pass_at_k(right_P, n, k)
         scores[f"maj@{k}"] = majority[k]
@@ -348,12 +348,6 @@ def require_samples(samples_P: ArrayLike, n: int) -> None:
             f"{len(odd)} of {len(samples)} problems do not have n={n} samples (first: problem {odd[0]} has "
             f"{samples[odd[0]]}); generate the missing ones or record them as lost"
         )
-
-
-def avg_at_n(right_P: ArrayLike, samples_P: ArrayLike, n: int) -> Floats:
-    """avg@n = c / n; refuses (``UnevenSamples``) unless every problem has n samples."""
-    require_samples(samples_P, n)
-    return np.asarray(right_P, dtype=np.float64) / n
 
 
 def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:

@@ -5,6 +5,7 @@ The benchmarks and training sets under `conf/benchmark/` and `conf/task/` are th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,11 +116,16 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     if not report.rows:
         raise ConfigError(f"{config.path or config.source} holds no problems")
     records = distinct if config.deduplicate else list(rows)
-    if empty := [record.id for record in records if not record.answer.strip()]:
+    if not records:
         raise ConfigError(
-            f"{config.path or config.source}: the answer of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems in all: "
-            "no response can be right; give their answers, or leave them out"
+            f"{config.path or config.source}: the copies of every prompt have different answers; keep one of each"
         )
+    for what in ("problem", "answer"):
+        if empty := [record.id for record in records if not getattr(record, what).strip()]:
+            raise ConfigError(
+                f"{config.path or config.source}: the {what} of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems "
+                "in all; give it, or leave them out"
+            )
     return records[: config.limit], report
 
 
@@ -138,7 +144,7 @@ def _records(config: Config) -> Iterator[Record]:
 
 
 def _problem(row: dict[str, object], fields: Fields) -> str:
-    text = str(at(row, fields.problem))
+    text = _text(at(row, fields.problem))
     if fields.problem_after and fields.problem_after in text:
         text = text.partition(fields.problem_after)[2]
     if fields.problem_before and fields.problem_before in text:
@@ -146,9 +152,14 @@ def _problem(row: dict[str, object], fields: Fields) -> str:
     return text.strip()
 
 
+def _text(value: object) -> str:
+    """Return a cell of a table as a text; an absent one and a number that is not finite are empty."""
+    return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else str(value)
+
+
 def _answer(row: dict[str, object], fields: Fields) -> str:
     value = at(row, fields.answer)
-    text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
+    text = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
     if not fields.answer_after:
         return text.strip()
     if fields.answer_after not in text:

@@ -336,7 +336,9 @@ def rounds_to(exact: Fraction, decimal: Exact) -> bool:
     """Return whether a decimal of at least `DECIMAL_DIGITS` decimals is another number, rounded or cut there."""
     if decimal.decimals < DECIMAL_DIGITS or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
         return False
-    return abs(exact - decimal.value) < Fraction(1, 10**decimal.decimals)
+    places = 10**decimal.decimals
+    cut = int(exact * places) == decimal.value * places
+    return cut or abs(exact - decimal.value) * 2 * places <= 1
 
 
 def written_with_commas(several: str, number: Exact, percent: str) -> bool:

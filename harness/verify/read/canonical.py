@@ -110,7 +110,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-z]))"), r"\\ln "),
     (re.compile(r"\{?\s*(\w{1,9})\s*\\choose\s*(\w{1,9})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"\*\*"), "^"),
-    (re.compile(rf"(?<=\d)\s*\(({_NUMBER_WORD}(?:(?:[ -]|\s+and\s+){_NUMBER_WORD})*)\)$"), r" \\text{\1}"),
+    (re.compile(rf"(?<=\d)\s*\({_NUMBER_WORD}(?:(?:[ -]|\s+and\s+){_NUMBER_WORD})*\)$"), ""),
     (re.compile(r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])"), r"\\infty "),
     (re.compile(r"\\div(?![a-zA-Z])"), "/"),
     (re.compile(r"\\ast(?![a-zA-Z])"), "*"),

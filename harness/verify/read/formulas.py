@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from harness.verify.read.canonical import squeeze
@@ -382,12 +383,25 @@ def value_side(relation: Node, strict: bool) -> Node | None:
 
 
 def _contradicts(relation: Node) -> bool:
-    """Return whether two sides of a chain of equations are different integers: `43 = 42` says neither."""
-    exact = [item.exact for item in relation.items if item.exact is not None]
-    integers = {
-        number.value for number in exact if number.value.denominator == 1 and not number.percent and number.unit is None
-    }
-    return len(integers) > 1
+    """Return whether sides of a chain of equations are numbers that no rounding makes equal: `43 = 42` and `3 + 4 = 42` say neither."""
+    numbers = [number for item in relation.items if (number := _constant(item)) is not None]
+    return any(a != b and abs(a - b) >= max(near_a, near_b) for (a, near_a), (b, near_b) in pairwise(numbers))
+
+
+def _constant(node: Node) -> tuple[Fraction, Fraction] | None:
+    """Return the value of a node without letters, percent and unit, and how far from it an equal one stays; None for other nodes."""
+    if (exact := node.exact) is not None:
+        last_place = Fraction(1, 10**exact.decimals) if exact.decimals > 0 else Fraction(0)
+        return None if exact.percent or exact.unit else (exact.value, last_place)
+    tree = formula_tree(node.text) if node.kind == "formula" else None
+    if tree is None:
+        return None
+    try:
+        value = _value(tree, {})
+    except (_Unknown, ArithmeticError, KeyError):
+        return None
+    number = Fraction(value)
+    return number, Fraction(0) if isinstance(value, Fraction) else abs(number) * Fraction(_TOLERANCE)
 
 
 def is_name(text: str) -> bool:

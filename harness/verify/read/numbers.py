@@ -24,17 +24,18 @@ _RATIO = re.compile(r"([+-]?\s*[\d.,]+)\s*/\s*([+-]?\s*[\d.,]+)")
 _FRACTION = re.compile(r"([+-]?)\s*\\frac\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}")
 _MIXED = re.compile(
     r"([+-]?)\s*(\d+|[1-9]\d{0,2}(?:[ ,]\d{3})+)\s*(?:\\frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"
-    r"|(?:\s|\\ |-|\s+and\s+)\s*(\d+)\s*/\s*(\d+))"
+    r"|(?:\s|\\ |\s+and\s+)\s*(\d+)\s*/\s*(\d+))"
 )
 _SCIENTIFIC = re.compile(
     r"(?:([+-]?[\d.,]+)\s*(?:\\times|\\cdot|\*)\s*)?10\s*\^\s*(?:\{\s*([+-]?\s*\d{1,6})\s*\}|\(\s*([+-]?\d{1,6})\s*\)|([+-]?\d{1,6}))"
     r"|([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)[eE]([+-]?\d{1,6})"
 )
 _SCALES = {
-    "dozen": 12, "thousand": 10**3, "lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12
+    "dozen": 12, "hundred": 100, "thousand": 10**3, "lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12
 }  # fmt: skip
 _SCALE = re.compile(
-    r"\s*(?:\\text\s*\{\s*)?\b(dozen|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$", re.IGNORECASE
+    r"\s*(?:\\text\s*\{\s*)?\b(dozen|hundred|thousand|lakh|million|crore|billion|trillion)s?(?: dollars)?\s*\}?$",
+    re.IGNORECASE,
 )
 
 
@@ -155,7 +156,12 @@ _OTHER_UNIT = re.compile(
 )
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
-_NO_COUNTED_THING = ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
+# Words that make another number of the one before them: `5 squared`, `3 quarters`. Any other word is a thing that is counted.
+_OPERATION = (
+    r"plus|minus|over|less|negative|factorial|squared|cubed|half|halves|thirds?|quarters?"
+    r"|[a-z]*(?:four|fif|six|seven|eigh|nin|ten|lf|tie|red|and)ths?|tens|score|gross"
+)
+_NO_COUNTED_THING = re.compile(rf"and|but|for|mod|base|choose|where|with|wait|instead|the|pi|infinity|{_OPERATION}")
 _DIMENSIONS = {
     "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
@@ -181,7 +187,10 @@ _DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
 _TEXT_UNIT = re.compile(
     r"\s*(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
 )
-_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b", re.IGNORECASE)  # no counted thing
+_HEDGE = re.compile(  # no counted thing
+    rf"\b(?:is|or|if|not?|but|wait|instead|maybe|perhaps|wrong|incorrect|{_OPERATION})\b|[!=+]|(?<!\^)\b\d",
+    re.IGNORECASE,
+)
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
@@ -213,7 +222,7 @@ def _split_last(bare: str) -> tuple[str, str | None]:
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
-    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(match[1]):
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(f"{match[1]} {match[4] or ''}"):
         word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
         return bare[: match.start()].rstrip(), word or match[1].strip().lower()
     if match := _WORD_UNIT.search(bare):
@@ -246,7 +255,7 @@ def compound(text: str) -> tuple[Fraction, str] | None:
 
 
 def canonical_unit(words: str, power: str | None) -> str | None:
-    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
+    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for others."""
     name = words.strip().lower().rstrip(".").replace("\\", "").replace("metre", "meter").replace("litre", "liter")
     exponent = int(power) if power else 1
     if name in ("a.m", "p.m"):
@@ -263,7 +272,7 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
         if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    counted = len(name) > 2 and name.isalpha() and name not in _NO_COUNTED_THING
+    counted = len(name) > 2 and name.isalpha() and not _NO_COUNTED_THING.fullmatch(name)
     return name.removesuffix("s") if counted else None
 
 
