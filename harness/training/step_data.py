@@ -480,17 +480,20 @@ def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | No
 
 
 def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
-    """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward."""
+    """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward.
+
+    The mean is NaN where the punishment multiplies the rewards of a user's function, whose own values are not kept.
+    """
     reward, overlong = config.algorithm.reward, config.algorithm.overlong
     if not overlong.punishes:
         return 0.0, 0.0
     cap = config.sampling.max_response_tokens
     ramp_PG = overlong_ramp(groups.lengths_PG, cap, overlong.buffer_fraction)
-    unpunished = dataclasses.replace(overlong, policy="score")
-    plain_PG = shaped_rewards(
-        groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
-    )
-    taken_PG = plain_PG.double() - groups.rewards_PG.double()
+    taken_PG = overlong.penalty * ramp_PG
+    if overlong.shape == "multiplicative":
+        unpunished = dataclasses.replace(overlong, policy="score")
+        given = groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
+        taken_PG = _NAN * ramp_PG if reward.function else shaped_rewards(*given) * taken_PG.clamp(max=1.0)
     inside_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
     return float(inside_R.double().mean()), float(taken_PG.mean())
 
