@@ -280,12 +280,13 @@ class Updater:
                 {"data": data, "rows": rows, "loss": loss, "gradient_norm": norm},
             )
         # As `clip_grad_norm_`, without a product for each tensor where the factor is 1.
-        if norm + 1e-6 > limit:
+        clips = norm + 1e-6 > limit
+        if clips:
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, total_norm)
         self.optimizer.step()
         stats.losses.append(loss)
         stats.gradient_norms.append(norm)
-        stats.clipped_updates += norm > limit
+        stats.clipped_updates += clips
 
     def _accumulate(self, data: StepData, rows: torch.Tensor) -> tuple[float, ObjectiveStats]:
         """Gradients of one update over all micro-batches and ranks; its loss and statistics."""
