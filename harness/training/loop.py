@@ -51,6 +51,7 @@ LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 a
 def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     """Train to the end, or until `stop()` says so after a step. Return whether the run is complete."""
     checkpoints, progress, every = parts.checkpoints, parts.progress, parts.config.runtime.checkpoint_every
+    parts.require_positions()
     parts.resume()
     parts.sync.load()
     trim_heap()  # what reading the weights took

@@ -120,7 +120,6 @@ class RunParts(TaskParts):
         # The engine.
         engine = build_engine(config, self.policy, self.tokenizer)
         self.engine = self._recorded(engine)
-        self._require_positions()
         # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
         # Where responses come from.
@@ -130,7 +129,7 @@ class RunParts(TaskParts):
         # Evaluation. A record has to hold a run's own samples, so it shares none.
         shared = None
         if not config.runtime.record_rollouts:
-            shared = base_evaluations(config, run, initial, linear_kernel, grader)
+            shared = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
         self.evaluator = Evaluator(
             config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
         )
@@ -195,7 +194,7 @@ class RunParts(TaskParts):
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
         return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
 
-    def _require_positions(self) -> None:
+    def require_positions(self) -> None:
         """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""
         longest, problem = max((len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True))
         cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
@@ -215,8 +214,13 @@ def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEn
     return engine
 
 
-def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader) -> Path:
-    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
+def base_evaluations(
+    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader, ranks: Ranks
+) -> Path:
+    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`).
+
+    `ranks`: those that the policy is sharded over.
+    """
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     # A file may be mended at its place: its content counts, not its path.
     versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
@@ -226,8 +230,9 @@ def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kerne
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     # Another device rounds otherwise, and some responses go on otherwise.
     device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
+    sharded = ["sharded"] if ranks.world > 1 else []  # so does the policy that several ranks share
     verifier = grader.verifier.fingerprint()
-    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device]
+    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharded]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 

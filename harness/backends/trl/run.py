@@ -179,8 +179,9 @@ class _TrlRun:
         if hasattr(config.model, "lora"):  # adapters are merged
             plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
             config = dataclasses.replace(config, model=plain)
-        policy = open_policy(config, folder, self.kernel, Ranks())
-        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
+        alone = Ranks()  # each process opens a copy
+        policy = open_policy(config, folder, self.kernel, alone)
+        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, alone)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
             evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared, self.ranks)
