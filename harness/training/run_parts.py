@@ -21,7 +21,7 @@ from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
 from harness.model.linear import BFLOAT16
 from harness.model.policy import NativePolicy, Policy
-from harness.model.ranks import Ranks, objects_group
+from harness.model.ranks import ALONE, Ranks, objects_group
 from harness.model.system import content_fingerprint
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
@@ -59,24 +59,19 @@ class Progress:
     def counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
 
-    def state(self) -> dict[str, Any]:
-        return {"carried": as_data(self.carried), "waiting": as_data(self.waiting), **self.counts()}
-
-    def restore_counts(self, state: dict[str, Any]) -> None:
-        for name in self.counts():
-            setattr(self, name, state[name])
-
     def restore(self, state: dict[str, Any]) -> None:
-        self.restore_counts(state)
-        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
-        self.waiting = [Collected.of_state(item) for item in state["waiting"]]
+        """Take back what a checkpoint has; one of the last step has the counts alone."""
+        vars(self).update({name: state[name] for name in self.counts()})
+        if state.get("carried") is not None:
+            self.carried = Groups.of_state(state["carried"])
+        self.waiting = [Collected.of_state(item) for item in state.get("waiting", ())]
 
 
 class TaskParts:
     """What a run asks its policy and how responses are graded, whoever trains; `initial` gives the tokenizer."""
 
-    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader) -> None:
-        self.config, self.run, self.grader = config, run, grader
+    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader, ranks: Ranks) -> None:
+        self.config, self.run, self.grader, self.ranks = config, run, grader, ranks
         self.tokenizer = load_tokenizer(initial)
         task = load_benchmark(config.task)
         self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
@@ -91,6 +86,10 @@ class TaskParts:
                 self.curriculum, config.algorithm.dead_groups, len(task.problems), config.seed
             )
         self.reward_function = RewardFunction(reward, _warn) if reward.function else None
+
+    def say(self, attempt: int, phase: str) -> None:
+        if self.ranks.first:
+            self.run.say_phase(attempt, phase)
 
 
 class RunParts(TaskParts):
@@ -107,10 +106,10 @@ class RunParts(TaskParts):
         initial: Path,
         linear_kernel: str,
         grader: Grader,
-        ranks: Ranks | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(config, run, initial, grader)
-        self.ranks, self.progress, self.warned = ranks or Ranks(), Progress(), False
+        super().__init__(config, run, initial, grader, ranks)
+        self.progress, self.warned = Progress(), False
         # The policy and what trains it.
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, begun_with_transformers(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
@@ -137,18 +136,9 @@ class RunParts(TaskParts):
     def close(self) -> None:
         self.engine.close()
 
-    def say(self, attempt: int, phase: str) -> None:
-        if self.ranks.first:
-            self.run.say_phase(attempt, phase)
-
     def budget_spent(self) -> bool:
-        training, progress = self.config.training, self.progress
-        spent: list[tuple[float, float | None]] = [
-            (progress.step, training.steps),
-            (progress.generated_tokens, training.generated_tokens),
-            (progress.seconds, training.seconds),
-        ]
-        return any(limit is not None and used >= limit for used, limit in spent)
+        progress = self.progress
+        return self.config.training.is_spent(progress.step, progress.generated_tokens, progress.seconds)
 
     def counts(self) -> dict[str, Any]:
         """Return how far the run is: what a resume needs after its last step."""
@@ -161,7 +151,7 @@ class RunParts(TaskParts):
         Random numbers need no state: they are counter-based.
         """
         state = {**self.updater.state(), "curriculum": self.curriculum.state()}
-        return {**state, **self.progress.state(), **self.counts()}
+        return {**state, **as_data(self.progress), **self.counts()}
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
@@ -179,12 +169,11 @@ class RunParts(TaskParts):
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
-        self.progress.restore_counts(state)
+        self.progress.restore(state)
         if self.budget_spent():  # trained to its end, and stopped before that was recorded
             return
         self.updater.restore(state)
         self.curriculum.restore(state["curriculum"])
-        self.progress.restore(state)
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
 from harness.model.policy import NativePolicy, Policy, adamw
-from harness.model.ranks import Ranks, whole
+from harness.model.ranks import ALONE, Ranks, whole
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
@@ -47,9 +47,8 @@ from harness.training.step_data import (
 class Updater:
     """Holds policy, reference policy and optimiser, and trains on one step's groups; with several ranks each does its share."""
 
-    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks | None = None) -> None:
-        self.config, self.policy, self.objective = config, policy, objective
-        self.ranks = ranks or Ranks()
+    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE) -> None:
+        self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         if config.algorithm.kl.reset_every_steps and not isinstance(policy, NativePolicy):
             raise ConfigError(

@@ -204,13 +204,12 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
     def _count(self, step: int) -> None:
-        collected, training = self.rollouts.collected, self.parts.config.training
+        collected = self.rollouts.collected
         assert collected is not None
         self._trained_at = time.perf_counter()
         self.tokens += collected.generated_tokens
         self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._began)
-        limits = (step, training.steps), (self.tokens, training.generated_tokens), (self.seconds, training.seconds)
-        self.ended = any(limit is not None and used >= limit for used, limit in limits)
+        self.ended = self.parts.config.training.is_spent(step, self.tokens, self.seconds)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
         """Take an update's metrics; after the last of a rollout step evaluate and write its row.

@@ -39,7 +39,6 @@ from harness.backends.verl.process import (
 )
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
-from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator, sampler_of
 from harness.evaluation.named_models import Model
@@ -50,8 +49,8 @@ from harness.reward.shaping import Grader
 from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file
-from harness.store.layout import attempt_dir
-from harness.training.loop import settle_kernel
+from harness.store.layout import TRAINING, attempt_dir
+from harness.training.loop import base_policy
 
 _POLL_SECONDS = 1.0
 
@@ -70,15 +69,15 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     check_machine(config)
     torch.set_num_threads(config.runtime.threads)
     cache = (run.path.parent.parent / "cache").resolve()
-    kernel = settle_kernel(config.runtime, run, attempt)
-    source = implementation("harness.base_policy", config.model)
-    initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
+    kernel, folder = base_policy(config, run, attempt)
+    initial = folder.resolve()
     with closing(Grader(config.verifier, config.runtime)) as grader:
         evaluate = partial(_evaluate, config, run, kernel, cache, grader)
         evaluate(initial, 0)
         steps = config.training.steps
         policy = next((path / POLICY for step, path in run.checkpoints() if step == steps), None)
         if policy is None:
+            run.say_phase(attempt, TRAINING)
             place = prepare(config, run, initial, cache, attempt)
             if stop() or not _train(config, run, place, python, stop, grader):
                 return False
