@@ -4,9 +4,6 @@ Responses with exactly zero gradient (zero advantage or no loss tokens, and no K
 forward and backward but stay in the denominators, so leaving them out changes no gradient. Of the recorded metrics, clip fractions
 are over all loss tokens either way (a token without advantage is never clipped); largest ratio, KL and log-prob gap are over the
 tokens that were computed.
-
-The critic (PPO, VAPO) is a copy of the initial policy with a scalar head that predicts the return from every prefix. The head starts at
-zero, so the first predictions are 0 everywhere. V_t is read at the position that predicts token t, hence before it.
 """
 
 from __future__ import annotations
@@ -133,12 +130,10 @@ class Updater:
         The order matters: recomputed old log-probabilities come before the KL penalty, which is taken at the old policy, and the critic's
         values and the penalty before the advantages.
         """
-        algorithm, size = self.config.algorithm, groups.correct_PG.shape[1]
-        masked_PG = groups.truncated_PG if algorithm.overlong.masks else torch.zeros_like(groups.truncated_PG)
+        algorithm = self.config.algorithm
         # 1. Tokens, lengths, masks.
-        prompts_R = [prompt for prompt in prompts for _ in range(size)]
-        correct_R, masked_R = groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
-        data = StepData.of_responses(prompts_R, groups.completions, size, correct_R, masked_R)
+        masked_PG = groups.truncated_PG & algorithm.overlong.masks
+        data = StepData.of_groups(groups, prompts, masked_PG)
         # 2. Old log-probabilities, engine correction, entropy mask.
         self._correct(data, groups.completions, stats)
         data.keep_high_entropy(groups.completions.entropy_N, algorithm.top_entropy_fraction)
@@ -389,7 +384,7 @@ class EntropyController:
 
 
 class Critic:
-    """Value model and its optimiser; its settings are `algorithm.advantage.critic`. Its learning rate is constant."""
+    """Value model (see `algorithm.advantage.critic`) and its optimiser, whose learning rate is constant."""
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
         assert isinstance(policy, NativePolicy)  # others are refused before launch

@@ -125,14 +125,8 @@ class Rollouts:
         config, groups = self.parts.config, self.collected.kept
         if not len(groups):
             return MechanismShares(), 0
-        objective, size = Objective(config.algorithm), groups.correct_PG.shape[1]
-        masked_PG = groups.truncated_PG & config.algorithm.overlong.masks
-        prompts_R: list[Sequence[int]] = [
-            self.parts.prompts[i] for i in groups.problems_P.tolist() for _ in range(size)
-        ]
-        data = StepData.of_responses(
-            prompts_R, groups.completions, size, groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
-        )
+        objective, masked_PG = Objective(config.algorithm), groups.truncated_PG & config.algorithm.overlong.masks
+        data = StepData.of_groups(groups, [self.parts.prompts[i] for i in groups.problems_P.tolist()], masked_PG)
         rollouts = rollout_batch(config, objective, groups, masked_PG)
         data.advantages_N = objective.advantages(rollouts)
         first_R = groups.completions.offsets[:-1]  # a response's tokens have one advantage

@@ -46,7 +46,7 @@ from harness.model.checkpoint import load_tokenizer
 from harness.model.system import content_fingerprint
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.shaping import Grader
-from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
+from harness.rollout.types import prompt_texts, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import TRAINING, attempt_dir
@@ -204,36 +204,8 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
     return longest
 
 
-def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
-    """Return texts that `tokenizer(text, add_special_tokens=False)` turns into our prompts, and the longest in tokens.
-
-    Raises:
-        ConfigError: the tokenizer adds something that no text stands for.
-    """
-    prompts = prompt_tokens(tokenizer, benchmark)
-    texts = []
-    for problem, ids in zip(benchmark.problems, prompts, strict=True):
-        if benchmark.chat:
-            text = chat_text(tokenizer, problem.prompt, benchmark.system)
-        else:
-            bare = _bare(tokenizer, problem.prompt)
-            before = ids[: len(ids) - len(bare)]  # a token that begins every text
-            text = str(tokenizer.decode(before)) + problem.prompt if before else problem.prompt
-        if _bare(tokenizer, text) != list(ids):
-            raise ConfigError(
-                f"{benchmark.name}: the prompt of problem {problem.id} cannot be written for verl: this tokenizer adds tokens that no "
-                "text yields; choose a chat template (`template: boxed`) or another model"
-            )
-        texts.append(text)
-    return texts, max((len(ids) for ids in prompts), default=0)
-
-
-def _bare(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
 def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple[pa.Table, int]:
-    texts, longest = prompt_texts(tokenizer, benchmark)
+    texts, longest = prompt_texts(tokenizer, benchmark, add_special_tokens=False)
     rows = [
         {
             "data_source": name,
