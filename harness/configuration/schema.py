@@ -276,6 +276,11 @@ def _retries(config: Sections) -> Iterator[str]:
         yield f"{asked} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with a baseline"
     if algorithm.source.kind != "policy":
         yield f"{asked} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
+    if algorithm.curriculum.kind not in ("uniform", "offline_filter"):
+        yield (
+            f"{asked} fills a step up from a curriculum that draws every problem in turn, and "
+            f"algorithm.curriculum={algorithm.curriculum.kind} may give only those that wait already: set it to uniform or offline_filter"
+        )
     if dead.max_attempts > algorithm.prompts_per_step:
         yield (
             f"algorithm.dead_groups.max_attempts={dead.max_attempts} gives one prompt more groups than a step has "

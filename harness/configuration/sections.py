@@ -115,6 +115,11 @@ class TrainingConfig(Checked, key="training"):
     seconds: float | None = ranged(None, low=1e-9)
     evaluate_every: int = ranged(20, low=1)
 
+    def is_spent(self, steps: int, tokens: int, seconds: float) -> bool:
+        """Say if a run that has come so far is at its end."""
+        used = (steps, self.steps), (tokens, self.generated_tokens), (seconds, self.seconds)
+        return any(limit is not None and number >= limit for number, limit in used)
+
 
 @dataclass
 class EvaluationConfig(Checked, key="evaluation"):

@@ -26,7 +26,7 @@ from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
-from harness.model.ranks import Ranks
+from harness.model.ranks import ALONE, Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
@@ -52,10 +52,9 @@ class Evaluator:
         grader: Grader,
         stop_token_ids: tuple[int, ...],
         shared: Path | None = None,
-        ranks: Ranks | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.protocol, self.run, self.engine = config.evaluation, run, engine
-        self.ranks = ranks or Ranks()
+        self.protocol, self.run, self.engine, self.ranks = config.evaluation, run, engine, ranks
         self.tokenizer, self.grader, self.shared = tokenizer, grader, shared
         self.stop_token_ids = stop_token_ids
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}

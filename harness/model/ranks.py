@@ -65,6 +65,9 @@ class Ranks:
         return any(self.gather(flag)) if self.world > 1 else flag
 
 
+ALONE = Ranks()
+
+
 def open_group() -> None:
     """Start the process group, of this process alone where no torchrun started it; does nothing the second time."""
     if dist.is_initialized():

@@ -250,8 +250,8 @@ def load_weights(scoring: ScoringModel, folder: Path) -> None:
             state[f"model.{inner}"] = tensor
         state |= _fresh_adapters(model)
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)
-    missing = set_model_state_dict(scoring, state, options=options).missing_keys
-    if missing and ranks.first:
+    missing = ranks.from_first(set_model_state_dict(scoring, state, options=options).missing_keys)
+    if missing:
         raise ConfigError(f"{folder} lacks the model's tensor {missing[0]!r}")
 
 

@@ -35,18 +35,12 @@ def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, to
     """Reorder the responses of every group; also returns where each token of the new order was."""
     rows = (torch.arange(GROUPS)[:, None] * SIZE + order).reshape(-1)
     index_N = torch.cat([(batch.response_N == row).nonzero()[:, 0] for row in rows.tolist()])
-    assert batch.components_PGC is not None
-    assert batch.values_N is not None
-    assert batch.old_logprobs_N is not None
-    assert batch.old_logprobs_NV is not None
-    grids = (
-        batch.rewards_PG[:, order],
-        batch.correct_PG[:, order],
-        batch.lengths_PG[:, order],
-        batch.counted_PG[:, order],
-    )
-    tokens = (values_N[index_N] for values_N in (batch.values_N, batch.old_logprobs_N, batch.old_logprobs_NV))
-    return RolloutBatch(*grids, batch.components_PGC[:, order], None, *tokens), index_N
+    moved = {
+        name: value[index_N] if name.endswith(("_N", "_NV")) else value[:, order]
+        for name, value in vars(batch).items()
+        if value is not None
+    }
+    return RolloutBatch(**moved), index_N
 
 
 def advantage_faults(member: Any) -> Iterator[str]:

@@ -64,7 +64,7 @@ class ObjectiveStats:
 class Objective:
     def __init__(self, config: AlgorithmConfig) -> None:
         self.config = config
-        for part in (config.advantage, config.surrogate, config.aggregation, config.kl):
+        for part in (config.advantage, config.surrogate, config.aggregation, config.kl, config.weighting):
             module_of(part)  # refuses a stored configuration whose code is not there
         self.advantage: Advantage = config.advantage
         self.surrogate: Surrogate = config.surrogate

@@ -126,6 +126,18 @@ class TokenBatch:
         return values_N.new_zeros(len(self.lengths_R)).index_add(0, self.response_N, values_N)
 
 
+def token_cells(lengths_R: Tensor) -> Tensor:
+    """Which cells of a grid of responses by positions hold a token, bool [R, longest]."""
+    import torch
+
+    return torch.arange(int(lengths_R.max())) < lengths_R[:, None]
+
+
+def padded(values_N: Tensor, inside: Tensor) -> Tensor:
+    """Lay the numbers of tokens into the cells that hold one; zero elsewhere."""
+    return values_N.new_zeros(inside.shape).masked_scatter(inside, values_N)
+
+
 def response_index(lengths_R: Tensor) -> Tensor:
     """The response index of each token of responses of these lengths, long [N]."""
     import torch

@@ -252,6 +252,32 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
     return [list(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
 
 
+def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tuple[list[str], int]:
+    """Return texts that `tokenizer(text, **settings)` turns into our prompts, and the longest of these in tokens.
+
+    Raises:
+        ConfigError: as `prompt_tokens`, or no text gives a prompt's tokens.
+    """
+
+    def tokens(text: str, **settings: bool) -> list[int]:
+        return list(tokenizer(text, **settings)["input_ids"])
+
+    prompts, texts = prompt_tokens(tokenizer, benchmark), []
+    for problem, ids in zip(benchmark.problems, prompts, strict=True):
+        text = chat_text(tokenizer, problem.prompt, benchmark.system) if benchmark.chat else problem.prompt
+        begin = tokenizer.decode(ids[: len(ids) - len(tokens(text, add_special_tokens=False))])
+        # The first tokens may have to be written, or be left to the tokenizer that adds them.
+        written = (text, f"{begin}{text}", text.removeprefix(tokenizer.bos_token or ""))
+        fitting = next((each for each in written if tokens(each, **settings) == ids), None)
+        if fitting is None:
+            raise ConfigError(
+                f"{benchmark.name}: the prompt of problem {problem.id} cannot be written as a text: this tokenizer makes other tokens of "
+                "it; choose another template for task= (such as boxed, a chat template) or another model"
+            )
+        texts.append(fitting)
+    return texts, max(map(len, prompts), default=0)
+
+
 def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
     """A prompt as the user turn of the tokenizer's chat template, behind a system turn if there is one; the same text on every day.
 

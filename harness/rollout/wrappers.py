@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from harness.model.policy import Policy
-from harness.model.ranks import Ranks
+from harness.model.ranks import ALONE, Ranks
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, position_in_response
 
 Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
@@ -195,9 +195,9 @@ class WeightSync:
         policy: Policy,
         prompts: Sequence[Sequence[int]],
         params: SamplingParams,
-        ranks: Ranks | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.engine, self.policy, self.ranks = engine, policy, ranks or Ranks()
+        self.engine, self.policy, self.ranks = engine, policy, ranks
         self.prompts = list(prompts[:CHECK_PROMPTS])
         keys = np.arange(len(self.prompts), dtype=np.uint64)
         self.seeds = sample_seeds(key("weight check", 0), keys, CHECK_SAMPLES)

@@ -16,7 +16,10 @@ from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 
 class NeverGiveUp(Curriculum):
-    """State: the other curriculum, all-wrong groups of each problem that waits or is being tried (else 0), and which wait, oldest first."""
+    """`inner` has to draw each of its problems again and again: one that goes on giving those that wait would fill no draw up.
+
+    State: the other curriculum, all-wrong groups of each problem that waits or is being tried (else 0), and which wait, oldest first.
+    """
 
     STATE = ("inner", "attempts", "waiting", "observed")
 

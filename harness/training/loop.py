@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -51,6 +52,7 @@ LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 a
 def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     """Train to the end, or until `stop()` says so after a step. Return whether the run is complete."""
     checkpoints, progress, every = parts.checkpoints, parts.progress, parts.config.runtime.checkpoint_every
+    parts.require_positions()
     parts.resume()
     parts.sync.load()
     trim_heap()  # what reading the weights took
@@ -219,7 +221,7 @@ def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) ->
         groups = _round(parts, problems_P, seeds_PG, tally)
         groups.earlier_P = torch.from_numpy(parts.curriculum.earlier(problems_P))
         if step == 1 and not rounds:
-            refuse_a_broken_function(parts, tally, parts.ranks)
+            refuse_a_broken_function(parts, tally)
         # Tell the curriculum what came of them.
         parts.curriculum.observe(problems_P, groups.accuracy_P.numpy())
         rounds.append(groups)
@@ -301,12 +303,12 @@ def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfi
     return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
 
 
-def refuse_a_broken_function(parts: TaskParts, tally: Tally, ranks: Ranks) -> None:
+def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
     """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
     function = parts.reward_function
     if function is None:
         return
-    counts = ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
     calls = sum(verdicts for _, verdicts, _ in counts)
     if calls and sum(faults for faults, _, _ in counts) == calls:
         last = next(fault for _, _, fault in counts if fault)
@@ -356,27 +358,21 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """Prepare the initial policy, train, evaluate; see `harness.backends`."""
-    with (
-        deterministic(config.runtime.deterministic),
-        closing(Grader(config.verifier, config.runtime)) as grader,
-    ):
-        return _train_run(config, run, stop, attempt, grader)
+    with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
+        torch.set_num_threads(config.runtime.threads)
+        ranks, config = Ranks.join(), fitting(config, run)
+        # Rank 0 warms up or downloads; the others wait, and find it in the cache.
+        kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
+        with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
+            return train(parts, stop, attempt)
 
 
-def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int, grader: Grader) -> bool:
-    torch.set_num_threads(config.runtime.threads)
-    ranks, config = Ranks.join(), fitting(config, run)
-    cache = run.path.parent.parent / "cache"
-    kernel = ranks.from_first(settle_kernel(config.runtime, run, attempt) if ranks.first else None)
-    source = implementation("harness.base_policy", config.model)
-    if ranks.first:
-        run.say_phase(attempt, "preparing the base policy")
-    # Rank 0 warms up or downloads; the others wait, and find it in the cache.
-    initial = ranks.from_first(
-        source.prepare(config.model, config.task, config.seed, cache, kernel) if ranks.first else None
-    )
-    with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
-        return train(parts, stop, attempt)
+def base_policy(config: RunConfig, run: RunDir, attempt: int) -> tuple[str, Path]:
+    """Settle the linear kernel of this attempt, and prepare the policy before RL; returns both, the policy as its folder."""
+    kernel = settle_kernel(config.runtime, run, attempt)
+    run.say_phase(attempt, "preparing the base policy")
+    source, cache = implementation("harness.base_policy", config.model), run.path.parent.parent / "cache"
+    return kernel, source.prepare(config.model, config.task, config.seed, cache, kernel)
 
 
 def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
@@ -434,17 +430,13 @@ def deterministic(wanted: bool) -> Iterator[None]:
         yield
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled()
-    filled: bool = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    before, memory = torch.are_deterministic_algorithms_enabled(), cast(Any, torch.utils.deterministic)
+    filled = memory.fill_uninitialized_memory
     # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
     torch.use_deterministic_algorithms(True)
-    _fill(False)  # nothing here reads what was not written
+    memory.fill_uninitialized_memory = False  # nothing here reads what was not written
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-        _fill(filled)
-
-
-def _fill(wanted: bool) -> None:
-    torch.utils.deterministic.fill_uninitialized_memory = wanted  # type: ignore[attr-defined]
+        memory.fill_uninitialized_memory = filled

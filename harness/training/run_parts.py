@@ -21,7 +21,7 @@ from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
 from harness.model.linear import BFLOAT16
 from harness.model.policy import NativePolicy, Policy
-from harness.model.ranks import Ranks, objects_group
+from harness.model.ranks import ALONE, Ranks, objects_group
 from harness.model.system import content_fingerprint
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
@@ -59,24 +59,19 @@ class Progress:
     def counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
 
-    def state(self) -> dict[str, Any]:
-        return {"carried": as_data(self.carried), "waiting": as_data(self.waiting), **self.counts()}
-
-    def restore_counts(self, state: dict[str, Any]) -> None:
-        for name in self.counts():
-            setattr(self, name, state[name])
-
     def restore(self, state: dict[str, Any]) -> None:
-        self.restore_counts(state)
-        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
-        self.waiting = [Collected.of_state(item) for item in state["waiting"]]
+        """Take back what a checkpoint has; one of the last step has the counts alone."""
+        vars(self).update({name: state[name] for name in self.counts()})
+        if state.get("carried") is not None:
+            self.carried = Groups.of_state(state["carried"])
+        self.waiting = [Collected.of_state(item) for item in state.get("waiting", ())]
 
 
 class TaskParts:
     """What a run asks its policy and how responses are graded, whoever trains; `initial` gives the tokenizer."""
 
-    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader) -> None:
-        self.config, self.run, self.grader = config, run, grader
+    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader, ranks: Ranks) -> None:
+        self.config, self.run, self.grader, self.ranks = config, run, grader, ranks
         self.tokenizer = load_tokenizer(initial)
         task = load_benchmark(config.task)
         self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
@@ -91,6 +86,10 @@ class TaskParts:
                 self.curriculum, config.algorithm.dead_groups, len(task.problems), config.seed
             )
         self.reward_function = RewardFunction(reward, _warn) if reward.function else None
+
+    def say(self, attempt: int, phase: str) -> None:
+        if self.ranks.first:
+            self.run.say_phase(attempt, phase)
 
 
 class RunParts(TaskParts):
@@ -107,10 +106,10 @@ class RunParts(TaskParts):
         initial: Path,
         linear_kernel: str,
         grader: Grader,
-        ranks: Ranks | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(config, run, initial, grader)
-        self.ranks, self.progress, self.warned = ranks or Ranks(), Progress(), False
+        super().__init__(config, run, initial, grader, ranks)
+        self.progress, self.warned = Progress(), False
         # The policy and what trains it.
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, begun_with_transformers(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
@@ -120,7 +119,6 @@ class RunParts(TaskParts):
         # The engine.
         engine = build_engine(config, self.policy, self.tokenizer)
         self.engine = self._recorded(engine)
-        self._require_positions()
         # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
         # Where responses come from.
@@ -130,7 +128,7 @@ class RunParts(TaskParts):
         # Evaluation. A record has to hold a run's own samples, so it shares none.
         shared = None
         if not config.runtime.record_rollouts:
-            shared = base_evaluations(config, run, initial, linear_kernel, grader)
+            shared = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
         self.evaluator = Evaluator(
             config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
         )
@@ -138,18 +136,9 @@ class RunParts(TaskParts):
     def close(self) -> None:
         self.engine.close()
 
-    def say(self, attempt: int, phase: str) -> None:
-        if self.ranks.first:
-            self.run.say_phase(attempt, phase)
-
     def budget_spent(self) -> bool:
-        training, progress = self.config.training, self.progress
-        spent: list[tuple[float, float | None]] = [
-            (progress.step, training.steps),
-            (progress.generated_tokens, training.generated_tokens),
-            (progress.seconds, training.seconds),
-        ]
-        return any(limit is not None and used >= limit for used, limit in spent)
+        progress = self.progress
+        return self.config.training.is_spent(progress.step, progress.generated_tokens, progress.seconds)
 
     def counts(self) -> dict[str, Any]:
         """Return how far the run is: what a resume needs after its last step."""
@@ -162,7 +151,7 @@ class RunParts(TaskParts):
         Random numbers need no state: they are counter-based.
         """
         state = {**self.updater.state(), "curriculum": self.curriculum.state()}
-        return {**state, **self.progress.state(), **self.counts()}
+        return {**state, **as_data(self.progress), **self.counts()}
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
@@ -180,12 +169,11 @@ class RunParts(TaskParts):
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
-        self.progress.restore_counts(state)
+        self.progress.restore(state)
         if self.budget_spent():  # trained to its end, and stopped before that was recorded
             return
         self.updater.restore(state)
         self.curriculum.restore(state["curriculum"])
-        self.progress.restore(state)
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 
@@ -195,7 +183,7 @@ class RunParts(TaskParts):
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
         return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
 
-    def _require_positions(self) -> None:
+    def require_positions(self) -> None:
         """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""
         longest, problem = max((len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True))
         cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
@@ -215,8 +203,13 @@ def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEn
     return engine
 
 
-def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader) -> Path:
-    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
+def base_evaluations(
+    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader, ranks: Ranks
+) -> Path:
+    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`).
+
+    `ranks`: those that the policy is sharded over.
+    """
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     # A file may be mended at its place: its content counts, not its path.
     versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
@@ -226,8 +219,9 @@ def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kerne
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     # Another device rounds otherwise, and some responses go on otherwise.
     device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
+    sharded = ["sharded"] if ranks.world > 1 else []  # so does the policy that several ranks share
     verifier = grader.verifier.fingerprint()
-    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device]
+    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharded]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 

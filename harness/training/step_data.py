@@ -85,6 +85,13 @@ class StepData(TokenBatch):
             head_NV=completions.head_NV,
         )
 
+    @classmethod
+    def of_groups(cls, groups: Groups, prompts: Sequence[Sequence[int]], masked_PG: torch.Tensor) -> StepData:
+        """Data of the responses of these groups; `prompts` are the token ids of each group's prompt."""
+        size, correct_R = groups.correct_PG.shape[1], groups.correct_PG.reshape(-1)
+        prompts_R = [prompt for prompt in prompts for _ in range(size)]
+        return cls.of_responses(prompts_R, groups.completions, size, correct_R, masked_PG.reshape(-1))
+
     @cached_property
     def prompt_lengths_R(self) -> torch.Tensor:
         return torch.tensor([len(prompt) for prompt in self.prompts], dtype=torch.long)
@@ -324,9 +331,9 @@ def rollout_row(collected: Collected) -> dict[str, float]:
         "entropy_nats": float(first.completions.entropy_N.mean()),
         "response_tokens_mean": float(lengths.mean()),
         "response_tokens_p95": float(np.percentile(lengths.numpy(), 95)),
-        "response_tokens_mean_right": _mean(lengths, correct),
-        "response_tokens_mean_wrong": _mean(lengths, ~correct),
-        "response_tokens_mean_truncated": _mean(lengths, truncated),
+        "response_tokens_mean_right": average(lengths[correct]),
+        "response_tokens_mean_wrong": average(lengths[~correct]),
+        "response_tokens_mean_truncated": average(lengths[truncated]),
         "truncated_fraction": float(truncated.double().mean()),
         "groups": len(first),
         "all_right_groups": int((accuracy == 1).sum()),
@@ -357,15 +364,15 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     tokens = stats.loss_tokens or float("nan")
     special: dict[str, float] = {}  # of some algorithms only
     if stats.value_losses:
-        special["value_loss"] = _average(stats.value_losses)
+        special["value_loss"] = average(np.array(stats.value_losses))
         special["value_explained_variance"] = stats.value_explained_variance
     if stats.entropy_coefficient is not None:
         special["entropy_coefficient"] = stats.entropy_coefficient
     if stats.selected_tokens is not None:
         special["selected_fraction"] = stats.selected_tokens / tokens
     return {
-        "loss": _average(stats.losses),
-        "gradient_norm": _average(stats.gradient_norms),
+        "loss": average(np.array(stats.losses)),
+        "gradient_norm": average(np.array(stats.gradient_norms)),
         "gradient_clipped_fraction": stats.clipped_updates / stats.updates if stats.updates else float("nan"),
         "gradient_groups": stats.gradient_groups,
         "clip_fraction_low": objective.total("clipped_low") / tokens,
@@ -412,12 +419,9 @@ def mismatch_row(stats: UpdateStats) -> dict[str, float]:
     }
 
 
-def _mean(values: torch.Tensor, where: torch.Tensor) -> float:
-    return float(values[where].mean()) if bool(where.any()) else float("nan")
-
-
-def _average(values: list[float]) -> float:
-    return float(np.mean(values)) if values else float("nan")
+def average(values: torch.Tensor | np.ndarray) -> float:
+    """The mean, NaN without any."""
+    return float(values.mean()) if len(values) else float("nan")
 
 
 def weight_change(weights: torch.Tensor, other: torch.Tensor) -> float:
@@ -480,17 +484,20 @@ def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | No
 
 
 def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
-    """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward."""
+    """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward.
+
+    The mean is NaN where the punishment multiplies the rewards of a user's function, whose own values are not kept.
+    """
     reward, overlong = config.algorithm.reward, config.algorithm.overlong
     if not overlong.punishes:
         return 0.0, 0.0
     cap = config.sampling.max_response_tokens
     ramp_PG = overlong_ramp(groups.lengths_PG, cap, overlong.buffer_fraction)
-    unpunished = dataclasses.replace(overlong, policy="score")
-    plain_PG = shaped_rewards(
-        groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
-    )
-    taken_PG = plain_PG.double() - groups.rewards_PG.double()
+    taken_PG = overlong.penalty * ramp_PG
+    if overlong.shape == "multiplicative":
+        unpunished = dataclasses.replace(overlong, policy="score")
+        given = groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
+        taken_PG = _NAN * ramp_PG if reward.function else shaped_rewards(*given) * taken_PG.clamp(max=1.0)
     inside_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
     return float(inside_R.double().mean()), float(taken_PG.mean())
 

@@ -55,6 +55,11 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
                 f"runtime.{name}={getattr(runtime, name)} with runtime.device={runtime.device}, which trains on the CPU; add "
                 f"runtime.device=cuda, or set runtime.{name}=1"
             )
+    if runtime.device == "cuda" and runtime.ranks > runtime.gpus_per_run:
+        yield (
+            f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process of a run; leave "
+            f"runtime.ranks 0, or set runtime.gpus_per_run={runtime.ranks}"
+        )
     if runtime.nodes > 1:
         yield (
             f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; set runtime.nodes=1, or use backend=verl"

@@ -4,9 +4,6 @@ Responses with exactly zero gradient (zero advantage or no loss tokens, and no K
 forward and backward but stay in the denominators, so leaving them out changes no gradient. Of the recorded metrics, clip fractions
 are over all loss tokens either way (a token without advantage is never clipped); largest ratio, KL and log-prob gap are over the
 tokens that were computed.
-
-The critic (PPO, VAPO) is a copy of the initial policy with a scalar head that predicts the return from every prefix. The head starts at
-zero, so the first predictions are 0 everywhere. V_t is read at the position that predicts token t, hence before it.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
 from harness.model.policy import NativePolicy, Policy, adamw
-from harness.model.ranks import Ranks, whole
+from harness.model.ranks import ALONE, Ranks, whole
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
@@ -47,9 +44,8 @@ from harness.training.step_data import (
 class Updater:
     """Holds policy, reference policy and optimiser, and trains on one step's groups; with several ranks each does its share."""
 
-    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks | None = None) -> None:
-        self.config, self.policy, self.objective = config, policy, objective
-        self.ranks = ranks or Ranks()
+    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE) -> None:
+        self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         if config.algorithm.kl.reset_every_steps and not isinstance(policy, NativePolicy):
             raise ConfigError(
@@ -134,12 +130,10 @@ class Updater:
         The order matters: recomputed old log-probabilities come before the KL penalty, which is taken at the old policy, and the critic's
         values and the penalty before the advantages.
         """
-        algorithm, size = self.config.algorithm, groups.correct_PG.shape[1]
-        masked_PG = groups.truncated_PG if algorithm.overlong.masks else torch.zeros_like(groups.truncated_PG)
+        algorithm = self.config.algorithm
         # 1. Tokens, lengths, masks.
-        prompts_R = [prompt for prompt in prompts for _ in range(size)]
-        correct_R, masked_R = groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
-        data = StepData.of_responses(prompts_R, groups.completions, size, correct_R, masked_R)
+        masked_PG = groups.truncated_PG & algorithm.overlong.masks
+        data = StepData.of_groups(groups, prompts, masked_PG)
         # 2. Old log-probabilities, engine correction, entropy mask.
         self._correct(data, groups.completions, stats)
         data.keep_high_entropy(groups.completions.entropy_N, algorithm.top_entropy_fraction)
@@ -280,12 +274,13 @@ class Updater:
                 {"data": data, "rows": rows, "loss": loss, "gradient_norm": norm},
             )
         # As `clip_grad_norm_`, without a product for each tensor where the factor is 1.
-        if norm + 1e-6 > limit:
+        clips = norm + 1e-6 > limit
+        if clips:
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, total_norm)
         self.optimizer.step()
         stats.losses.append(loss)
         stats.gradient_norms.append(norm)
-        stats.clipped_updates += norm > limit
+        stats.clipped_updates += clips
 
     def _accumulate(self, data: StepData, rows: torch.Tensor) -> tuple[float, ObjectiveStats]:
         """Gradients of one update over all micro-batches and ranks; its loss and statistics."""
@@ -389,7 +384,7 @@ class EntropyController:
 
 
 class Critic:
-    """Value model and its optimiser; its settings are `algorithm.advantage.critic`. Its learning rate is constant."""
+    """Value model (see `algorithm.advantage.critic`) and its optimiser, whose learning rate is constant."""
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
         assert isinstance(policy, NativePolicy)  # others are refused before launch

@@ -83,6 +83,7 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2 with runtime.device=auto, which trains on the CPU"),
         (["runtime.nodes=2"], "runtime.nodes=2: this backend trains a run on one node"),
         (["runtime.device=cuda", "runtime.gpus_per_run=2", "runtime.ranks=1"], "runtime.ranks=1: TRL trains with one process a GPU"),
+        (["runtime.device=cuda", "runtime.ranks=2"], "runtime.ranks=2 with runtime.gpus_per_run=1: a GPU takes one process"),
         (["runtime.ranks=3"], "3 processes (runtime.ranks, runtime.gpus_per_run) cannot share an update of 16 responses equally"),
         (["algorithm=dapo", "algorithm.entropy_coefficient=0.01", "runtime.ranks=2"], "algorithm.entropy_coefficient with 2 processes"),
         (

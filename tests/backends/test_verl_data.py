@@ -13,12 +13,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from harness.backends.verl.metrics import Ledger, is_complete, ledger_columns
-from harness.backends.verl.run import prompt_texts, write_data
+from harness.backends.verl.run import write_data
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import AlgorithmConfig, DeadGroupsConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark
-from harness.rollout.types import prompt_tokens
+from harness.rollout.types import prompt_texts, prompt_tokens
 
 WORDS = ["<s>", "</s>", "[U]", "[A]", "what", "is", "one", "two"]
 
@@ -45,7 +45,7 @@ def benchmark(chat: bool) -> Benchmark:
 )
 def test_a_text_stands_for_the_tokens_of_a_plain_prompt(pattern: str | None, text: str | None) -> None:
     tok = tokenizer(pattern)
-    texts, longest = prompt_texts(tok, benchmark(chat=False))
+    texts, longest = prompt_texts(tok, benchmark(chat=False), add_special_tokens=False)
     if text is not None:
         assert texts[0] == text
     bare = [list(tok(each, add_special_tokens=False)["input_ids"]) for each in texts]
@@ -55,14 +55,22 @@ def test_a_text_stands_for_the_tokens_of_a_plain_prompt(pattern: str | None, tex
 
 def test_chat_turns_are_written_out() -> None:
     tok = tokenizer(chat_template="[U] {{ messages[0]['content'] }}{% if add_generation_prompt %} [A]{% endif %}")
-    texts, longest = prompt_texts(tok, benchmark(chat=True))
+    texts, longest = prompt_texts(tok, benchmark(chat=True), add_special_tokens=False)
     assert texts == ["[U] what is one [A]", "[U] what is one two [A]"]
     assert longest == 6
 
 
+def test_a_first_token_that_the_tokenizer_adds_is_not_written() -> None:
+    """TRL's tokenizer adds it to the text; the template writes it, too."""
+    tok = tokenizer("<s> $A", chat_template="<s>{{ messages[0]['content'] }}")
+    texts, _ = prompt_texts(tok, benchmark(chat=True))
+    assert texts == ["what is one", "what is one two"]
+    assert [tok(text)["input_ids"] for text in texts] == prompt_tokens(tok, benchmark(chat=True))
+
+
 def test_a_tokenizer_that_no_text_can_tell_is_refused() -> None:
-    with pytest.raises(ConfigError, match="problem sums/0 cannot be written for verl"):
-        prompt_texts(tokenizer("$A </s>"), benchmark(chat=False))
+    with pytest.raises(ConfigError, match="problem sums/0 cannot be written as a text"):
+        prompt_texts(tokenizer("$A </s>"), benchmark(chat=False), add_special_tokens=False)
 
 
 def test_rows_hold_prompt_gold_and_origin(tmp_path: Path, base_policy: Path) -> None:

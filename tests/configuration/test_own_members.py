@@ -33,6 +33,7 @@ MEDIAN = """    def advantages(self, batch):
         return batch.per_token(self.scale * centred)
 """
 BASES = {"advantage": "Advantage", "surrogate": "Surrogate", "aggregation": "Aggregation", "kl": "KlPenalty"}
+BASES |= {"weighting": "Weighting"}
 
 
 def head(member: str) -> str:
@@ -126,6 +127,18 @@ def test_a_stored_run_is_read_without_its_file_and_not_trained(mine: Path) -> No
         assert run_id(read) == run_id(config)
         with pytest.raises(ConfigError, match=says):
             Objective(read.algorithm)
+
+
+def test_a_stored_weighting_without_its_file_is_refused_before_the_run(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "objective/weighting/mine",
+        "    def weights(self, advantages_PG, batch):\n        return advantages_PG\n",
+    )
+    stored = portable(composed(tmp_path, choice="algorithm/weighting=mine"))
+    path.write_text(path.read_text() + "# edited\n")
+    with pytest.raises(ConfigError, match=r"weighting/mine\.py: .* put that file back"):
+        Objective(load(stored).algorithm)
 
 
 @pytest.mark.parametrize(

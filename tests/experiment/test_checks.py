@@ -252,6 +252,7 @@ REFUSED = {
         "runtime.gpus_per_run=8"
     ],
     "runtime.runs_per_gpu=4 with runtime.device=cpu": ["runtime.runs_per_gpu=4", "runtime.device=cpu"],
+    "runtime.ranks=2 with runtime.gpus_per_run=1": ["runtime.ranks=2", "runtime.device=cuda"],
 }
 
 

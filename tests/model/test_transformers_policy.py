@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,10 +13,11 @@ from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.model import packed_attention
+from harness.model import packed_attention, transformers_policy
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
-from harness.model.transformers_policy import TransformersPolicy
+from harness.model.ranks import Ranks
+from harness.model.transformers_policy import TransformersPolicy, load_weights
 
 TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
@@ -117,6 +119,16 @@ def test_weights_that_moved_without_a_backward_are_seen(checkpoint: Path) -> Non
     assert float((after - before).abs().max()) > 0.1
     for name, tensor in policy.named_weights():
         assert tensor.dtype == torch.float32, name
+
+
+def test_a_tensor_that_the_first_rank_lacks_ends_every_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that went on would wait in its next collective for a rank that is gone."""
+    of_first = iter(["", ["model.norm.weight"]])  # nothing refused, one tensor missing
+    monkeypatch.setattr(transformers_policy, "dist", Mock(get_rank=lambda: 1, get_world_size=lambda: 2))
+    monkeypatch.setattr(transformers_policy, "set_model_state_dict", lambda *_, **__: Mock(missing_keys=[]))
+    monkeypatch.setattr(Ranks, "from_first", lambda *_: next(of_first))
+    with pytest.raises(ConfigError, match=r"lacks the model's tensor 'model\.norm\.weight'"):
+        load_weights(Mock(), Path("folder"))
 
 
 def test_sequences_end_to_end_by_hand() -> None:

@@ -8,7 +8,7 @@ import pytest
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import DeadGroupsConfig
-from harness.sampling.curriculum import retire, uniform
+from harness.sampling.curriculum import offline_filter, uniform
 from harness.sampling.never_give_up import NeverGiveUp
 
 
@@ -69,7 +69,7 @@ def test_a_problem_that_waits_is_not_drawn_twice_in_a_step() -> None:
 def test_a_resume_keeps_what_waits() -> None:
     def build() -> NeverGiveUp:
         config = DeadGroupsConfig(policy="never_give_up")
-        return NeverGiveUp(retire.build(retire.Config(pass_rate=0.5), 40, 3), config, 40, 3)
+        return NeverGiveUp(offline_filter.build(offline_filter.Config(), 40, 3), config, 40, 3)
 
     straight, parted = build(), build()
     for _ in range(10):
@@ -91,8 +91,23 @@ def test_a_resume_keeps_what_waits() -> None:
         ("algorithm.dead_groups.max_attempts=33", "more groups than a step has"),
         ("algorithm.advantage.baseline=none", "set algorithm.advantage=group with a baseline"),
         ("algorithm/source=initial_policy", "no sampling"),
+        ("algorithm/curriculum=unsolved", "algorithm.curriculum=unsolved .* set it to uniform or offline_filter"),
+        ("algorithm/curriculum=retire", "set it to uniform or offline_filter"),
+        ("algorithm/curriculum=success_bands", "set it to uniform or offline_filter"),
     ],
 )
 def test_what_makes_no_sense_is_refused(override: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         compose_run(["patch=[never_give_up]", override])
+
+
+def test_an_offline_filter_is_no_hindrance() -> None:
+    config = compose_run(["patch=[never_give_up]", "algorithm/curriculum=offline_filter"])
+    assert config.algorithm.dead_groups.policy == "never_give_up"
+    filtered = never()
+    filtered.inner = offline_filter.build(offline_filter.Config(samples=4), 40, 3)
+    filtered.calibrate(np.where(np.arange(40) < 5, 0.5, 1.0))
+    for _ in range(12):
+        drawn, _ = step(filtered, {0, 1})
+        assert set(drawn.tolist()) <= set(range(5))
+        assert len(set(drawn.tolist())) == 4

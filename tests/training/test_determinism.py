@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -34,7 +35,9 @@ def test_it_holds_inside_and_not_outside(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_run_is_trained_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
-    monkeypatch.setattr(training, "_train_run", lambda *_: torch.are_deterministic_algorithms_enabled())
+    monkeypatch.setattr(training, "base_policy", lambda *_: ("torch", tmp_path))
+    monkeypatch.setattr(training, "RunParts", Mock())
+    monkeypatch.setattr(training, "train", lambda *_: torch.are_deterministic_algorithms_enabled())
     config = RunConfig(runtime=RuntimeConfig(deterministic=wanted))
     assert training.train_run(config, RunDir(tmp_path), lambda: False, 0) is wanted
 

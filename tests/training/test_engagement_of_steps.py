@@ -14,7 +14,7 @@ from small_runs import Bench, small_config
 from harness.configuration.compose import compose_run
 from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import EngineCorrectionConfig
+from harness.configuration.sections import EngineCorrectionConfig, OverlongConfig, RewardConfig
 from harness.model.policy import NativePolicy
 from harness.objective.kl import k1, k2, k3
 from harness.objective.objective import Objective
@@ -183,6 +183,29 @@ def test_punished_responses_and_the_mean_penalty(base_policy: Path) -> None:
         algorithm__overlong__statistics="exclude",
     )
     assert row(config, base_policy, groups)["punished_fraction"] == 0.25  # the excluded one teaches nobody
+
+
+@pytest.mark.parametrize(
+    ("shape", "function", "mean"),
+    [
+        ("additive", "", (0.5 / 3 + 0.5) / 4),
+        ("additive", "rewards.py:graded", (0.5 / 3 + 0.5) / 4),
+        ("multiplicative", "", (3 * 0.5 / 3) / 4),  # right answers earn 3, wrong ones 0
+        ("multiplicative", "rewards.py:graded", math.nan),
+    ],
+)
+def test_the_mean_penalty_of_each_shape_and_of_a_reward_function(
+    base_policy: Path, shape: str, function: str, mean: float
+) -> None:
+    """As above; a function gives the right answers 5, which is no penalty."""
+    right = 5.0 if function else 3.0
+    punished = right - 0.5 / 3 if shape == "additive" else right * (1 - 0.5 / 3)
+    groups = groups_of([[9, 10, 12, 4]], [[right, punished, -0.5, 0.0]])
+    overlong = OverlongConfig("soft", penalty=0.5, shape=shape)
+    config = small_config(
+        algorithm__overlong=overlong, algorithm__reward=RewardConfig(correct=3.0, wrong=0.0, function=function)
+    )
+    assert row(config, base_policy, groups)["length_penalty_mean"] == pytest.approx(mean, nan_ok=True)
 
 
 def test_engine_weights_that_moved(base_policy: Path) -> None:

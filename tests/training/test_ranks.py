@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from harness.model.ranks import Ranks, balanced, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
+from harness.training.run_parts import base_evaluations
 from harness.training.step_data import StepData, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed
 
@@ -197,6 +199,16 @@ def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_p
     run = start(config, tmp_path / "store", 2)
     with pytest.raises(RankFailed, match=r"rank 0.*model\.safetensors"):
         train(config, run)
+
+
+def test_a_sharded_policy_takes_no_samples_of_one_rank(config: RunConfig, base_policy: Path, tmp_path: Path) -> None:
+    """It is another implementation, whose rounding some responses follow."""
+    run, grader = start(config, tmp_path, 1), Mock(verifier=Mock(fingerprint=lambda: "rules"))
+    alone, first, second = (
+        base_evaluations(config, run, base_policy, "torch", grader, ranks)
+        for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
+    )
+    assert first == second != alone
 
 
 def test_ranks_wait_long_for_values_and_not_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:

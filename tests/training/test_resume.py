@@ -23,7 +23,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "prompts that are tried again": {
         "algorithm__dead_groups__policy": "never_give_up",
-        "algorithm__curriculum": member(CURRICULUM, "retire").Config(),
+        "algorithm__curriculum": member(CURRICULUM, "offline_filter").Config(),
     },
     "prompts that are tried again, behind a lag": {
         "algorithm__dead_groups__policy": "never_give_up",

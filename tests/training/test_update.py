@@ -261,13 +261,26 @@ def test_the_reference_is_the_policy_right_after_a_reset(
     assert fresh == equal
 
 
+@pytest.mark.parametrize(("above", "clipped"), [(-1e-3, 1), (0.0, 1), (1e-3, 0)])
+def test_an_update_counts_as_clipped_where_it_is(base_policy: Path, above: float, clipped: int) -> None:
+    """torch scales by limit / (norm + 1e-6): a norm that equals the limit is scaled, too."""
+    groups, prompts = random_groups(4, 4)
+    norms = []
+    for limit in (1e9, None):
+        config = small_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
+        config.optimizer.max_gradient_norm = limit or norms[0] + above
+        stats = updater_of(config, base_policy).update_step(1, groups, prompts)
+        norms += stats.gradient_norms
+    assert stats.clipped_updates == clipped
+
+
 @pytest.mark.parametrize("engine", [native.Config(), transformers.Config()])
 def test_the_longest_prompt_and_the_cap_must_fit(bench: Bench, engine: object) -> None:
     positions = NativePolicy.load(bench.base, "torch").decoder.shape.max_positions
     config = small_config(engine=engine, sampling__max_response_tokens=positions - 3)
     said = rf"the prompt of training problem \S+ has \d+ tokens.* {positions} positions"
     with pytest.raises(ConfigError, match=said):
-        bench.trainer(config)
+        bench.trained(config)
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.7])

@@ -11,7 +11,6 @@ import torch
 
 from harness.backends.trl.settings import reward_scale
 from harness.exchange.dialect import COMPONENTS
-from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds
@@ -26,17 +25,16 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
 class Rollouts:
-    """The groups of the step that is being trained on; on several ranks each has all of them.
+    """The groups of the step that is being trained on; on several ranks each has all of them, and samples and grades its share.
 
     Attributes:
-        ranks: each samples its share of the responses and grades its share of the groups.
         collected: what the step rolled out and keeps.
         tally: time and verdicts of the step.
         graded_at: when its last reward was given, by `time.perf_counter`.
     """
 
-    def __init__(self, parts: TaskParts, ranks: Ranks) -> None:
-        self.parts, self.ranks, self.step, self.tally, self.graded_at = parts, ranks, 1, Tally(), 0.0
+    def __init__(self, parts: TaskParts) -> None:
+        self.parts, self.ranks, self.step, self.tally, self.graded_at = parts, parts.ranks, 1, Tally(), 0.0
         self.collected: Collected | None = None
         self._trained: Groups | None = None  # with dynamic sampling: the responses TRL has been given
         self._scale = reward_scale(parts.config)
@@ -88,7 +86,7 @@ class Rollouts:
             completions = completions_of(token_lists, parts.params.stop_token_ids)
             graded.append(graded_groups(parts, mine_P, completions, seeds_PG, self.tally))
         if self.step == 1 and not number:
-            refuse_a_broken_function(parts, self.tally, self.ranks)
+            refuse_a_broken_function(parts, self.tally)
         self.tally.seconds_verify += time.perf_counter() - begin
         return Groups.concatenate([groups for part in self.ranks.gather(graded) for groups in part])
 
@@ -127,14 +125,8 @@ class Rollouts:
         config, groups = self.parts.config, self.collected.kept
         if not len(groups):
             return MechanismShares(), 0
-        objective, size = Objective(config.algorithm), groups.correct_PG.shape[1]
-        masked_PG = groups.truncated_PG & config.algorithm.overlong.masks
-        prompts_R: list[Sequence[int]] = [
-            self.parts.prompts[i] for i in groups.problems_P.tolist() for _ in range(size)
-        ]
-        data = StepData.of_responses(
-            prompts_R, groups.completions, size, groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
-        )
+        objective, masked_PG = Objective(config.algorithm), groups.truncated_PG & config.algorithm.overlong.masks
+        data = StepData.of_groups(groups, [self.parts.prompts[i] for i in groups.problems_P.tolist()], masked_PG)
         rollouts = rollout_batch(config, objective, groups, masked_PG)
         data.advantages_N = objective.advantages(rollouts)
         first_R = groups.completions.offsets[:-1]  # a response's tokens have one advantage

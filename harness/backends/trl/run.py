@@ -20,15 +20,14 @@ from transformers.utils.logging import disable_progress_bar
 
 from harness.backends.trl.settings import refusals
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.evaluation.evaluate import Evaluator
 from harness.exchange.dialect import load_table
-from harness.model.ranks import Ranks
+from harness.model.ranks import ALONE, Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
 from harness.store import RunDir, layout
-from harness.training.loop import deterministic, settle_kernel, warn_of_nothing
+from harness.training.loop import base_policy, deterministic, warn_of_nothing
 from harness.training.run_parts import (
     POLICY,
     STATE,
@@ -60,17 +59,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
         ranks = Ranks.join()
-        kernel, initial = ranks.from_first(_base_policy(config, run, attempt) if ranks.first else None)
-        return _TrlRun(fitting(config, run), run, initial, kernel, grader, attempt, ranks).finish(stop)
-
-
-def _base_policy(config: RunConfig, run: RunDir, attempt: int) -> tuple[str, Path]:
-    """The linear kernel of the attempt, and the folder of the policy before RL."""
-    kernel = settle_kernel(config.runtime, run, attempt)
-    cache = run.path.parent.parent / "cache"
-    run.say_phase(attempt, "preparing the base policy")
-    source = implementation("harness.base_policy", config.model)
-    return kernel, source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
+        kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
+        return _TrlRun(fitting(config, run), run, initial.resolve(), kernel, grader, attempt, ranks).finish(stop)
 
 
 class _TrlRun:
@@ -79,7 +69,7 @@ class _TrlRun:
     ) -> None:
         self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
         self.grader, self.attempt, self.ranks = grader, attempt, ranks
-        self.parts, self.scratch = TaskParts(config, run, initial, grader), run.path / "trl"
+        self.parts, self.scratch = TaskParts(config, run, initial, grader, ranks), run.path / "trl"
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
@@ -87,11 +77,11 @@ class _TrlRun:
         if folder is not None and (folder / POLICY).is_dir():
             return True
         if not step:
-            self._say("evaluating the base policy")
+            self.parts.say(self.attempt, "evaluating the base policy")
             warn_of_nothing(self._evaluate(self.initial, 0))
         if not self.config.training.steps:
             return True
-        self._say(layout.TRAINING)
+        self.parts.say(self.attempt, layout.TRAINING)
         return self._train(folder, stop)
 
     def _rewound(self) -> tuple[int, Path | None]:
@@ -114,10 +104,6 @@ class _TrlRun:
         self.run.rewind(step)
         return step, folder
 
-    def _say(self, phase: str) -> None:
-        if self.ranks.first:
-            self.run.say_phase(self.attempt, phase)
-
     def _train(self, folder: Path | None, stop: Callable[[], bool]) -> bool:
         from harness.backends.trl.rollouts import Rollouts
         from harness.backends.trl.trainer import Recorder, build
@@ -126,7 +112,7 @@ class _TrlRun:
             shutil.rmtree(self.scratch, ignore_errors=True)  # what a dead attempt was writing
             self.scratch.mkdir()
         self.ranks.from_first(None)
-        rollouts = Rollouts(self.parts, self.ranks)
+        rollouts = Rollouts(self.parts)
         recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate_model, self._publish, stop)
         trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
         if folder is not None:
@@ -160,7 +146,7 @@ class _TrlRun:
         save_model(merged_weights(plain), self.initial, folder)
 
     def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
-        self._say(f"evaluating step {step}")
+        self.parts.say(self.attempt, f"evaluating step {step}")
         folder = self.scratch / POLICY
         devices = [torch.cuda.current_device()] if self.config.runtime.device == "cuda" else []
         with torch.random.fork_rng(devices):
@@ -171,7 +157,7 @@ class _TrlRun:
             self.ranks.gather(None)  # every rank has read it
         if self.ranks.first:
             shutil.rmtree(folder)
-        self._say(layout.TRAINING)
+        self.parts.say(self.attempt, layout.TRAINING)
 
     def _evaluate(self, folder: Path, step: int, last: bool = True) -> dict[str, float]:
         """Evaluate a checkpoint folder exactly as the built-in trainer evaluates its policy."""
@@ -179,8 +165,8 @@ class _TrlRun:
         if hasattr(config.model, "lora"):  # adapters are merged
             plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
             config = dataclasses.replace(config, model=plain)
-        policy = open_policy(config, folder, self.kernel, Ranks())
-        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader)
+        policy = open_policy(config, folder, self.kernel, ALONE)  # each process has a copy
+        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, ALONE)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
             evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared, self.ranks)

@@ -160,7 +160,7 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     yield from refused_places(runtime)
     if config.seed >= (most := _SEEDS // wanted_ranks(runtime)):
         yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {most}"
-    if runtime.device == "cuda" and runtime.ranks not in (0, runtime.gpus_per_run):
+    if runtime.device == "cuda" and 0 < runtime.ranks < runtime.gpus_per_run:
         yield f"runtime.ranks={runtime.ranks}: TRL trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if getattr(model, "precision", "") == "mixed":
         yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from harness.model.checkpoint import load_model
 from harness.model.policy import adamw
 from harness.model.transformers_policy import adapter_settings
 from harness.problems.problem import load_benchmark
-from harness.rollout.types import chat_text
+from harness.rollout.types import prompt_texts
 from harness.training.loop import graders_row
 from harness.training.run_parts import TaskParts
-from harness.training.step_data import NumericalFault, Tally, groups_row, rollout_row, verdicts_row
+from harness.training.step_data import NumericalFault, Tally, average, groups_row, rollout_row, verdicts_row
 from harness.training.update import learning_rate
 
 _NAN = float("nan")
@@ -103,36 +103,13 @@ def _dataset(parts: TaskParts) -> Dataset:
     With dynamic sampling the rows only count steps: the rounds are drawn as they come.
     """
     algorithm, steps = parts.config.algorithm, parts.config.training.steps
-    texts = prompt_texts(parts)
+    texts, _ = prompt_texts(parts.tokenizer, load_benchmark(parts.config.task))
     if algorithm.dead_groups.policy != "keep":
         problems = np.zeros(steps * algorithm.prompts_per_step, dtype=np.int64)
     else:
         problems = np.concatenate([parts.curriculum.draw(algorithm.prompts_per_step) for _ in range(steps)])
     rows = problems.tolist()
     return Dataset.from_dict({"prompt": [texts[i] for i in rows], "problem": rows})
-
-
-def prompt_texts(parts: TaskParts) -> Sequence[str]:
-    """Return texts that the tokenizer turns into our prompts.
-
-    Raises:
-        ConfigError: no text gives a prompt's tokens.
-    """
-    task, tokenizer = load_benchmark(parts.config.task), parts.tokenizer
-    texts = [problem.prompt for problem in task.problems]
-    if task.chat:
-        texts = [chat_text(tokenizer, text, task.system) for text in texts]
-        if (
-            tokenizer(texts[0])["input_ids"] != parts.prompts[0]
-        ):  # the template writes the first token, and the tokenizer adds it
-            texts = [text.removeprefix(tokenizer.bos_token or "") for text in texts]
-    for problem, text, ids in zip(task.problems, texts, parts.prompts, strict=True):
-        if list(tokenizer(text)["input_ids"]) != list(ids):
-            raise ConfigError(
-                f"{task.name}: the prompt of problem {problem.id} cannot be given to TRL: this tokenizer makes other tokens of its text; "
-                "choose another template for task= or another model"
-            )
-    return texts
 
 
 def sample(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
@@ -204,13 +181,12 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
     def _count(self, step: int) -> None:
-        collected, training = self.rollouts.collected, self.parts.config.training
+        collected = self.rollouts.collected
         assert collected is not None
         self._trained_at = time.perf_counter()
         self.tokens += collected.generated_tokens
         self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._began)
-        limits = (step, training.steps), (self.tokens, training.generated_tokens), (self.seconds, training.seconds)
-        self.ended = any(limit is not None and used >= limit for used, limit in limits)
+        self.ended = self.parts.config.training.is_spent(step, self.tokens, self.seconds)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
         """Take an update's metrics; after the last of a rollout step evaluate and write its row.
@@ -259,9 +235,8 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             "attempt": self.attempt,
             **logged,
             **rollout_row(collected),
-            "entropy_nats": logged.get(
-                "entropy_nats", _NAN
-            ),  # of the policy in every update, not of the one that sampled
+            # Of the policy in every update, not of the one that sampled.
+            "entropy_nats": logged.get("entropy_nats", _NAN),
             "generated_tokens_total": self.tokens,
             **verdicts_row(tallies, config),
             **graders,
@@ -280,8 +255,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
 
     def _mean(self, name: str) -> float:
         """The mean of a metric of TRL's over the step's updates."""
-        values = [each[name] for each in self._logs if each.get(name) is not None]
-        return float(np.mean(values)) if values else _NAN
+        return average(np.array([each[name] for each in self._logs if each.get(name) is not None]))
 
 
 def spent(parts: TaskParts) -> tuple[int, float]:

@@ -31,6 +31,7 @@ from harness.store import RunDir
 from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
 from harness.store.samples import SAMPLES
+from harness.training.step_data import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
 _ESTIMATED = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
@@ -93,9 +94,9 @@ def ledger_columns(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> Mapp
         "accuracy_mean": float(correct.mean()),
         "response_tokens_mean": float(tokens.mean()),
         "response_tokens_p95": float(np.percentile(tokens, 95)),
-        "response_tokens_mean_right": _mean(tokens, correct),
-        "response_tokens_mean_wrong": _mean(tokens, ~correct),
-        "response_tokens_mean_truncated": _mean(tokens, truncated),
+        "response_tokens_mean_right": average(tokens[correct]),
+        "response_tokens_mean_wrong": average(tokens[~correct]),
+        "response_tokens_mean_truncated": average(tokens[truncated]),
         "truncated_fraction": float(truncated.mean()),
         "groups": len(groups),
         "all_right_groups": int((shares == 1).sum()),
@@ -114,10 +115,6 @@ def _kept_groups(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> int:
         outcomes[item.group].add(item.reward if dead.metric == "reward" else item.correct)
     live = [found for found in outcomes.values() if dead.policy == "keep" or len(found) > 1]
     return min(len(live), algorithm.prompts_per_step)
-
-
-def _mean(values: np.ndarray, where: np.ndarray) -> float:
-    return float(values[where].mean()) if where.any() else float("nan")
 
 
 class MetricsImport:
@@ -186,7 +183,7 @@ def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
         step = int(path.stem)
         if not 0 < step < config.training.steps:
             continue
-        rows = _rows(path)
+        rows = [json.loads(line) for line in new_lines(path, 0)[0]]  # without a torn last line it counts as incomplete
         for name, benchmark in benchmarks.items():
             mine = [row for row in rows if row.get("benchmark") == name]
             complete = len(mine) == len(benchmark.problems) * config.evaluation.samples_per_problem
@@ -199,12 +196,6 @@ def _files(folder: Path) -> Iterable[Path]:
     """Newest attempt first: what it sampled again replaces what an earlier one left."""
     folders = sorted(folder.glob("validation-*"), reverse=True)
     return [path for each in folders for path in sorted(each.glob("*.jsonl")) if path.stem.isdigit()]
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file; a torn last one is left out, so that the file counts as incomplete."""
-    lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1]]
 
 
 def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: Grader) -> pa.Table:

@@ -39,7 +39,6 @@ from harness.backends.verl.process import (
 )
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
-from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator, sampler_of
 from harness.evaluation.named_models import Model
@@ -47,11 +46,11 @@ from harness.model.checkpoint import load_tokenizer
 from harness.model.system import content_fingerprint
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.shaping import Grader
-from harness.rollout.types import chat_text, prompt_tokens, stop_tokens
+from harness.rollout.types import prompt_texts, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file
-from harness.store.layout import attempt_dir
-from harness.training.loop import settle_kernel
+from harness.store.layout import TRAINING, attempt_dir
+from harness.training.loop import base_policy
 
 _POLL_SECONDS = 1.0
 
@@ -70,15 +69,15 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     check_machine(config)
     torch.set_num_threads(config.runtime.threads)
     cache = (run.path.parent.parent / "cache").resolve()
-    kernel = settle_kernel(config.runtime, run, attempt)
-    source = implementation("harness.base_policy", config.model)
-    initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
+    kernel, folder = base_policy(config, run, attempt)
+    initial = folder.resolve()
     with closing(Grader(config.verifier, config.runtime)) as grader:
         evaluate = partial(_evaluate, config, run, kernel, cache, grader)
         evaluate(initial, 0)
         steps = config.training.steps
         policy = next((path / POLICY for step, path in run.checkpoints() if step == steps), None)
         if policy is None:
+            run.say_phase(attempt, TRAINING)
             place = prepare(config, run, initial, cache, attempt)
             if stop() or not _train(config, run, place, python, stop, grader):
                 return False
@@ -205,36 +204,8 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
     return longest
 
 
-def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
-    """Return texts that `tokenizer(text, add_special_tokens=False)` turns into our prompts, and the longest in tokens.
-
-    Raises:
-        ConfigError: the tokenizer adds something that no text stands for.
-    """
-    prompts = prompt_tokens(tokenizer, benchmark)
-    texts = []
-    for problem, ids in zip(benchmark.problems, prompts, strict=True):
-        if benchmark.chat:
-            text = chat_text(tokenizer, problem.prompt, benchmark.system)
-        else:
-            bare = _bare(tokenizer, problem.prompt)
-            before = ids[: len(ids) - len(bare)]  # a token that begins every text
-            text = str(tokenizer.decode(before)) + problem.prompt if before else problem.prompt
-        if _bare(tokenizer, text) != list(ids):
-            raise ConfigError(
-                f"{benchmark.name}: the prompt of problem {problem.id} cannot be written for verl: this tokenizer adds tokens that no "
-                "text yields; choose a chat template (`template: boxed`) or another model"
-            )
-        texts.append(text)
-    return texts, max((len(ids) for ids in prompts), default=0)
-
-
-def _bare(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
 def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple[pa.Table, int]:
-    texts, longest = prompt_texts(tokenizer, benchmark)
+    texts, longest = prompt_texts(tokenizer, benchmark, add_special_tokens=False)
     rows = [
         {
             "data_source": name,

@@ -119,15 +119,11 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         has_statistics = torch.tensor([uid in self._counted for uid in index])[order]
         if not self._settings.counts_masked:
             has_statistics &= mask.any(1)
-
-        def grid(values: torch.Tensor) -> torch.Tensor:
-            return values.new_zeros(inside.shape).masked_scatter(inside, values)
-
         batch = types.RolloutBatch(
-            rewards_PG=grid(token_level_rewards[order].double().sum(1)),
+            rewards_PG=types.padded(token_level_rewards[order].double().sum(1), inside),
             correct_PG=inside,
-            lengths_PG=grid(mask.sum(1)),
-            counted_PG=grid(has_statistics),
+            lengths_PG=types.padded(mask.sum(1), inside),
+            counted_PG=types.padded(has_statistics, inside),
         )
         result = torch.zeros_like(token_level_rewards)
         flat = self._estimator.advantages(batch).to(result.dtype)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import ranged
 from harness.objective.advantage import Advantage
-from harness.objective.types import RolloutBatch, Tensor
+from harness.objective.types import RolloutBatch, Tensor, padded, token_cells
 
 
 @dataclass
@@ -24,16 +24,13 @@ class Config(Advantage):
     dead_groups_vanish = False  # the last tokens of the longest response have no baseline
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        import torch
-
         if batch.old_logprobs_N is None or batch.old_logprobs_NV is None:
             raise ValueError("optimal_token_baseline needs RolloutBatch.old_logprobs_N and old_logprobs_NV")
         lengths_R, (groups, size) = batch.lengths_PG.reshape(-1), batch.rewards_PG.shape
-        inside_RT = torch.arange(int(lengths_R.max())) < lengths_R[:, None]
+        inside_RT = token_cells(lengths_R)
 
         def grid(values_N: Tensor) -> Tensor:
-            padded = values_N.new_zeros(inside_RT.shape).masked_scatter(inside_RT, values_N)
-            return padded.view(groups, size, -1)
+            return padded(values_N, inside_RT).view(groups, size, -1)
 
         counted_N = batch.per_token(batch.counted_PG.double())
         square_N = (2 * batch.old_logprobs_NV.double()).exp().sum(-1)

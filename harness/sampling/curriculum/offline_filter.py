@@ -19,7 +19,13 @@ from harness.sampling.curriculum.uniform import Uniform
 
 @dataclass
 class Config(Checked, key="algorithm.curriculum"):
-    """`pass_rate`: largest rate kept; `min_pass_rate`: smallest rate kept; `samples`: responses a problem that measure it."""
+    """Bounds, and how rates are measured.
+
+    Attributes:
+        pass_rate: largest rate kept.
+        min_pass_rate: smallest rate kept.
+        samples: responses a problem that measure it. The verifier grades them, without a reward function or noise of `algorithm.reward`.
+    """
 
     kind: str = "offline_filter"
     pass_rate: float = ranged(0.625, low=0.0, high=1.0)

@@ -43,9 +43,9 @@ class Retire(Curriculum):
             self.retired[oldest[:short]] = 0
         chosen: list[int] = []
         while len(chosen) < count:
-            for problem in self.walk.draw(1):
-                if not self.retired[problem] and problem not in chosen:
-                    chosen.append(int(problem))
+            problem = int(self.walk.draw(1)[0])
+            if not self.retired[problem] and problem not in chosen:
+                chosen.append(problem)
         self._report.add("sampled", chosen)
         return np.array(chosen)
 

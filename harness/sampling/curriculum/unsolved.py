@@ -27,7 +27,8 @@ class Config(Checked, key="algorithm.curriculum"):
     """Settings of what is observed before the first step.
 
     Attributes:
-        samples: responses of the initial policy to every problem that count as rollouts; 0: none.
+        samples: responses of the initial policy to every problem that count as rollouts; 0: none. The verifier grades them, without a
+            reward function or noise of `algorithm.reward`.
     """
 
     kind: str = "unsolved"
