@@ -27,6 +27,7 @@ from harness.experiment.declaration import as_file
 from harness.problems.problem import Record, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
+from harness.store.layout import is_safe
 
 if TYPE_CHECKING:
     from harness.evaluation.named_models import Model
@@ -106,14 +107,16 @@ class _Seen:
 
 def run(options: argparse.Namespace) -> int:
     keys = ("experiment", "model", "task", "heldout", "folder", "runtime.results")
-    given = key_values(options.values, keys, "new")
+    given = key_values(options.values, keys, "new", texts=("experiment",))
     values = {name: str(value) for name, value in given.items() if value is not None}
     for key in keys[:3]:
         if not values.get(key):
             raise ConfigError("new needs experiment=NAME, model=PATH and task=FILE.jsonl")
     name, folder = values["experiment"], Path(values.get("folder", "."))
-    if not name.isidentifier():
-        raise ConfigError(f"experiment={name} must be a name of letters, digits and _")
+    if not (name.isidentifier() and is_safe(name)):
+        raise ConfigError(
+            f"experiment={name} must be a name of letters from a to z, digits and _, and begin with a letter"
+        )
     target = folder / "experiment" / f"{name}.yaml"
     if target.exists():
         raise ConfigError(f"{target} exists already; take another experiment=NAME, or delete it")

@@ -71,9 +71,7 @@ def read_file(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
         elif "js" in suffix:
-            frame = pd.read_json(
-                path, lines=suffix != ".json", dtype=False, convert_dates=False, convert_axes=False, precise_float=True
-            )
+            frame = pd.read_json(path, lines=suffix != ".json", dtype=False, convert_axes=False, precise_float=True)
         else:
             frame = _read_csv(path)
             if frame.columns.has_duplicates:

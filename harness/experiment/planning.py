@@ -272,7 +272,7 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
 
 def job_config(job: Sequence[str]) -> RunConfig:
     """The configuration of a job. Its seed is set last, so that jobs that differ in nothing else are composed once."""
-    seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
+    seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdecimal()]
     config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
     return dataclasses.replace(config, seed=seeds[-1]) if seeds else config
 

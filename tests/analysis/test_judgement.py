@@ -208,6 +208,9 @@ def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
     assert judged.figure().axes[0].get_xlabel().startswith("difference in loss, lower is better (95 % interval)")
     with pytest.raises(ValueError, match="neither higher nor lower"):
         judge(frame, better="less")
+    for margin in (0, -3, math.nan, math.inf):
+        with pytest.raises(ValueError, match="must be a finite number above 0"):
+            judge(frame, margin=margin)
     usual = judge(frame, baseline="a", score="loss")
     assert usual.improvement(effect) == pytest.approx(1 / 9)
     assert "better" not in f"{usual.sentences} {usual.notes} {usual.figure().axes[0].get_xlabel()}"
