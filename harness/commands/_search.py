@@ -36,7 +36,6 @@ class Trials:
 
     @property
     def store(self) -> ResultStore:
-        """Where runs and study lie."""
         return self.study.store
 
     @property

@@ -112,7 +112,6 @@ class Outcome:
 
     @property
     def command(self) -> str:
-        """What the user typed."""
         return shlex.join(["harness", "run", *self.arguments])
 
 

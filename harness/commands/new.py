@@ -62,7 +62,6 @@ _TEXT = """\
 name: {name}
 title: "{name}"
 question: Does DAPO train this model better than naive GRPO on these problems, at equal rollout steps?
-design: arms
 seeds: [0, 1, 2, 3]
 benchmark: heldout
 overrides:
@@ -202,7 +201,6 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
 
 
 def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, seen: _Seen) -> str:
-    """Return the text of the experiment's file."""
     from harness.model.checkpoint import weight_files
 
     small = sum(file.stat().st_size for file in weight_files(model.folder)) <= _SMALL_BYTES

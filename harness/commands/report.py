@@ -52,7 +52,6 @@ def answer(options: argparse.Namespace) -> Report:
 
 
 def show(report: Report, options: argparse.Namespace) -> None:
-    """Print the answer, and where its page lies."""
     show_report(report)
 
 

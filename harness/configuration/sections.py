@@ -1,4 +1,4 @@
-"""The sections of a run beside its algorithm: optimiser, sampling, verifier, training, evaluation."""
+"""The sections of a run that no family has: optimiser, sampling, verifier, training, evaluation, runtime, the algorithm and its parts."""
 
 from __future__ import annotations
 

@@ -325,7 +325,6 @@ class Imported:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the logs have."""
         return sorted({name for run in self.runs for row in run.rows for name in row})
 
 

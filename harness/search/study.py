@@ -67,7 +67,6 @@ class Search:
 
     @property
     def directions(self) -> list[str]:
-        """Optuna's direction of each objective."""
         return ["minimize" if name.startswith("-") else "maximize" for name in self.objectives]
 
 
@@ -181,7 +180,6 @@ class Parameter:
     distribution: BaseDistribution
 
     def override(self, value: Any) -> str:
-        """The override of a value that a trial was given."""
         if isinstance(self.distribution, FloatDistribution):
             return f"{self.key}={float(value if self.distribution.step is None else round(value, 12))!r}"
         return f"{self.key}={value}"

@@ -185,7 +185,7 @@ def _root(folder: Path, source: str) -> Path:
 
 _OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK}
 # Seeds and runs of two plans that ask the same are put together; these say when and how they were asked.
-_OF_A_COMMAND = ("command", "checks", "decisions")
+OF_A_COMMAND = ("command", "checks", "decisions")
 
 
 @dataclass
@@ -347,5 +347,5 @@ def _plans(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any] 
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
-    left = {key: value for key, value in plan.items() if key not in (*_OF_A_COMMAND, "seeds")}
+    left = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds")}
     return {**left, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}
