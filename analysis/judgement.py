@@ -62,14 +62,14 @@ def judge(
         columns: what `harness.exchange.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit.
 
     Raises:
-        TableError: a table that cannot be read as scores.
-        ValueError: `better` is neither.
+        ValueError: `better` or `margin` is none; as a `TableError` for a table that cannot be read as scores.
     """
     if better not in (HIGHER, LOWER):
         raise ValueError(f"better={better!r} is neither {HIGHER} nor {LOWER}")
-    frame, stem = (
-        (source, "scores") if isinstance(source, pd.DataFrame) else (read_file(Path(source)), Path(source).stem)
-    )
+    if margin is not None and not 0 < margin < math.inf:
+        raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
+    frame = source if isinstance(source, pd.DataFrame) else read_file(Path(source))
+    stem = "scores" if isinstance(source, pd.DataFrame) else Path(source).stem
     return Judgement(score_table(frame, **columns), name or stem, margin, pair, better)
 
 

@@ -2,7 +2,7 @@
 
 `ARGUMENTS` maps the name of an argument, or its flags with a space between, to what `argparse.ArgumentParser.add_argument` takes beside it.
 A verb that answers a question defines instead of `run` the dataclass `Answer`, `answer(options) -> Answer` and `show(answer, options)`;
-`--json` and its schema follow from these (`_as_json`).
+`--json` and its schema follow from these.
 
 May import: analysis, configuration, evaluation, exchange, execution, experiment, explain, model, problems, rollout, search,
 statistics, store, tracking, verify.

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from harness.commands._arguments import VerbAnswer
-from harness.commands._values import MetricRecord, metric_records
-from harness.configuration.error import ConfigError
-from harness.store import ResultStore
-from harness.store.layout import experiment_dir
-
-if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
-    from analysis.results import Results
-    from harness.execution.supervisor import Decisions
-    from harness.experiment.plan import Plan
 import contextlib
 import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from harness.commands._arguments import VerbAnswer
+from harness.commands._values import MetricRecord, metric_records
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
 from harness.execution.progress import Progress, Relay, Snapshot, Terminal
 from harness.experiment.plan import Plan
-from harness.store import StoreError, atomic, layout
+from harness.store import ResultStore, StoreError, atomic, layout
+from harness.store.layout import experiment_dir
+from harness.store.pack import OF_A_COMMAND
 from harness.store.reader import run_state
+
+if TYPE_CHECKING:
+    from analysis.results import Results
+    from harness.execution.supervisor import Decisions
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ def metrics_of(store: ResultStore, plan: Plan) -> list[float]:
 
 
 PAGE = "report.html"
-_OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
+_OF_THE_MOMENT = ("schema_version", *OF_A_COMMAND)  # the same question, asked another time
 
 
 def answer_key(store: ResultStore, experiment: str) -> str:

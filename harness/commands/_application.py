@@ -42,7 +42,6 @@ _WITH_VALUE = {"--cfg", "-c", "--package", "-p", "--info", "-i"}
 _COMPLETION = {"--shell-completion", "-sc"}
 _PRIMARY = ("--config-path", "-cp", "--config-name", "-cn", "--experimental-rerun")
 _EXTRA = {"submitit_slurm": "slurm", "submitit_local": "slurm", "ray": "ray", "ray_aws": "ray", "joblib": "joblib"}
-_ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 
 
 def train(config: DictConfig) -> float | list[float]:
@@ -145,8 +144,6 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     for item in overrides:
         if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
             raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
-    sent = [f"hydra/launcher={name}" for name in _ELSEWHERE]
-    elsewhere = ["++runtime.elsewhere=true"] if set(sent) & set(overrides) else []
     settings = [item for item in overrides if item not in own]
     outcome.get().overrides = own
-    return [*flags, *settings, *shared_overrides(own), *plain(own), *elsewhere, *searchpath()]
+    return [*flags, *settings, *shared_overrides(own), *plain(own), *searchpath()]

@@ -30,7 +30,21 @@ from harness.store.pack import opened
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
 _EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
-_PATHS = frozenset({"cases", "file", "golds", "out", "path", "runtime.results", "samples"})
+_PATHS = frozenset(
+    {
+        "data.path",
+        "folder",
+        "golds",
+        "heldout",
+        "model",
+        "out",
+        "output",
+        "regrade",
+        "runtime.results",
+        "samples",
+        "task",
+    }
+)
 
 
 def flag(text: str) -> dict[str, Any]:

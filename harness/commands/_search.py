@@ -14,9 +14,9 @@ from harness.configuration.sections import of_machine, visible_gpus
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import Summary, dispatch_runs, worker_count
 from harness.experiment.checks import absent, refusals
-from harness.experiment.declaration import Experiment
+from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.plan import Plan
-from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
+from harness.experiment.planning import common_overrides, declared_experiment
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
@@ -36,7 +36,6 @@ class Trials:
 
     @property
     def store(self) -> ResultStore:
-        """Where runs and study lie."""
         return self.study.store
 
     @property
@@ -85,10 +84,13 @@ def trials_of(arguments: Sequence[str], options: Mapping[str, Any], command: str
     except ModuleNotFoundError as error:
         raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
     refuse_seed(arguments, _SEEDS)
-    named = any(item.startswith("experiment=") for item in arguments)
+    named = any(item.startswith(("experiment=", "claim=")) for item in arguments)
     experiment, fixed = _declared(arguments) if named else _from_arguments(arguments, options)
     search = search_of(experiment)
-    assert search is not None
+    if search is None:
+        raise ConfigError(
+            f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
+        )
     base = compose_run(fixed)
     if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")

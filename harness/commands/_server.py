@@ -31,7 +31,7 @@ from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
 from analysis.samples import Question, RunCells, reduce_run
-from harness.experiment.plan import Plan, PlanError
+from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import run_state
 
@@ -85,7 +85,6 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
-        """Answer one client."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -93,7 +92,6 @@ class Server(ThreadingHTTPServer):
             self._places.release()
 
     def has_asked(self, request: socket.socket) -> None:
-        """Note that the request of a client has arrived."""
         self._asking.pop(request, None)
 
 
@@ -170,11 +168,7 @@ class Watch:
 
     def plan(self, name: str) -> Plan:
         """Read the plan of an experiment. Raises StoreError for whatever is no plan."""
-        raw = self.store.plan(name)
-        try:
-            return Plan.read(raw)
-        except (TypeError, ValueError, AttributeError, LookupError) as error:
-            raise PlanError(f"plan {name} cannot be read: {error}") from error
+        return Plan.read(self.store.plan(name))
 
     def progress(self, name: str) -> dict[str, Any]:
         """Say what the runs do now, ready for JSON; of each label, seed and a `harness.store.reader.RunState`. Nothing is raised.

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 _JOBS = ".harness_jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
+_ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 Bring = Callable[[Plan], Summary]
 
 
@@ -111,7 +112,6 @@ class Outcome:
 
     @property
     def command(self) -> str:
-        """What the user typed."""
         return shlex.join(["harness", "run", *self.arguments])
 
 
@@ -260,11 +260,18 @@ class Jobs:
         return (state.summary if ours else None) or summary_of(part, store, before, _notes(self.config))
 
 
+def _to_its_launcher(config: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """The overrides, and that runs are sent to other machines where the chosen launcher does so."""
+    elsewhere = config.hydra.runtime.choices["hydra/launcher"] in _ELSEWHERE
+    return [*overrides, *["++runtime.elsewhere=true"] * elsewhere]
+
+
 def sweep_design(config: DictConfig, arguments: Sequence[str], launcher: Launcher) -> list[Sequence[JobReturn]]:
     """Plan the experiment that `arguments` declare, and have the launcher bring its jobs to their end, look by look."""
     refuse_settings(config.hydra)
     if (config.get("experiment") or {}).get("search"):
         return sweep_search(config, arguments, launcher, {})
+    arguments = _to_its_launcher(config, arguments)
     jobs = Jobs(config, launcher)
     shared = set(shared_overrides(arguments))
     plan = refuse(plan_experiment([item for item in arguments if item not in shared]))
@@ -282,7 +289,7 @@ def sweep_search(
 
     refuse_settings(config.hydra)
     state, jobs = outcome.get(), Jobs(config, launcher)
-    trials, places = trials_of(arguments, options, state.command)
+    trials, places = trials_of(_to_its_launcher(config, arguments), options, state.command)
     refuse_imported(trials.store, trials.study.experiment.name)
     state.sweep = trials
 
@@ -471,7 +478,8 @@ class Answer(Callback):  # type: ignore[misc]
 def _gather(config: DictConfig) -> None:
     """Make a plan of the jobs that another launcher ran."""
     if notes := _notes(config):
-        plan = refuse(plan_jobs([note["overrides"] for note in notes], outcome.get().overrides))
+        jobs = [_to_its_launcher(config, note["overrides"]) for note in notes]
+        plan = refuse(plan_jobs(jobs, outcome.get().overrides))
         store = ResultStore(plan.arms[0].config.runtime.results)
         planned = {spec.run_id for spec in plan.specs}
         before = planned & {note["run"] for note in notes if note["before"]}

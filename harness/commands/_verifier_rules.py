@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from harness.configuration.compose import config_directory, options
+from harness.configuration.compose import file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
 from harness.verify import VerifierConfig
@@ -16,11 +16,11 @@ RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(Ve
 
 
 def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
-    """Return the verifier's settings: those of `verifier` under `conf/verifier`, then `verifier.KEY`. Raises `ConfigError`."""
+    """Return the verifier's settings: those of the member `verifier`, then `verifier.KEY`. Raises `ConfigError`."""
     settings: dict[str, object] = {}
     if "verifier" in values:
         require("verifier", values["verifier"], options("verifier"))
-        settings = yaml.safe_load((config_directory() / "verifier" / f"{values['verifier']}.yaml").read_text())
+        settings = yaml.safe_load(file_of("verifier", str(values["verifier"])).read_text())
     settings |= {key.removeprefix("verifier."): value for key, value in values.items() if key != "verifier"}
     try:
         return load_dataclass(VerifierConfig, settings, "verifier")

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.commands._arguments import SELECTION, Selection, flag, require_idle, select
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore, RunClaimed, layout
-from harness.store.atomic import remove_directory
+from harness.store.atomic import remove_directory, write_errors
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.yes and not _agreed(f"Remove {_amount(chosen)}? [y/N] "):
         print("nothing removed")
         return 0
-    removed = [item for item in chosen if _remove(selection, item)]
+    with write_errors(selection.store.root):
+        removed = [item for item in chosen if _remove(selection, item)]
     print(f"removed {_amount(removed)}")
     return 0
 

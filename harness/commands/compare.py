@@ -15,6 +15,7 @@ verifier=RULES (stored verdicts stand where all sides have them and no rules are
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -165,8 +166,8 @@ def answer(options: argparse.Namespace) -> Answer:
         raise ConfigError("compare needs two different sides or more: harness compare A B")
     require("match", values.setdefault("match", "id or problem"), ["id", "problem", "id or problem"])
     for key in ("cap", "margin"):
-        if not isinstance(values.get(key, 1), int | float) or values.get(key, 1) <= 0:
-            raise ConfigError(f"{key}={values[key]} must be a number above 0")
+        if not isinstance(values.get(key, 1), int | float) or not 0 < values.get(key, 1) < math.inf:
+            raise ConfigError(f"{key}={values[key]} must be a finite number above 0")
     store = ResultStore(str(values.get("runtime.results") or compose_run([]).runtime.results))
     apart = [values["difficulty"]] if values.get("difficulty") else []
     sides = _read([*names, *apart], values, store)

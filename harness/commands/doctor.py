@@ -92,7 +92,6 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print a line for every check or member."""
     for item in result.members:
         word = "problem" if item.faults else "ok     "
         print(f"{word} {item.path}", *(f"        {fault}" for fault in item.faults), sep="\n")

@@ -26,7 +26,7 @@ ARGUMENTS = {"overrides": {"nargs": "+", "help": "dialect=trl|verl, and Hydra ov
 def run(options: argparse.Namespace) -> int:
     name, rest = split_dialect(options.overrides)
     translation = DIALECTS[name].export(_configuration(rest))
-    if not {"algorithm", "rung", "patch", "experiment"} & {item.partition("=")[0] for item in rest}:
+    if not {"algorithm", "rung", "patch", "experiment", "claim"} & {item.partition("=")[0] for item in rest}:
         note = "this is naive GRPO (algorithm=grpo): nothing given chooses another; add algorithm=NAME or rung=NAME"
         translation.notes.insert(0, note)
     print(yaml.safe_dump(translation.settings, sort_keys=False), end="")
@@ -49,11 +49,11 @@ def split_dialect(items: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _configuration(items: Sequence[str]) -> RunConfig:
-    """Return the configuration that overrides describe, or the arm that `experiment=` and `arm=` name. Raises `ConfigError`."""
+    """Return the configuration that overrides describe, or the arm of `experiment=` or `claim=` that `arm=` names. Raises `ConfigError`."""
     arms, rest = split(items, "arm")
-    if not any(item.startswith("experiment=") for item in rest):
+    if not any(item.startswith(("experiment=", "claim=")) for item in rest):
         if arms:
-            raise ConfigError(f"arm={arms[0]} needs experiment=NAME")
+            raise ConfigError(f"arm={arms[0]} needs experiment=NAME or claim=NAME")
         refuse_second_choice(rest)
         return compose_run(rest)
     planned = {arm.name: arm.config for arm in plan_experiment(rest).arms}

@@ -56,6 +56,13 @@ def run(options: argparse.Namespace) -> int:
     return _import_config(options.settings)
 
 
+def _require_name(name: str, what: str) -> None:
+    try:
+        safe_name(name, what)
+    except ValueError as error:
+        raise ConfigError(f"import: {error}; it names a folder") from error
+
+
 # ---- a configuration ----
 
 
@@ -77,6 +84,7 @@ def _import_config(items: Sequence[str]) -> int:
     if out.exists() and chosen.get("overwrite") != "true":
         raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
     last = list(config.evaluation.benchmarks)[-1]
+    _require_name(out.stem, "out")
     write_file(out, _experiment(out.stem, overrides, last, config.seed, remarks).encode())
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
@@ -99,7 +107,7 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, s
     inline = read_assignments(settings, read_yaml)
     _require_known(name, inline, values | inline)
     devices = chosen.get("devices")
-    if devices is not None and (not devices.isdigit() or not int(devices)):
+    if devices is not None and (not devices.isdecimal() or not int(devices)):
         raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
     translation = DIALECTS[name].translate(values | inline, int(devices) if devices else None)
     if "for" in chosen:
@@ -145,8 +153,9 @@ def _remarks(name: str, translation: Translation) -> list[str]:
 
 def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, remarks: list[str]) -> str:
     lines = [f"      - {json.dumps(line, ensure_ascii=False)}" for line in overrides if not line.startswith("seed=")]
-    head = [f"name: {name}", "design: arms", f"seeds: [{seed}]", f"benchmark: {benchmark}"]
-    arms = ["arms:", f"  - name: {name}", "    overrides:", *lines]
+    quoted = json.dumps(name)  # `2024` is a number to YAML
+    head = [f"name: {quoted}", f"seeds: [{seed}]", f"benchmark: {json.dumps(benchmark)}"]
+    arms = ["arms:", f"  - name: {quoted}", "    overrides:", *lines]
     return as_file("\n".join([*head, *arms, ""]), remarks)
 
 
@@ -160,10 +169,7 @@ def _import_logs(items: Sequence[str]) -> int:
     store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
     if values.get("experiment") is None:
         raise ConfigError("import logs= needs experiment=NAME")
-    try:
-        safe_name(str(values["experiment"]), "experiment")
-    except ValueError as error:
-        raise ConfigError(f"import: {error}; it names a folder") from error
+    _require_name(str(values["experiment"]), "experiment")
     request = load_dataclass(Import, {**values, "logs": Path(str(values["logs"]))}, "import")
     if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
         raise ConfigError("import: cap= is at least 0, responses_per_step= at least 1")

@@ -64,7 +64,6 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Read the table, judge it, and write what it says."""
     from analysis.judgement import judge
-    from harness.exchange.score_table import TableError
 
     files = [item for item in options.values if "=" not in item or Path(item).exists()]
     given = [item for item in options.values if item not in files]
@@ -77,8 +76,8 @@ def answer(options: argparse.Namespace) -> Answer:
     for key, choices in {"better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}.items():
         if key in values:
             require(key, values[key], choices)
-    margin = values.get("margin")
-    if margin is not None and (not isinstance(margin, int | float) or margin <= 0):
+    formats, margin = formats_of(values.get("formats", "pdf") or ""), values.get("margin")
+    if margin is not None and not isinstance(margin, int | float):
         raise ConfigError(f"margin={margin} must be a number above 0, in the unit that is shown")
     path = Path(files[0])
     if not path.is_file():
@@ -92,10 +91,8 @@ def answer(options: argparse.Namespace) -> Answer:
         judged = judge(
             path, name=values.get("name", ""), margin=margin, pair=values["pair"] == "seed", where=where, **settings
         )
-        written = judged.write(
-            folder, formats=formats_of(values.get("formats", "pdf") or ""), columns=listed_names(values.get("columns"))
-        )
-    except TableError as error:
+        written = judged.write(folder, formats=formats, columns=listed_names(values.get("columns")))
+    except ValueError as error:  # of the table or the margin
         raise ConfigError(str(error)) from error
     rows = [
         EffectJudged(**{key: row[key] for key in EffectJudged.__annotations__})

@@ -27,6 +27,7 @@ from harness.experiment.declaration import as_file
 from harness.problems.problem import Record, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
+from harness.store.layout import is_safe
 
 if TYPE_CHECKING:
     from harness.evaluation.named_models import Model
@@ -61,7 +62,6 @@ _TEXT = """\
 name: {name}
 title: "{name}"
 question: Does DAPO train this model better than naive GRPO on these problems, at equal rollout steps?
-design: arms
 seeds: [0, 1, 2, 3]
 benchmark: heldout
 overrides:
@@ -106,14 +106,16 @@ class _Seen:
 
 def run(options: argparse.Namespace) -> int:
     keys = ("experiment", "model", "task", "heldout", "folder", "runtime.results")
-    given = key_values(options.values, keys, "new")
+    given = key_values(options.values, keys, "new", texts=("experiment",))
     values = {name: str(value) for name, value in given.items() if value is not None}
     for key in keys[:3]:
         if not values.get(key):
             raise ConfigError("new needs experiment=NAME, model=PATH and task=FILE.jsonl")
     name, folder = values["experiment"], Path(values.get("folder", "."))
-    if not name.isidentifier():
-        raise ConfigError(f"experiment={name} must be a name of letters, digits and _")
+    if not (name.isidentifier() and is_safe(name)):
+        raise ConfigError(
+            f"experiment={name} must be a name of letters from a to z, digits and _, and begin with a letter"
+        )
     target = folder / "experiment" / f"{name}.yaml"
     if target.exists():
         raise ConfigError(f"{target} exists already; take another experiment=NAME, or delete it")
@@ -199,7 +201,6 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
 
 
 def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, seen: _Seen) -> str:
-    """Return the text of the experiment's file."""
     from harness.model.checkpoint import weight_files
 
     small = sum(file.stat().st_size for file in weight_files(model.folder)) <= _SMALL_BYTES

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._answer import Report, report_of, show_report, transfer_of
+from harness.commands._answer import Report, formats_of, report_of, show_report, transfer_of
 from harness.commands._arguments import flag, require_one_experiment, require_stored, unpacked
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -52,15 +52,20 @@ def answer(options: argparse.Namespace) -> Report:
 
 
 def show(report: Report, options: argparse.Namespace) -> None:
-    """Print the answer, and where its page lies."""
     show_report(report)
 
 
 def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     name = require_one_experiment(overrides, "report")
-    given = [item.partition("=") for item in overrides]
-    arguments = {key: value for key, _, value in given if key in _CHOICES}
-    for key, value in arguments.items():
+    arguments: dict[str, str] = {}
+    for key, _, value in (item.partition("=") for item in overrides):
+        if key not in _CHOICES:
+            continue
+        if key in arguments:
+            raise ConfigError(f"report: {key}= is given twice")
+        arguments[key] = value
+        if key == "formats":
+            formats_of(value)
         choices = _CHOICES[key]
         if choices and value not in choices:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")

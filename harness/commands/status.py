@@ -32,7 +32,6 @@ class Decision:
 
     @property
     def line(self) -> str:
-        """One line for a terminal."""
         return f"{self.arm} against {self.reference}: {self.state}; {self.text}"
 
 
@@ -52,7 +51,6 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read the state of the runs."""
     if options.watch and options.json:
         raise ConfigError("--watch is for a terminal; with --json ask again instead")
     selection = select(options.overrides)

@@ -122,7 +122,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages.
 
     Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
-    a mapping. A field that was added with a new meaning as its default (`families.neutral_when`) means the old one where the mapping lacks
+    a mapping. A field that was added with a new meaning as its default (`registry.neutral_when`) means the old one where the mapping lacks
     it. Raises `ConfigError`.
     """
     if not isinstance(values, dict):
@@ -176,8 +176,9 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
 def _load_member(package: str, values: Any, path: str) -> Any:
     """One family member's Config, chosen by its `kind`."""
     kind = _mapping(values, path).get("kind")
-    if kind is None:
-        raise ConfigError(f"{path} has no `kind`; choose one of: {', '.join(sorted(kinds(package)))}")
+    if not isinstance(kind, str):
+        what = f"{path} has no `kind`" if kind is None else f"{path}.kind={kind!r} is no name"
+        raise ConfigError(f"{what}; choose one of: {', '.join(sorted(kinds(package)))}")
     if "code" in values and (unreadable := gone(package, values)) is not None:
         return unreadable
     try:

@@ -1,9 +1,10 @@
-"""The sections of a run beside its algorithm: optimiser, sampling, verifier, training, evaluation."""
+"""The sections of a run that no family has: optimiser, sampling, verifier, training, evaluation, runtime, the algorithm and its parts."""
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field, fields
@@ -194,8 +195,10 @@ def compute_capabilities() -> dict[str, float]:
     # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
     command = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    pairs = [line.split(",") for line in listed.stdout.splitlines()] if listed.returncode == 0 else []
-    return {index.strip(): float(known) for index, known in pairs}
+    answer = listed.stdout if listed.returncode == 0 else ""
+    return {
+        index: float(known) for index, known in re.findall(r"^ *(\d+) *, *(\d+(?:\.\d+)?) *$", answer, re.MULTILINE)
+    }
 
 
 def visible_gpus() -> list[str]:
@@ -320,7 +323,7 @@ class RuntimeConfig(Checked, key="runtime"):
     micro_batch_tokens: int = ranged(2048, low=1)
     checkpoint_every: int = ranged(25, low=1)
     keep_checkpoints: int = ranged(2, low=1)
-    verifier_workers: int = 1
+    verifier_workers: int = ranged(1, low=1)
     runs_per_gpu: int = ranged(1, low=1)
     gpus_per_run: int = ranged(1, low=1)
     ranks: int = ranged(0, low=0)

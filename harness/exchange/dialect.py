@@ -172,50 +172,48 @@ class Settings:
             raise ConfigError(f"{key}={value} refers to another setting; give the resolved configuration")
         return value
 
+    def _checked(self, key: str, fits: Callable[[Any], bool], fault: str) -> Any:
+        value = self.get(key)
+        if value is not None and not fits(value):
+            raise ConfigError(f"{key}={value} {fault}")
+        return value
+
     def number(self, key: str, default: float | None = None) -> Any:
         """Return a number; `default` where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.get(key)
-        if value is None:
-            return default
-        if not _is_number(value):
-            raise ConfigError(f"{key}={value} is not a number")
-        return value
+        value = self._checked(key, _is_number, "is not a number")
+        return default if value is None else value
 
     def count(self, key: str) -> int | None:
         """Return an integer from 1 on, None where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.number(key)
-        if value is not None and (value < 1 or value != int(value)):
-            raise ConfigError(f"{key}={value} is no count; give an integer from 1 on")
+        self.number(key)
+        value = self._checked(
+            key, lambda value: value >= 1 and value == int(value), "is no count; give an integer from 1 on"
+        )
         return None if value is None else int(value)
 
     def flag(self, key: str) -> bool:
         """Return a switch, False where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.get(key)
-        if value is not None and not isinstance(value, bool):
-            raise ConfigError(f"{key}={value} is neither true nor false")
-        return bool(value)
+        return bool(self._checked(key, lambda value: isinstance(value, bool), "is neither true nor false"))
 
     def text(self, key: str, default: str = "") -> str:
         """Return a text, `default` where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.get(key)
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{key}={value} is not a text")
-        return default if value is None else value
+        value = self._checked(key, lambda value: isinstance(value, str), "is not a text")
+        return default if value is None else str(value)
 
     def names(self, key: str) -> list[str]:
         """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.get(key)
-        names = [] if value is None else [value] if isinstance(value, str) else value
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ConfigError(f"{key}={value} is neither a name nor a list of names")
-        return names
+        value = self._checked(key, _is_names, "is neither a name nor a list of names")
+        return [value] if isinstance(value, str) else value or []
 
     def numbers(self, key: str) -> list[float] | None:
         """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self.get(key)
-        if value is not None and not (isinstance(value, list) and all(map(_is_number, value))):
-            raise ConfigError(f"{key}={value} is no list of numbers")
-        return value
+        fits = lambda value: isinstance(value, list) and all(map(_is_number, value))  # noqa: E731
+        numbers: list[float] | None = self._checked(key, fits, "is no list of numbers")
+        return numbers
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
 
 
 def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:

@@ -79,6 +79,8 @@ def read_log(path: Path, names: Names, run: str | None = None, step: str | None 
         values = {_trainer_name(name, names): value for name, value in numbers(row).items()}
         number = next((values[name] for name in steps if name in values), None)
         metrics = {name: value for name, value in values.items() if name not in steps and not name.startswith("_")}
+        if number is not None and number < 0:
+            raise ForeignLogError(f"{path} has step {number:g}; steps count from 0")
         if number is not None and metrics:  # trainers log training and evaluation of a step apart
             merged.setdefault(int(number), {}).update(metrics)
     if not merged:
@@ -323,7 +325,6 @@ class Imported:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the logs have."""
         return sorted({name for run in self.runs for row in run.rows for name in row})
 
 
@@ -373,7 +374,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
         hidden = [name for name in _COLUMNS if not (row[name] or "").isprintable()]
         faults += [f"{name} {row[name]!r} has control characters" for name in hidden]
         faults += ["more values than columns"] if None in row else []
-        if not faults and not row["seed"].isdigit():
+        if not faults and not row["seed"].isdecimal():
             faults = [f"seed {row['seed']!r} is no integer from 0 on"]
         if faults:
             raise ConfigError(f"{path}, line {number}: {faults[0]}")

@@ -31,6 +31,7 @@ _NO_SCORES = re.compile(
 _SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
 _SHOWN = 5
+_MOST_EXACT = 2**53  # beyond it a float skips whole numbers
 _LEAST_PERCENT = 10  # a table of per cent has a score above it
 
 
@@ -70,7 +71,7 @@ def read_file(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
         elif "js" in suffix:
-            frame = pd.read_json(path, lines=suffix != ".json")
+            frame = pd.read_json(path, lines=suffix != ".json", dtype=False, convert_axes=False, precise_float=True)
         else:
             frame = _read_csv(path)
             if frame.columns.has_duplicates:
@@ -193,7 +194,7 @@ def _numbered(spelled: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
             numbers = pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
             if numbers.notna().any() and bool((numbers.isna() == texts.isna()).all()):
                 percent |= {str(name)} if texts.str.endswith("%").fillna(False).any() else set()
-                whole = numbers.notna().all() and (numbers % 1 == 0).all()
+                whole = numbers.notna().all() and (numbers % 1 == 0).all() and numbers.abs().max() < _MOST_EXACT
                 column = numbers.astype("int64") if whole else numbers
             else:
                 column = column.where(texts.notna(), np.nan)

@@ -35,7 +35,6 @@ class Terminal(Console):
         super().__init__(file=trusted(stream or sys.stdout), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the segments of a renderable."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 

@@ -98,7 +98,6 @@ class Workers:
         self._send(Start(run_id, run_dir.resolve(), attempt_dir.resolve(), dict(environment)))
 
     def signal(self, run_id: str, number: int) -> None:
-        """Send a signal to the worker of a run, if it still lives."""
         if run_id in self._pids:
             self._send(Signal(run_id, int(number)))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash, identity, without_neutral
+from harness.configuration.registry import retired_keys
 from harness.configuration.sections import of_machine
 from harness.statistics.sequential import shared
 from harness.store import ResultStore, layout
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 START, STEP, MOST = 8, 4, 16  # seeds at the looks of a second look's design
-_RETIRED = {"checkpoint_rule": "last", "dev_benchmark": None}  # keys that fingerprints were made with
 _BUDGET = ("steps", "generated_tokens", "seconds")
 
 
@@ -67,7 +67,7 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
 
 def fingerprint(experiment: Any, overrides: Sequence[str] = ()) -> str:
     """Hash the whole declaration of an `Experiment` with a claim, and the overrides of all arms but those of the machine, to 16 digits."""
-    declared = _RETIRED | without_neutral(experiment)
+    declared = without_neutral(experiment)
     changed = sorted(item for item in overrides if not of_machine(item))
     return content_hash([declared, changed] if changed else declared)
 
@@ -124,7 +124,8 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
             values["training"] = {k: value for k, value in values["training"].items() if k not in _BUDGET}
         arms.append(values)
     keys = ("metric", "margin", "benchmark", "match", "match_reference", "match_budget", "paired")
-    declared = _RETIRED | {key: getattr(experiment, key) for key in keys}
+    retired = {key: value for key, (value, hashed) in retired_keys(type(experiment)).items() if hashed}
+    declared = retired | {key: getattr(experiment, key) for key in keys}
     return content_hash(declared, experiment.claim.expects if experiment.claim else None, arms)
 
 

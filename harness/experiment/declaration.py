@@ -62,7 +62,7 @@ class Experiment:
             gives parent and patch.
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
             that is the base, else the first.
-        search: instead of arms, what is searched (see `harness.search.ask_and_tell.Search`).
+        search: instead of arms, what is searched (see `harness.search.study.Search`).
         match: steps (every arm takes training.steps), or one budget for all arms in tokens or seconds.
         match_reference: the arm whose spending is the budget; null: the first.
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
@@ -123,32 +123,41 @@ class Experiment:
             layout.safe_name(self.name, "experiment.name")
         except ValueError as error:
             raise ConfigError(f"{error}: it names a folder") from error
-        if self.match == "steps" and self.match_budget is not None:
-            raise ConfigError(f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"experiment.seeds={self.seeds} must name at least one seed, and none twice")
-        for seed in self.seeds:
-            require_range("experiment.seeds", seed, 0, MOST_SEED)
+        for name in ("match_budget", "match_reference"):
+            if self.match == "steps" and getattr(self, name) is not None:
+                raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens or match=seconds")
+        if self.match_budget is not None and not 0 < self.match_budget < math.inf:
+            raise ConfigError(f"experiment.match_budget={self.match_budget} must be a finite number above 0")
+        require_range("experiment.orders", self.orders, 1)
+        if not self.seeds:
+            raise ConfigError("experiment.seeds=[] must name at least one seed")
+        _check_seeds("experiment.seeds", self.seeds)
+        for name in ("base", "overrides", "grid"):
+            refuse_seed(getattr(self, name), where=f"experiment.{name}: ")
         if self.looks:
             self._check_looks()
 
     def _check_crossing(self) -> None:
-        if self.factors and self.design != "factorial":
-            raise ConfigError("experiment.factors goes with experiment.design=factorial")
+        """Raise `ConfigError` for keys that would be ignored, since arms are made in one way."""
         if self.factors and self.patches:
             raise ConfigError("experiment.factors stands instead of experiment.patches; leave out the one or the other")
-        if not self.arms:
+        way = next((name for name in ("arms", "grid", "search") if getattr(self, name)), None)
+        if way is None:
+            if self.factors and self.design != "factorial":
+                raise ConfigError("experiment.factors goes with experiment.design=factorial")
             return
+        others = {name: getattr(self, name) for name in ("grid", "search", "patches", "factors", "together")}
+        others |= {"base": self.base} if way == "arms" else {"design": self.design != "arms" and self.design}
+        for name, value in others.items():
+            if value and name != way:
+                raise ConfigError(
+                    f"experiment.{name}={value} has no effect beside experiment.{way}; leave out the one or the other"
+                )
         if self.design in ("leave_one_out", "factorial", "shapley"):
             raise ConfigError(
                 f"experiment.design={self.design} makes its arms from experiment.patches, and this experiment lists its arms; use "
                 "design=arms, cumulative or one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
             )
-        for name in ("patches", "grid", "together"):
-            if getattr(self, name):
-                raise ConfigError(
-                    f"experiment.{name}={getattr(self, name)} has no effect beside experiment.arms; leave out the one or the other"
-                )
 
     def _check_looks(self) -> None:
         check_numbers(self.looks)
@@ -194,6 +203,21 @@ class Experiment:
         return Crossing(factors)
 
 
+def _check_seeds(key: str, seeds: Sequence[int]) -> None:
+    if len(set(seeds)) != len(seeds):
+        raise ConfigError(f"{key}={list(seeds)} names a seed twice")
+    for seed in seeds:
+        require_range(key, seed, 0, MOST_SEED)
+
+
+def refuse_seed(overrides: Sequence[str], instead: str = "'experiment.seeds=[0,1]'", where: str = "") -> None:
+    """Raises `ConfigError` for `seed=`, which each run gets from its experiment; `where` stands before the message."""
+    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
+    if given:
+        instead = re.sub(r"\[0,1\]", f"[{given[0].partition('=')[2].strip('[]')}]", instead)
+        raise ConfigError(f"{where}{given[0]} would be overridden: the seeds of an experiment are {instead}")
+
+
 def _check_collapse(collapse: Collapse) -> None:
     require_range("experiment.collapse.accuracy", collapse.accuracy, 0.0, 1.0)
     for name in BOUNDED:
@@ -213,6 +237,8 @@ def _listed(where: str, values: Any) -> Arm:
     """Raises `ConfigError` naming the arm and the key."""
     arm = load_dataclass(Arm, values, where)
     _refuse_second_choice(f"{where}.overrides", arm.overrides)
+    refuse_seed(arm.overrides, where=f"{where}.overrides: ")
+    _check_seeds(f"{where}.seeds", arm.seeds)
     if not arm.name:
         raise ConfigError(f"{where} needs a name")
     return dataclasses.replace(arm, patches=[arm.patch]) if arm.patch else arm

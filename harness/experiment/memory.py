@@ -238,12 +238,10 @@ class Fit:
 
     @property
     def update_fits(self) -> bool:
-        """Say if an update fits."""
         return total(self.update) <= self.plant.usable
 
     @property
     def fits(self) -> bool:
-        """Say if updates and rollouts fit."""
         return self.update_fits and self.rollout.fits
 
 

@@ -9,36 +9,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-from harness.engagement.measure import Measure
-from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
-from harness.statistics.attribution import Crossing
-from harness.statistics.intervals import replicates
-from harness.store import StoreError
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
+from harness.configuration.registry import RETIRED
 from harness.configuration.schema import RunConfig, dump, portable, yaml_text
+from harness.engagement.measure import Measure
+from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.model.system import content_fingerprint
 from harness.problems.problem import load_benchmark
-from harness.store import ResultStore
-
-_GONE: dict[str, Any] = {
-    "dev_benchmark": None,
-    "fraction": 1,
-    "trends": [],
-    "contrast_to": "first",
-}  # keys of older plans
-
+from harness.statistics.attribution import Crossing
+from harness.statistics.intervals import replicates
+from harness.store import ResultStore, StoreError
 
 # Keys of a record, in its order.
 _RECORDED = (
@@ -114,7 +101,6 @@ class RunSpec:
 
     @property
     def seed(self) -> int:
-        """The run's seed."""
         return self.config.seed
 
     @property
@@ -260,13 +246,15 @@ class Plan:
             raise
         except KeyError as error:
             raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
             raise PlanError(f"{where} is malformed ({error}); write it with `harness run`") from error
 
     @classmethod
     def _read(cls, raw: Mapping[str, Any], where: str) -> Plan:
-        for key, value in _GONE.items():
-            if raw.get(key) and raw[key] != value:
+        for key, (value, _) in RETIRED["harness.experiment.declaration.Experiment"].items():
+            if (
+                key != "checkpoint_rule" and raw.get(key) and raw[key] != value
+            ):  # imported curves have rules of their own
                 raise PlanError(f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it")
         score, metrics = _metrics(raw, where)
         margins = raw.get("margin") or {}

@@ -24,7 +24,7 @@ from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.engagement.measure import measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
-from harness.experiment.declaration import Experiment, asked_metrics, with_looks
+from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, random_orders, short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm
 from harness.store import ResultStore
@@ -150,7 +150,7 @@ def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
 def plan_experiment(overrides: Sequence[str]) -> Plan:
     """Plan `experiment=NAME`; overrides on `experiment.*` change the declaration, the rest every arm. Raises `ConfigError`."""
     experiment = declared_experiment(overrides)
-    refuse_seed(overrides, "'experiment.seeds=[0,1]'")
+    refuse_seed(overrides)
     common = (*experiment.overrides, *common_overrides(overrides))
     declared = experiment.declared_arms()
     refuse_replaced(declared, common)
@@ -272,7 +272,7 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
 
 def job_config(job: Sequence[str]) -> RunConfig:
     """The configuration of a job. Its seed is set last, so that jobs that differ in nothing else are composed once."""
-    seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
+    seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdecimal()]
     config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
     return dataclasses.replace(config, seed=seeds[-1]) if seeds else config
 
@@ -356,14 +356,6 @@ def spelled_out(item: str) -> str:
     item = re.sub(r"^(experiment\.seeds=)(\d+(?:,\d+)*)$", r"\1[\2]", item)
     # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
     return f"++{item}" if item.startswith("experiment.") else item
-
-
-def refuse_seed(overrides: Sequence[str], instead: str) -> None:
-    """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
-    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
-    if given:
-        instead = re.sub(r"\[0,1\]", f"[{given[0].partition('=')[2].strip('[]')}]", instead)
-        raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
 
 
 def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:

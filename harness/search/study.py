@@ -22,7 +22,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from harness.configuration.compose import parse_overrides
 from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
-from harness.experiment.declaration import Experiment
+from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
 from harness.store.atomic import write_file
 
@@ -53,6 +53,10 @@ class Search:
     def __post_init__(self) -> None:
         require("experiment.search.sampler", self.sampler, SAMPLERS)
         require_range("experiment.search.trials", self.trials, 1)
+        require_range(
+            "experiment.search.seed", self.seed, 0, 2**32 - 1 - self.trials
+        )  # a sampler's generator takes 32 bits
+        refuse_seed(self.space, where="experiment.search.space: ")
         if not self.objectives:
             raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
         for name in self.objectives:
@@ -63,7 +67,6 @@ class Search:
 
     @property
     def directions(self) -> list[str]:
-        """Optuna's direction of each objective."""
         return ["minimize" if name.startswith("-") else "maximize" for name in self.objectives]
 
 
@@ -177,7 +180,6 @@ class Parameter:
     distribution: BaseDistribution
 
     def override(self, value: Any) -> str:
-        """The override of a value that a trial was given."""
         if isinstance(self.distribution, FloatDistribution):
             return f"{self.key}={float(value if self.distribution.step is None else round(value, 12))!r}"
         return f"{self.key}={value}"

@@ -1,6 +1,6 @@
 """The result store: crash-safe run directories in, data frames out.
 
-`layout` documents the files, `schema` the columns, `lease` the claims.
+`layout` documents the files and names the columns, `lease` documents the claims.
 
 May import: nothing of ours. Imports no torch.
 """

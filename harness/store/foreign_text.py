@@ -81,7 +81,6 @@ class VisibleStream:
         return self.trusted.write(start + visible(text[len(start) :]))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts."""
         for line in lines:
             self.write(line)
 

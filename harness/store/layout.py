@@ -133,9 +133,8 @@ STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
 INCOMPLETE, UNREADABLE = "incomplete", "unreadable"
 
 _MANIFEST_KEYS: dict[str, type] = {
-    "arm_id": str, "seed": int, "labels": dict, "attempts": list, "created_at": str, "updated_at": str,
+    "arm_id": str, "seed": int, "labels": dict, "attempts": list, "created_at": str, "updated_at": str, "provenance": dict,
 }  # fmt: skip
-_FURTHER_KEYS: dict[str, type] = {"provenance": dict}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
 
 INTEGER_METRICS = (
@@ -195,9 +194,8 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
     if not isinstance(manifest.get(FILES, {}), dict):
         raise SchemaMismatch(f"{path} has {FILES} that are no object; move the run's directory away to run it again")
-    for key, kind in {**_MANIFEST_KEYS, **_FURTHER_KEYS}.items():
-        if key not in manifest and key in _FURTHER_KEYS:
-            continue
+    manifest = {"provenance": {}, **manifest}  # the first runs have none
+    for key, kind in _MANIFEST_KEYS.items():
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")
         if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):

@@ -15,14 +15,14 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from harness.store import atomic, layout
-from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, TornFile, write_errors
+from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
 from harness.store.layout import read_object
 from harness.store.lease import acquire
 from harness.store.reader import ResultStore, plan_text, read_plan
@@ -70,9 +70,9 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
 def _archive(root: Path, files: Iterable[Path], out: Path, preset: int) -> None:
     with lzma.open(out, "wb", preset=preset) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
         for path in sorted(files):
-            with path.open("rb") as file:
+            with suppress(FileNotFoundError), path.open("rb") as file:  # of a run under way: it is gone since
                 entry = tarfile.TarInfo(path.relative_to(root).as_posix())  # mode 644, times and owners zero
-                entry.size = path.stat().st_size
+                entry.size = os.fstat(file.fileno()).st_size
                 archive.addfile(entry, file)
 
 
@@ -185,7 +185,7 @@ def _root(folder: Path, source: str) -> Path:
 
 _OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK}
 # Seeds and runs of two plans that ask the same are put together; these say when and how they were asked.
-_OF_A_COMMAND = ("command", "checks", "decisions")
+OF_A_COMMAND = ("command", "checks", "decisions")
 
 
 @dataclass
@@ -226,15 +226,19 @@ def merge(store: ResultStore, root: Path) -> Merged:
 
 def _merge_experiments(store: ResultStore, source: ResultStore, merged: Merged) -> None:
     for name in source.plans():
-        for path in experiment_files(layout.plan_file(source.root, name).parent):
-            ours = layout.plan_file(store.root, name).with_name(path.name)
-            if not ours.exists():
-                atomic.write_file(ours, path.read_bytes())
-            elif ours.read_bytes() != path.read_bytes():
-                try:
-                    _join(ours, path, f"experiment {name}", merged)
-                except TornFile as error:
-                    merged.apart.append(f"experiment {name}: {error}")
+        try:
+            for path in experiment_files(layout.plan_file(source.root, name).parent):
+                ours = layout.plan_file(store.root, name).with_name(path.name)
+                content = _read(path)
+                if not ours.exists():
+                    atomic.write_file(ours, path.read_bytes())
+                elif ours.read_bytes() != path.read_bytes():
+                    _join(ours, content, f"experiment {name}", merged)
+        except (StoreFull, StoreReadOnly):
+            raise
+        except (StoreError, OSError, ValueError, KeyError) as error:
+            if str(error) not in merged.apart:  # `problems` said it
+                merged.apart.append(f"experiment {name}: {error}")
 
 
 def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
@@ -303,22 +307,28 @@ def _words(progress: tuple[bool, int, int]) -> str:
 # ---- experiments ----
 
 
-def _join(ours: Path, theirs: Path, where: str, merged: Merged) -> None:
-    """Put together two versions of a file of an experiment, or name what stays apart."""
-    if theirs.name != layout.STUDY:
-        read = read_plan if theirs.name == layout.PLAN else partial(read_object, fix="delete it")
-        here, there = read(ours) or {}, read(theirs) or {}
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a plan or of a claim's declaration; nothing of a study. Raises `StoreError`."""
+    if path.name == layout.STUDY:
+        return {}
+    return (read_plan(path) if path.name == layout.PLAN else read_object(path, fix="delete it")) or {}
+
+
+def _join(ours: Path, there: Mapping[str, Any], where: str, merged: Merged) -> None:
+    """Put together a file of an experiment and what the other root's says, or name what stays apart."""
+    if ours.name != layout.STUDY:
+        here = _read(ours)
         joined = (
             _plans(here, there)
-            if theirs.name == layout.PLAN
+            if ours.name == layout.PLAN
             else min(here, there, key=lambda claim: str(claim.get("first_run_at")))
         )
         if joined is not None:
             text = json.dumps(joined, indent=1, allow_nan=False).encode() + b"\n"
-            atomic.write_file(ours, plan_text(joined) if theirs.name == layout.PLAN else text)
+            atomic.write_file(ours, plan_text(joined) if ours.name == layout.PLAN else text)
             return
     merged.apart.append(
-        f"{where}: {theirs.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
+        f"{where}: {ours.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
         "seeds of both finds them finished. To keep both answers, merge it into another runtime.results"
     )
 
@@ -337,5 +347,5 @@ def _plans(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any] 
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
-    left = {key: value for key, value in plan.items() if key not in (*_OF_A_COMMAND, "seeds")}
+    left = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds")}
     return {**left, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}

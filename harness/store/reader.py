@@ -149,7 +149,9 @@ def read_plan(path: Path) -> dict[str, Any] | None:
     if plan.pop(CHECKSUM, digest) != digest:
         raise TornFile(f"{path} is not what was written; put it back, or delete it and run the experiment again")
     if not _has_arms(plan):
-        raise TornFile(f"{path} names no arms with the ids of their runs; delete it, then run the experiment again")
+        raise TornFile(
+            f"{path} names no arms with the ids of their runs by seed; delete it, then run the experiment again"
+        )
     return plan
 
 
@@ -262,6 +264,7 @@ def _has_arms(plan: Mapping[str, Any]) -> bool:
         and isinstance(arm.get("name"), str)
         and isinstance(arm.get("runs"), dict)
         and all(isinstance(run_id, str) and layout.RUN_ID.fullmatch(run_id) for run_id in arm["runs"].values())
+        and all(seed.removeprefix("-").isdecimal() for seed in arm["runs"])
         for arm in arms
     )
 

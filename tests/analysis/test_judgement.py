@@ -81,6 +81,17 @@ def test_long_wide_and_every_kind_of_file_say_the_same(tmp_path: Path):
         np.testing.assert_allclose(effects["low"], expected["low"], err_msg=file.name)
 
 
+def test_json_is_read_as_spelled_and_a_number_above_the_whole_ones_of_a_float_stays_one(tmp_path: Path):
+    (tmp_path / "a.json").write_text(
+        '[{"arm": "001", "seed": 0, "score": 1e20}, {"arm": "1", "seed": 0, "score": 0.30000000000000004}]'
+    )
+    rows = score_table(read_file(tmp_path / "a.json")).rows
+    assert rows["arm"].tolist() == ["001", "1"]
+    assert rows["value"].tolist() == [1e20, 0.1 + 0.2]
+    (tmp_path / "b.csv").write_text("arm,seed,score\na,0,1e20\nb,0,2e20\n")
+    assert score_table(read_file(tmp_path / "b.csv")).rows["value"].tolist() == [1e20, 2e20]
+
+
 def test_fractions_are_shown_in_per_cent():
     judged = judge(LONG.assign(score=LONG["score"] / 100), baseline="grpo")
     reference = judge(LONG, baseline="grpo")
@@ -197,6 +208,9 @@ def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
     assert judged.figure().axes[0].get_xlabel().startswith("difference in loss, lower is better (95 % interval)")
     with pytest.raises(ValueError, match="neither higher nor lower"):
         judge(frame, better="less")
+    for margin in (0, -3, math.nan, math.inf):
+        with pytest.raises(ValueError, match="must be a finite number above 0"):
+            judge(frame, margin=margin)
     usual = judge(frame, baseline="a", score="loss")
     assert usual.improvement(effect) == pytest.approx(1 / 9)
     assert "better" not in f"{usual.sentences} {usual.notes} {usual.figure().axes[0].get_xlabel()}"

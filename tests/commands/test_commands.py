@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -231,6 +232,17 @@ def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
     finish(store, done)
     told = said("clean", "--checkpoints", "--yes", "experiment=first", f"runtime.results={store.root}")
     assert "(of second, too)" in told
+
+
+def test_clean_of_a_root_that_cannot_be_written_is_one_line(store, said, monkeypatch):
+    store.cache_dir("policies")
+
+    def refuse(path):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("harness.commands.clean.remove_directory", refuse)
+    told = said("clean", "--cache", "--yes", f"runtime.results={store.root}", code=2)
+    assert f"cannot write {store.root} (Read-only file system)" in told
 
 
 def test_clean_leaves_what_running_runs_read(store, said):

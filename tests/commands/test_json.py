@@ -60,6 +60,7 @@ def test_judge(asked, tmp_path):
     assert (effect["arm"], effect["reference"], effect["value"], effect["seeds"]) == ("b", "a", 10.5, 2)
     assert {Path(file).name for file in found["written"]} >= {"scores.tex", "report.html", "differences.png"}
     assert "no arm is called 'c'" in asked("judge", str(tmp_path / "scores.csv"), "baseline=c", code=2)["error"]
+    assert "finite number above 0" in asked("judge", str(tmp_path / "scores.csv"), "margin=.nan", code=2)["error"]
     lower = asked("judge", str(tmp_path / "scores.csv"), f"out={tmp_path}", "better=lower")
     assert "lower is better" in lower["sentences"][0]
     assert "did you mean 'lower'?" in asked("judge", str(tmp_path / "scores.csv"), "better=low", code=2)["error"]

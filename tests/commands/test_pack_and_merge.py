@@ -230,6 +230,37 @@ def test_other_questions_under_one_name_stay_apart(store, other):
     assert store.plan(NAME) == before
 
 
+def test_plans_that_cannot_be_read_are_named_not_taken_and_end_nothing(store, other):
+    for root, seeds in ((store, "[0]"), (other, "[1]")):
+        grid(root, seeds)
+    good = other.plan(NAME)
+    newer, named, missing = {"schema_version": 9}, {"arms": [{"name": "a", "runs": {"x": "0" * 16}}]}, {"seeds": None}
+    for place, change in (("a_newer", newer), ("b_named", named), ("c_missing", missing)):
+        for root in (store, other):
+            root.write_plan(place, {**good, "name": place, "notes": [str(root.root)]} if root is store else good)
+        (other.root / "experiments" / place / "plan.json").write_text(json.dumps({**good, **change}))
+    torn = other.root / "experiments" / "d_torn" / "plan.json"
+    torn.parent.mkdir()
+    torn.write_text('{"arms": [')
+    apart = " ".join(merge(store, other.root).apart)
+    for words in ("newer version of the harness", "by seed", "is not JSON"):
+        assert apart.count(words) == 1, apart
+    assert not (store.root / "experiments" / "d_torn").exists()
+    assert store.plan(NAME)["seeds"] == [0, 1]
+
+
+def test_a_file_that_goes_while_a_run_is_packed_is_left_out(store, tmp_path, monkeypatch):
+    spec = grid(store, "[0]").specs[0]
+    metrics = store.run(spec.run_id).path / "metrics.jsonl"
+    listed = report_files(metrics.parent)
+    metrics.unlink()
+    monkeypatch.setattr(
+        "harness.store.layout.report_files", lambda run: listed if run == metrics.parent else report_files(run)
+    )
+    monkeypatch.setattr(RunDir, "fault", lambda run: "")
+    assert f"runs/{spec.run_id}/metrics.jsonl" not in names(packed(store, tmp_path / "pack"))
+
+
 def test_the_earlier_first_run_of_a_claim_counts(store, other):
     for root, day in ((store, "02"), (other, "01")):
         grid(root, "[0]")

@@ -17,7 +17,9 @@ CONF = config_directory()
 GROUPS = sorted(
     str(folder.relative_to(CONF))
     for folder in CONF.rglob("*")
-    if folder.is_dir() and any(folder.glob("*.yaml")) and folder.parts[-1] not in ("experiment", "patch", "benchmark")
+    if folder.is_dir()
+    and any(folder.glob("*.yaml"))
+    and folder.parts[-1] not in ("experiment", "patch", "benchmark", "declared")
 )
 
 

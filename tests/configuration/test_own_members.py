@@ -10,6 +10,7 @@ import pytest
 import torch
 from verbs import Said
 
+from harness.commands._verifier_rules import verifier_config
 from harness.configuration import compose as folders
 from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run, config_dir
@@ -84,6 +85,13 @@ def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, sa
         (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
         text = said("plan", "--config-dir", str(tmp_path), f"{group}=mine", code=2)
         assert f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
+
+
+def test_the_rules_of_ones_own_verifier_are_found(tmp_path: Path) -> None:
+    (tmp_path / "verifier").mkdir()
+    (tmp_path / "verifier" / "mine.yaml").write_text("extraction: answer_line\n")
+    with config_dir(str(tmp_path)):
+        assert verifier_config({"verifier": "mine"}).extraction == "answer_line"
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ def composed(text: str) -> RunConfig:
 
 def test_an_export_is_yaml_with_remarks(said: Said) -> None:
     text = said("export", "dialect=trl", "algorithm=dapo")
+    assert "importance_sampling_level: sequence" in said("export", "dialect=trl", "claim=gspo", "arm=gspo")
     assert yaml.safe_load(text)["epsilon_high"] == 0.28
     assert "# trl cannot express:" in text
     assert "dead_groups.policy=refill" in text
@@ -208,6 +209,10 @@ def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tm
         (["import", "dialect=trl", "alpha=1", "gamma=2"], "nothing of trl was read: its keys are alpha, gamma"),
         (["import", "dialect=trl", "beta=0", "out=x.yaml", "for=laptop"], "for='laptop' is not known"),
         (["import", "dialect=trl", "learning_rate=-1"], "(from learning_rate=-1)"),
+        (["import", "dialect=trl", "beta=0", "devices=²"], "devices=² is no count"),
+        (["import", "dialect=trl", "beta=0", "num_generations=8", "out=two words.yaml"], "out 'two words' must match"),
+        (["export", "dialect=trl", "claim=gspo"], "name one with arm=: grpo, gspo"),
+        (["export", "dialect=trl", "arm=gspo"], "arm=gspo needs experiment=NAME or claim=NAME"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> None:
@@ -218,7 +223,8 @@ def test_what_names_things_keeps_its_spelling() -> None:
     given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
     assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
     assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
-    assert key_values(["out=my results #2"], ("out",), "x") == {"out": "my results #2"}
+    for key, path in (("out", "my results #2"), ("data.path", "dir #2"), ("folder", "010"), ("model", "12:30")):
+        assert key_values([f"{key}={path}"], (key,), "x") == {key: path}
 
 
 # ---- experiments ----
@@ -241,6 +247,10 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
         compose_run([]).training,
     )
     assert (config.algorithm.surrogate.clip_high, config.algorithm.kl.coefficient) == (0.28, 0.04)
+    year = out.with_stem("2024")
+    said(*command[:-1], f"out={year}")
+    declared = yaml.safe_load(year.read_text())["experiment"]
+    assert (declared["name"], declared["arms"][0]["name"]) == ("2024", "2024")
     assert f"out={out} is there; name another file, or say overwrite=true" in said(*command, code=2)
     said(*command, "overwrite=true")
 

@@ -358,6 +358,8 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
         ("arm,seed,log", [], "lists no runs"),
         ("arm,seed,log", ["grpo,,grpo-0.jsonl"], "line 2: seed is empty"),
         ("arm,seed,log", ["grpo,zero,grpo-0.jsonl"], "line 2: seed 'zero' is no integer"),
+        ("arm,seed,log", ["grpo,²,grpo-0.jsonl"], "line 2: seed '²' is no integer"),
+        ("arm,seed,log", ["grpo,0,early.jsonl"], "early.jsonl has step -1; steps count from 0"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl,x"], "line 2: more values than columns"),
         (
             "arm,seed,log",
@@ -377,6 +379,7 @@ def test_a_list_that_cannot_be_imported_says_why_and_writes_nothing(
     theirs: Path, tmp_path: Path, head: str, lines: list[str], message: str
 ) -> None:
     (tmp_path / "text.log").write_text("hello\n")
+    (tmp_path / "early.jsonl").write_text(verl_line(-1, 0.5) + "\n")
     (tmp_path / "export.csv").write_text("Step,critic/score/mean\n1,0.5\n")
     store = ResultStore(tmp_path / "results")
     with pytest.raises(ConfigError, match=message):

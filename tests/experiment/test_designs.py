@@ -235,17 +235,34 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
+    ("name", "changed", "says"),
     [
-        ("experiment.design=leave_one_out", "lists its arms"),
-        ("experiment.design=shapley", "lists its arms"),
-        ("experiment.patches=[clip_higher]", "has no effect beside experiment.arms"),
-        ("experiment.grid=['seed=1']", "has no effect beside experiment.arms"),
+        ("dapo_ladder", "design=leave_one_out", "lists its arms"),
+        ("dapo_ladder", "design=shapley", "lists its arms"),
+        ("dapo_ladder", "patches=[clip_higher]", "has no effect beside experiment.arms"),
+        (
+            "dapo_ladder",
+            "factors={a: [none, clip_higher]}",
+            "experiment.factors=.* has no effect beside experiment.arms",
+        ),
+        ("dapo_ladder", "grid=['seed=1']", "has no effect beside experiment.arms"),
+        ("dapo_ladder", "base=['algorithm=gspo']", "has no effect beside experiment.arms"),
+        (
+            "dapo_ladder",
+            "search={space: ['training.steps=choice(1,2)']}",
+            "experiment.search=.* beside experiment.arms",
+        ),
+        ("clip_lr_grid", "patches=[clip_higher]", "has no effect beside experiment.grid"),
+        ("clip_lr_grid", "together={both: [clip_higher, soft_overlong]}", "has no effect beside experiment.grid"),
+        ("clip_lr_grid", "design=cumulative", "experiment.design=cumulative has no effect beside experiment.grid"),
+        ("clip_lr_search", "design=shapley", "experiment.design=shapley has no effect beside experiment.search"),
+        ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
+        ("dapo_shapley", "orders=0", "experiment.orders=0 must be at least 1"),
     ],
 )
-def test_a_design_of_patches_beside_listed_arms_is_refused(changed: str, says: str) -> None:
+def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        plan_experiment(["experiment=dapo_ladder", changed])
+        plan_experiment([f"experiment={name}", f"experiment.{changed}"])
 
 
 def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:

@@ -82,7 +82,7 @@ def test_the_engine_asks_vllm_for_batch_invariance_where_its_gpu_has_it(
 
 def test_the_driver_is_asked_for_compute_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nprintf '0, 9.0\\n1, 7.5\\n'\n")
+    program.write_text("#!/bin/sh\nprintf 'Warning: an old driver\\n0, 9.0\\n1, 7.5\\n2, [N/A]\\n'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     compute_capabilities.cache_clear()
