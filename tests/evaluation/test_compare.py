@@ -300,7 +300,7 @@ def test_runs_are_compared_at_steps_and_arms_over_their_seeds(tmp_path: Path, sa
         (("mine/a", "mine/c"), "arm of mine"),
         (("a0a0", "nothing"), "no such file or folder"),
         (("a0a0", "a0a0"), "two different sides"),
-        (("a0a0", "b0b0", "margin=-1"), "must be a number above 0"),
+        (("a0a0", "b0b0", "margin=-1"), "must be a finite number above 0"),
         (("mine/a", "mine/b", "difficulty=b1b1@60"), "has the samples of mine/b, which is compared"),
         (("mine/a", "mine/b", "difficulty=nothing"), "no such file or folder"),
     ):
