@@ -219,7 +219,7 @@ def base_evaluations(
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     # Another device rounds otherwise, and some responses go on otherwise.
     device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
-    sharded = ["sharded"] if ranks.world > 1 else []  # so does the policy that several ranks share
+    sharded = ["sharded"] if ranks.world > 1 else []  # a policy on several ranks rounds otherwise, too
     verifier = grader.verifier.fingerprint()
     depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharded]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)

@@ -228,7 +228,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         }
         shares, gradient_groups = rollouts.shares()
         rate, limit = learning_rate(config, step), config.optimizer.max_gradient_norm
-        clipped = [each["grad_norm"] > limit for each in self._logs]
+        clipped = [each["grad_norm"] + 1e-6 > limit for each in self._logs]
         return {
             "step": step,
             "updates": step * self.updates,

@@ -29,14 +29,14 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Foreign:
     """Read it; lines of one id, or without ids of one prompt and gold, are samples of one problem. Raises ConfigError naming the line."""
     torn: list[str] = []
-    found = list(lines_of(path, torn=torn))
-    rows = [row for _, row in found]
+    lines = list(lines_of(path, torn=torn))
+    rows = [row for _, row in lines]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
     two = scores <= {0, 1} or scores <= {-1, 1}
     numbers: dict[tuple[str, str], int] = {}
     samples: list[Sample] = []
-    for where, row in found:
+    for where, row in lines:
         try:
             samples += _samples(row, two, numbers)
         except (AttributeError, TypeError, ValueError) as error:
