@@ -20,7 +20,7 @@ from analysis.methods import Methods
 from analysis.results import Results, results_of
 from analysis.samples import column_of, computed
 from analysis.tables.experiment import all_tables, answer_tables
-from analysis.tables.table import UnknownColumn, numbers_text, renderings, write_texts
+from analysis.tables.table import numbers_text, renderings, write_texts
 from analysis.tables.words import metric_suffix
 from harness.store import ResultStore
 from harness.store.atomic import publish_file
@@ -68,18 +68,10 @@ def write_answer(
 def write_tables(
     results: Results, directory: Path, *, everything: bool = False, columns: Sequence[str] = ()
 ) -> list[Path]:
-    """Write tables as Markdown, LaTeX and CSV, all numbers as LaTeX commands, and the answer in words.
-
-    Raises:
-        UnknownColumn: no table has one of ``columns``.
-    """
+    """Write tables as Markdown, LaTeX and CSV, all numbers as LaTeX commands, and the answer in words; raises UnknownColumn."""
     plan, tables = results.experiment.plan, all_tables(results)
-    known = {column.key for table in tables for column in table.columns}
-    if unknown := sorted({*columns} - known):
-        about = f"no table has such a column; known: {', '.join(sorted(known))}"
-        raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
     shown = tables if everything else answer_tables(results)
-    texts = renderings(shown, columns)
+    texts = renderings(shown, columns, tables)
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
     answer = markdown(answer_markdown(results))

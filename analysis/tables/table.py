@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -286,8 +286,16 @@ def command_name(text: str) -> str:
     return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 
-def renderings(tables: Iterable[Table], columns: Collection[str] = ()) -> dict[str, str]:
-    """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX."""
+def renderings(tables: Sequence[Table], columns: Collection[str] = (), every: Sequence[Table] = ()) -> dict[str, str]:
+    """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX.
+
+    Raises:
+        UnknownColumn: neither these tables nor ``every`` has one of ``columns``.
+    """
+    known = {column.key for table in (*tables, *every) for column in table.columns}
+    if unknown := sorted({*columns} - known):
+        about = f"no table has such a column; known: {', '.join(sorted(known))}"
+        raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
     texts: dict[str, str] = {}
     for table in tables:
         texts |= {f"{table.name}.md": to_markdown(table), f"{table.name}.csv": to_csv(table)}

@@ -219,6 +219,8 @@ def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
 def test_what_is_written_is_fit_for_a_paper(tmp_path: Path):
     judged = judge(LONG, baseline="grpo", name="four", margin=1)
     names = {path.name for path in judged.write(tmp_path, formats=("png",))}
+    with pytest.raises(ValueError, match="columns=nosuch: no table has such a column; known: "):
+        judged.write(tmp_path, columns=["nosuch"])
     assert {"four.md", "four.csv", "four.tex", "numbers.tex", "differences.png", "report.html", "effects.csv"} <= names
     assert "\\newcommand{\\FourDapoDelta}{+6." in (tmp_path / "numbers.tex").read_text()
     page = (tmp_path / "report.html").read_text()

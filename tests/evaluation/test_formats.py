@@ -218,6 +218,7 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
+        ({"response": 7}, r"line 1: .* a response is one text \(it has the number 7"),
         ({"response": ["7", "8"]}, "line 1: messages are objects .* a response is one text"),
         ({"messages": ["hi"]}, "line 1: messages are objects with role and content"),
         ({"response": "7", "response_tokens": "7"}, "response_tokens of 'a' is '7'; say how many"),

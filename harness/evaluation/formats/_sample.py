@@ -81,7 +81,9 @@ def verdict(value: object) -> bool | None:
 
 
 def text_of(content: object) -> str | None:
-    """The text of a chat message: a text, or the parts of a list that are text. Raises ValueError for a list of texts."""
+    """The text of a chat message: a text, or the parts of a list that are text. Raises ValueError for a list of texts, or a number."""
+    if isinstance(content, int | float):
+        raise ValueError(f"it has the number {content} where a text is due")
     if isinstance(content, list):
         if any(isinstance(part, str) for part in content):
             raise ValueError("it has a list of texts where one is due")
