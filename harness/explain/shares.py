@@ -71,19 +71,18 @@ def make_group(
         raise ConfigError(f"rewards={list(rewards)} must be finite numbers")
     if correct is not None and len(correct) != len(rewards):
         raise ConfigError(f"correct={list(correct)} must have one entry a reward ({len(rewards)})")
-    given = old_log_probs if old_log_probs is not None else new_log_probs
-    old = _per_token("old_log_probs", given, lengths)
-    new = _per_token("new_log_probs", new_log_probs if new_log_probs is not None else given, lengths)
+    default_log_probs = old_log_probs if old_log_probs is not None else new_log_probs
+    old = _per_token("old_log_probs", default_log_probs, lengths)
+    new = _per_token("new_log_probs", new_log_probs if new_log_probs is not None else default_log_probs, lengths)
     middle = (max(rewards) + min(rewards)) / 2
-    right = correct
-    if right is None:
-        right = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]
+    if correct is None:
+        correct = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]
     return Group(
         tuple(map(float, rewards)),
         tuple(lengths),
         old,
         new,
-        tuple(map(bool, right)),
+        tuple(map(bool, correct)),
         cap or max(lengths),
         sum(rewards) / len(rewards) if value is None else float(value),
     )
@@ -94,7 +93,7 @@ def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tu
         return tuple((-1.0,) * length for length in lengths)
     if len(values) != len(lengths):
         raise ConfigError(f"{name} must have one entry a rollout ({len(lengths)}), got {len(values)}")
-    spread = []
+    rows = []
     for rollout, length in zip(values, lengths, strict=True):
         row = (float(rollout),) * length if isinstance(rollout, int | float) else tuple(map(float, rollout))
         if len(row) != length:
@@ -103,8 +102,8 @@ def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tu
             )
         if not all(map(math.isfinite, row)):
             raise ConfigError(f"{name} must be finite numbers")
-        spread.append(row)
-    return tuple(spread)
+        rows.append(row)
+    return tuple(rows)
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,11 @@ class ExplainedRollout:
 
 def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, AlgorithmConfig]:
     """The algorithms under `conf/algorithm` and in folders of one's own (all by default), composed for a response cap."""
-    chosen = list(names) if names else options("algorithm")
     common = f"sampling.max_response_tokens={cap}"
     # The section alone: the rest of a run's configuration has no part in this, and loading it takes almost as long.
     return {
         name: load_dataclass(AlgorithmConfig, compose_values([f"algorithm={name}", common])["algorithm"], "algorithm")
-        for name in chosen
+        for name in names or options("algorithm")
     }
 
 
@@ -198,6 +196,6 @@ def _binary(logprobs_N: torch.Tensor) -> torch.Tensor:
     return torch.stack([logprobs_N, others_N], -1)
 
 
-def as_json(explained: Mapping[str, Sequence[ExplainedRollout]]) -> dict[str, list[dict[str, float]]]:
+def as_json(explanations: Mapping[str, Sequence[ExplainedRollout]]) -> dict[str, list[dict[str, float]]]:
     """System → one mapping a rollout: reward, length, advantage, coefficient, share."""
-    return {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explained.items()}
+    return {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explanations.items()}

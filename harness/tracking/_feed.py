@@ -64,14 +64,14 @@ class Sink(Protocol):
         ...
 
 
-class _Followed:
+class _RunFeed:
     """One run on its way to one tracker, from the first step that this destination does not have."""
 
     def __init__(self, run: RunDir, name: str, config: Any) -> None:
         self._run, self._name, self._config = run, name, config
         self._module = implementation(TRACKING, config)
         self._destination = self._module.destination(config)
-        self._sent = sent_step(run, name, self._destination)
+        self._sent_step = sent_step(run, name, self._destination)
         self._sink: Sink | None = None
         self._offset = 0
         self.failed = False
@@ -80,25 +80,25 @@ class _Followed:
         """Send the rows that are new. The tracker is opened for the first of them; one that raises gets nothing more of this run."""
         if self.failed:
             return
-        with self._reported():
+        with self._report_errors():
             rows, self._offset = new_rows(self._run.path / layout.METRICS_FILE, self._offset)
             for row in rows:
-                if (step := int(row["step"])) > self._sent:  # a resumed run repeats some
+                if (step := int(row["step"])) > self._sent_step:  # a resumed run repeats some
                     self._sink = self._sink or self._module.open_sink(self._config, About.read(self._run))
                     self._sink.log(step, metrics_of(row))
-                    self._sent = step
+                    self._sent_step = step
 
     def close(self) -> None:
         """Send what is left, and remember how far this destination is."""
         self.advance()
         if self._sink is None or self.failed:
             return
-        with self._reported():
+        with self._report_errors():
             self._sink.close(self._run.status == "finished")
-            mark_sent(self._run, self._name, self._sent, self._destination)
+            mark_sent(self._run, self._name, self._sent_step, self._destination)
 
     @contextlib.contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # of somebody's tracker
@@ -137,29 +137,29 @@ class TrackerFeed:
             )
 
     def _work(self) -> None:
-        followed: dict[str, list[_Followed]] = {}
+        feeds: dict[str, list[_RunFeed]] = {}
         while True:
             try:
                 event = self._events.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                for run_sinks in followed.values():
-                    for sink in run_sinks:
-                        sink.advance()
+                for run_feeds in feeds.values():
+                    for feed in run_feeds:
+                        feed.advance()
                 continue
             if event is None:
                 break
-            run, ended = event
-            if run.run_id not in followed:
-                followed[run.run_id] = [_Followed(run, name, config) for name, config in self._trackers.items()]
-            if ended:
-                _close(followed.pop(run.run_id))
-        for run_sinks in followed.values():
-            _close(run_sinks)
+            run, has_ended = event
+            if run.run_id not in feeds:
+                feeds[run.run_id] = [_RunFeed(run, name, config) for name, config in self._trackers.items()]
+            if has_ended:
+                _close(feeds.pop(run.run_id))
+        for run_feeds in feeds.values():
+            _close(run_feeds)
 
 
-def _close(sinks: list[_Followed]) -> None:
-    for sink in sinks:
-        sink.close()
+def _close(feeds: list[_RunFeed]) -> None:
+    for feed in feeds:
+        feed.close()
 
 
 def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any]) -> None:
