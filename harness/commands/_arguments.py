@@ -144,7 +144,7 @@ def require_idle(selection: Selection) -> None:
 
 
 @contextmanager
-def unpacked(overrides: Sequence[str]) -> Iterator[list[str]]:
+def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
     """Unpack `pack=FILE`, and yield the overrides of its experiment and results root. Raises `StoreError` or `ConfigError`."""
     packs, rest = split(overrides, "pack")
     if not packs:
@@ -166,13 +166,13 @@ def require_stored(store: ResultStore, name: str) -> None:
     if layout.is_safe(name) and (plan := layout.plan_file(store.root, name)).parent.is_dir():
         raise ConfigError(f"{plan} is missing; put it back, or run the experiment again: no finished run is run twice")
     if name in options("experiment"):
-        where = "" if store.root == Path(RuntimeConfig.results) else f" runtime.results={store.root}"
+        root_override = "" if store.root == Path(RuntimeConfig.results) else f" runtime.results={store.root}"
         raise ConfigError(
-            f"{_place(store)} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}{where}"
+            f"{_place(store)} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}{root_override}"
         )
-    if not get_close_matches(name, store.plans()) and (declared := get_close_matches(name, options("experiment"), n=1)):
+    if not get_close_matches(name, store.plans()) and (matches := get_close_matches(name, options("experiment"), n=1)):
         raise ConfigError(
-            f"{_place(store)} holds no experiment {name!r}; did you mean {declared[0]!r}, which is declared and was not run here?"
+            f"{_place(store)} holds no experiment {name!r}; did you mean {matches[0]!r}, which is declared and was not run here?"
         )
     raise ConfigError(f"{_place(store)} holds no experiment {name!r}{nearest(name, store.plans())}")
 
@@ -183,8 +183,8 @@ def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
     if len(names) == 1:
         return names[0]
     store = ResultStore(compose_run([item for item in overrides if of_machine(item)]).runtime.results)
-    held = ", ".join(store.plans()) or "none yet"
-    raise ConfigError(f"name one experiment: harness {verb} experiment=NAME; {_place(store)} holds {held}")
+    experiments = ", ".join(store.plans()) or "none yet"
+    raise ConfigError(f"name one experiment: harness {verb} experiment=NAME; {_place(store)} holds {experiments}")
 
 
 def _place(store: ResultStore) -> str:
@@ -229,27 +229,27 @@ _TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
 
 
 class Counter:
-    """Call it with (done, total); it prints `label: done/total, rate, time left` often enough and not more."""
+    """Call it with (count, total); it prints `label: count/total, rate, time left` often enough and not more."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self.label, self.stream = visible(label), trusted(stream or sys.stderr)
         self._start: tuple[float, int] | None = None
         self._next = 0.0
 
-    def __call__(self, done: int, total: int) -> None:
-        """Say how far it is; the last call has done == total."""
+    def __call__(self, count: int, total: int) -> None:
+        """Say how far it is; the last call has count == total."""
         now = time.monotonic()
         if self._start is None:
-            self._start = (now, done)
+            self._start = (now, count)
         terminal = self.stream.isatty()
-        if now < self._next and done < total:
+        if now < self._next and count < total:
             return
         self._next = now + (_TERMINAL_SECONDS if terminal else _LOG_SECONDS)
-        text = f"{self.label}: {done}/{total}"
-        seconds, more = now - self._start[0], done - self._start[1]
-        if seconds > 0 and more > 0 and done < total:
-            text += f", about {format_seconds((total - done) * seconds / more)} left"
-        end = "\n" if done >= total or not terminal else ""
+        text = f"{self.label}: {count}/{total}"
+        seconds, increment = now - self._start[0], count - self._start[1]
+        if seconds > 0 and increment > 0 and count < total:
+            text += f", about {format_seconds((total - count) * seconds / increment)} left"
+        end = "\n" if count >= total or not terminal else ""
         self.stream.write(f"\r\033[K{text}{end}" if terminal else f"{text}\n")
         self.stream.flush()
 

@@ -33,11 +33,11 @@ class Interval:
     @classmethod
     def of(cls, estimate: Estimate, scale: float = 1.0, *, difference: bool = True) -> Interval:
         """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
-        shown = estimate.scaled(scale)
-        numbers = (shown.value, shown.low, shown.high)
+        result = estimate.scaled(scale)
+        numbers = (result.value, result.low, result.high)
         value, low, high = (number if math.isfinite(number) else None for number in numbers)
-        verdict = shown.verdict.value if difference and value is not None else ""
-        return cls(value, low, high, shown.level, shown.family, shown.seeds, shown.margin, verdict, shown.absent)
+        verdict = result.verdict.value if difference and value is not None else ""
+        return cls(value, low, high, result.level, result.family, result.seeds, result.margin, verdict, result.absent)
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,19 @@ def metric_records(results: Results) -> list[MetricRecord]:
 def _in_one_metric(results: Results) -> MetricRecord:
     from analysis.effects import BASE, declared_effects
 
-    metric, plan, every = results.metric, results.experiment.plan, declared_effects(results)
-    own = {effect.arm: effect for effect in every if effect.reference and effect.kind != BASE}
+    metric, plan, effects = results.metric, results.experiment.plan, declared_effects(results)
+    arm_effects = {effect.arm: effect for effect in effects if effect.reference and effect.kind != BASE}
     arms = []
     for arm in plan.arms:
-        shown = {seed: metric.scale * value for seed, value in results.values(arm).items()}
-        by_seed = {seed: value if math.isfinite(value) else None for seed, value in shown.items()}
+        values = {seed: metric.scale * value for seed, value in results.values(arm).items()}
+        by_seed = {seed: value if math.isfinite(value) else None for seed, value in values.items()}
         average = results.mean(arm)
         average = average.within(0.0, 1.0) if metric.percent else average
         mean = Interval.of(average, metric.scale, difference=False)
         record = ArmRecord(arm.name, arm.label, mean, by_seed)
-        if effect := own.get(arm.name):
+        if effect := arm_effects.get(arm.name):
             difference = Interval.of(effect.shown)
             record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
         arms.append(record)
-    of_design = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in every if not item.reference]
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
+    records = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in effects if not item.reference]
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, records)

@@ -112,9 +112,9 @@ def _run(names: Sequence[str], rest: Sequence[str], settings: Sequence[str], roo
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0
     for overrides in _looks(names, first, rest, root, replicate=replicate):
-        ended = main([*overrides, *settings, "--no-answer"])
-        code = code or ended
-        if ended == Exit.AGAIN:
+        exit_code = main([*overrides, *settings, "--no-answer"])
+        code = code or exit_code
+        if exit_code == Exit.AGAIN:
             break
     return code
 
@@ -131,13 +131,13 @@ def _looks(
     from analysis.claims import judged_claims
 
     claims = judged_claims(root, [f"claim_{name}" for name in names])[0]
-    decided = [claim for claim in claims if claim.first.decided]
-    print(f"{len(decided)} of {len(claims)} claims are decided and looked at again", flush=True)
-    seconds = [_second_look(claim.name, claim.first, first, rest) for claim in decided]
-    for number, (claim, (overrides, seeds)) in enumerate(zip(decided, seconds, strict=True), 1):
+    decided_claims = [claim for claim in claims if claim.first.decided]
+    print(f"{len(decided_claims)} of {len(claims)} claims are decided and looked at again", flush=True)
+    second_looks = [_second_look(claim.name, claim.first, first, rest) for claim in decided_claims]
+    for number, (claim, (overrides, seeds)) in enumerate(zip(decided_claims, second_looks, strict=True), 1):
         word = f"{claim.first.word}, {claim.first.seeds} seeds"
         print(
-            f"[{number}/{len(decided)}] second look at {claim.name} ({word}), on seeds {seeds[0]} to {seeds[-1]}",
+            f"[{number}/{len(decided_claims)}] second look at {claim.name} ({word}), on seeds {seeds[0]} to {seeds[-1]}",
             flush=True,
         )
         yield overrides
@@ -149,12 +149,11 @@ def _second_look(name: str, look: Look, first: Sequence[str], rest: Sequence[str
         raise ConfigError(
             f"{look.plan.name}: nothing tells which base policies its first look used; run it again: harness audit claim={name}"
         )
-    declared = make_plan([f"claim={name}", *first])
-    fresh = second_look(look.plan.name, declared.arms[0].config, look.policies, rest)
+    first_plan = make_plan([f"claim={name}", *first])
+    fresh = second_look(look.plan.name, first_plan.arms[0].config, look.policies, rest)
     overrides = [f"claim={name}", *rest, *fresh]
     plan = make_plan(overrides)
-    used = base_policies([arm.config for arm in plan.arms], plan.seeds)
-    refuse_shared(look.plan.name, look.policies, used)
+    refuse_shared(look.plan.name, look.policies, base_policies([arm.config for arm in plan.arms], plan.seeds))
     return overrides, list(plan.seeds)
 
 
@@ -200,14 +199,14 @@ def _row(claim: JudgedClaim) -> ClaimRow:
 
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
     """Split into names of claims, and the other overrides."""
-    chosen, rest = split(overrides, "claim")
-    known = options("claim")
-    if len(chosen) != 1:
-        raise ConfigError(f"name the claims once: harness audit claim=all, or of {', '.join(known)}")
-    names = known if chosen == ["all"] else chosen[0].split(",")
+    values, rest = split(overrides, "claim")
+    declared_names = options("claim")
+    if len(values) != 1:
+        raise ConfigError(f"name the claims once: harness audit claim=all, or of {', '.join(declared_names)}")
+    names = declared_names if values == ["all"] else values[0].split(",")
     for name in names:
-        if name not in known:
-            raise ConfigError(f"there is no claim {name!r}{nearest(name, known)}")
+        if name not in declared_names:
+            raise ConfigError(f"there is no claim {name!r}{nearest(name, declared_names)}")
     return names, rest
 
 

@@ -36,44 +36,44 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("name what is to go: harness clean --experiment experiment=NAME")
     if options.experiment:
         require_idle(selection)
-    chosen: list[Removable] = []
+    removables: list[Removable] = []
     for name, (help_text, find) in _KINDS.items():
         items = list(find(selection))
         selected = getattr(options, name)
         print(f"{'remove' if selected else 'could remove'} {_amount(items)}: {help_text} (--{name})")
         if selected:
-            chosen += items
-    if not chosen:
+            removables += items
+    if not removables:
         return 0
-    shared = _shared(selection, set(selection.run_ids))
-    for run_id, others in shared.items() if options.experiment else ():
+    other_experiments = _other_experiments(selection, set(selection.run_ids))
+    for run_id, others in other_experiments.items() if options.experiment else ():
         print(f"  kept {selection.store.run(run_id).path}: it is of {', '.join(others)}, too")
-    for item in chosen:
-        others = shared.get(item.run_id or "", [])
+    for item in removables:
+        others = other_experiments.get(item.run_id or "", [])
         print(f"  {item.path}" + f" (of {', '.join(others)}, too)" * bool(others))
-    if not options.yes and not _agreed(f"Remove {_amount(chosen)}? [y/N] "):
+    if not options.yes and not _confirm(f"Remove {_amount(removables)}? [y/N] "):
         print("nothing removed")
         return 0
     with write_errors(selection.store.root):
-        removed = [item for item in chosen if _remove(selection, item)]
-    print(f"removed {_amount(removed)}")
+        removed_items = [item for item in removables if _remove(selection, item)]
+    print(f"removed {_amount(removed_items)}")
     return 0
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:  # nobody is there to answer
         return False
 
 
-def _shared(selection: Selection, chosen: Set[str]) -> dict[str, list[str]]:
-    """Name the experiments beside those asked for that have a chosen run."""
+def _other_experiments(selection: Selection, run_ids: Set[str]) -> dict[str, list[str]]:
+    """Name the experiments beside those asked for that have one of the runs."""
     items: dict[str, list[str]] = {}
     experiments = selection.experiments
     for name in sorted(set(selection.store.plans()) - set(experiments)) if experiments else ():
         for arm in selection.store.plan(name)["arms"]:
-            for run_id in chosen & set(arm["runs"].values()):
+            for run_id in run_ids & set(arm["runs"].values()):
                 items.setdefault(run_id, []).append(name)
     return items
 
@@ -86,7 +86,7 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
                 yield Removable(path, run_id, _size(path))
 
 
-def _unfinished(selection: Selection) -> Iterator[Removable]:
+def _unfinished_runs(selection: Selection) -> Iterator[Removable]:
     for run_id in selection.run_ids:
         run = selection.store.run(run_id)
         # What finished and is damaged, or is of a newer version, is somebody's only copy.
@@ -98,10 +98,10 @@ def _unfinished(selection: Selection) -> Iterator[Removable]:
 
 def _experiment(selection: Selection) -> Iterator[Removable]:
     """The runs that no other experiment has, then the experiment: a command that is killed between is given again."""
-    shared = _shared(selection, set(selection.run_ids))
+    other_experiments = _other_experiments(selection, set(selection.run_ids))
     for run_id in selection.run_ids if selection.experiments else ():
         path = selection.store.run(run_id).path
-        if run_id not in shared and path.is_dir():
+        if run_id not in other_experiments and path.is_dir():
             yield Removable(path, run_id, _size(path), whole=True)
     for name in selection.experiments:
         path = layout.plan_file(selection.store.root, name).parent
@@ -111,15 +111,15 @@ def _experiment(selection: Selection) -> Iterator[Removable]:
 def _cache(selection: Selection) -> Iterator[Removable]:
     store = selection.store
     root = store.root / "cache"
-    if root.is_dir() and (alive := _alive(store)):
-        print(f"  kept {root}: {alive} uses it; clean it when nothing runs")
+    if root.is_dir() and (active_run := _active_run(store)):
+        print(f"  kept {root}: {active_run} uses it; clean it when nothing runs")
         return
     for path in filter(Path.is_dir, sorted(root.glob("*"))):
         if path.name != "leases":
             yield Removable(path, None, _size(path))
 
 
-def _alive(store: ResultStore) -> str:
+def _active_run(store: ResultStore) -> str:
     """A run that somebody works on now, in words; the claims of runs without a manifest count as well."""
     for path in sorted(layout.runs_dir(store.root).glob("*")):
         if layout.RUN_ID.fullmatch(path.name):
@@ -131,7 +131,7 @@ def _alive(store: ResultStore) -> str:
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
-    "unfinished": ("failed, interrupted and lost runs", _unfinished),
+    "unfinished": ("failed, interrupted and lost runs", _unfinished_runs),
     "cache": ("what is made again when needed", _cache),
     "experiment": ("the experiments that are named, with runs that no other has", _experiment),
 }
@@ -147,7 +147,7 @@ ARGUMENTS = {
 def _remove(selection: Selection, item: Removable) -> bool:
     """Remove under the run's claim, and look at its status again: it may have been taken up meanwhile."""
     if item.run_id is None:
-        if not item.whole and _alive(selection.store):
+        if not item.whole and _active_run(selection.store):
             print(f"  kept {item.path}: a run began meanwhile")
             return False
         remove_directory(item.path)
@@ -155,8 +155,8 @@ def _remove(selection: Selection, item: Removable) -> bool:
     run = selection.store.run(item.run_id)
     try:
         with run.lock():
-            inside = item.path.parent.name == "checkpoints"
-            if not item.whole and (run.status == "finished") != inside:
+            is_checkpoint = item.path.parent.name == "checkpoints"
+            if not item.whole and (run.status == "finished") != is_checkpoint:
                 return False
             remove_directory(item.path)
             return True

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 _KEYS = ("benchmark", "cap", "difficulty", "golds", "margin", "ks", "match", "out", "runtime.results", *RULES)
 _HEX = re.compile(r"[0-9a-f]{4,16}")
-_SHOWN = 10
+_MOST_ROWS = 10
 
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "A B", "help": "sides, then key=value; see above"}}
 
 
 @dataclass(frozen=True)
-class MetricCompared:
+class MetricComparison:
     """One metric of one side beside the first side, in per cent (tokens a response: in tokens)."""
 
     metric: str
@@ -57,7 +57,7 @@ class MetricCompared:
 
 
 @dataclass(frozen=True)
-class PassAtKCompared:
+class PassAtKComparison:
     """Difference of a side to the first in Pass@k for k = 1, 2, ..., points, with a band that holds at all k together.
 
     `over`: what the replicates are, problems or training runs. `above`, `below`: first and last k of ranges where the band excludes zero.
@@ -76,7 +76,7 @@ class PassAtKCompared:
 
 
 @dataclass(frozen=True)
-class BandCompared:
+class BandComparison:
     """A metric on the problems of one band of difficulty, in per cent; `difficulty`: how often the side that is not compared is right."""
 
     difficulty: str
@@ -89,7 +89,7 @@ class BandCompared:
 
 
 @dataclass(frozen=True)
-class PowerCompared:
+class PointCost:
     """What a difference of one point in avg takes with 80 % power: problems at the present samples, or samples at the present problems.
 
     None where no number would do or none is known; `text` says which.
@@ -102,7 +102,7 @@ class PowerCompared:
 
 
 @dataclass(frozen=True)
-class ProblemCompared:
+class ProblemShares:
     """A problem, and each side's share of right samples."""
 
     problem_id: str
@@ -111,7 +111,7 @@ class ProblemCompared:
 
 
 @dataclass(frozen=True)
-class VerdictCompared:
+class VerdictDifference:
     """A sample whose recorded verdict is another one than ours."""
 
     problem_id: str
@@ -123,13 +123,13 @@ class VerdictCompared:
 
 
 @dataclass(frozen=True)
-class Graded:
+class GraderComparison:
     """Recorded verdicts of a side beside ours: how many differ of how many, and the first of them."""
 
     side: str
     differing: int
     labelled: int
-    first: list[VerdictCompared]
+    first: list[VerdictDifference]
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,12 @@ class Answer(VerbAnswer):
 
     reference: str
     problems: int
-    metrics: list[MetricCompared]
-    pass_at_k: list[PassAtKCompared]
-    difficulty: list[BandCompared]
-    power: list[PowerCompared]
-    apart: list[ProblemCompared]
-    graders: list[Graded]
+    metrics: list[MetricComparison]
+    pass_at_k: list[PassAtKComparison]
+    difficulty: list[BandComparison]
+    power: list[PointCost]
+    apart: list[ProblemShares]
+    graders: list[GraderComparison]
     notes: list[str]
     said: list[str]
     text: str
@@ -159,9 +159,9 @@ def answer(options: argparse.Namespace) -> Answer:
     """Read and grade the sides, compare them, and write the tables and figures."""
     from harness.evaluation.side_by_side import compare
 
-    given = [item for item in options.values if item.partition("=")[0] in _KEYS]
-    names = [item for item in options.values if item not in given]
-    values = key_values(given, _KEYS, "compare", texts=("benchmark", "difficulty"))
+    settings = [item for item in options.values if item.partition("=")[0] in _KEYS]
+    names = [item for item in options.values if item not in settings]
+    values = key_values(settings, _KEYS, "compare", texts=("benchmark", "difficulty"))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError("compare needs two different sides or more: harness compare A B")
     require("match", values.setdefault("match", "id or problem"), ["id", "problem", "id or problem"])
@@ -169,53 +169,53 @@ def answer(options: argparse.Namespace) -> Answer:
         if not isinstance(values.get(key, 1), int | float) or not 0 < values.get(key, 1) < math.inf:
             raise ConfigError(f"{key}={values[key]} must be a finite number above 0")
     store = ResultStore(str(values.get("runtime.results") or compose_run([]).runtime.results))
-    apart = [values["difficulty"]] if values.get("difficulty") else []
-    sides = _read([*names, *apart], values, store)
+    difficulty_names = [values["difficulty"]] if values.get("difficulty") else []
+    sides = _read([*names, *difficulty_names], values, store)
     rules = {key: value for key, value in values.items() if key in RULES}
     with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
-        sides = _graded(sides, verifier, bool(rules))
-        compared = sides[: len(names)]
+        sides = _grade_sides(sides, verifier, bool(rules))
+        compared_sides = sides[: len(names)]
         comparison = compare(
-            compared,
+            compared_sides,
             verifier,
             margin=None if "margin" not in values else values["margin"] / 100,
             ks=ks_of(values.get("ks")),
             by_text={"id": False, "problem": True}.get(values["match"]),
-            difficulty=sides[-1] if apart else None,
+            difficulty=sides[-1] if difficulty_names else None,
         )
     out = values.get("out") or store.root / "comparisons" / content_hash(names, {**values, "out": None})
-    return _written(comparison, compared, Path(out))
+    return _write_answer(comparison, compared_sides, Path(out))
 
 
 def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -> list[Side]:
     """The sides of these names; files and folders go by their last names alone where those differ."""
     from harness.evaluation.side_by_side import read_side
 
-    short = [Path(name).name if Path(name).exists() else name for name in names]
+    short_names = [Path(name).name if Path(name).exists() else name for name in names]
     return [
         read_side(
-            shown,
+            label,
             _parts(name, store),
             store,
             benchmark=values.get("benchmark"),
             cap=values.get("cap"),
             golds=Path(str(values["golds"])) if "golds" in values else None,
         )
-        for name, shown in zip(names, short if len(set(short)) == len(short) else names, strict=True)
+        for name, label in zip(names, short_names if len(set(short_names)) == len(short_names) else names, strict=True)
     ]
 
 
-def _graded(sides: list[Side], verifier: MathVerifier, again: bool) -> list[Side]:
-    """The sides with our verdicts: `again`, or where one has none; golds that no answer can match are named."""
+def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
+    """The sides with our verdicts: `regrade`, or where one has none; golds that no answer can match are named."""
     from harness.evaluation.side_by_side import graded, is_graded
 
-    if not again and all(is_graded(side) for side in sides):
+    if not regrade and all(is_graded(side) for side in sides):
         return sides
     sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
     for side in sides:
-        bad = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
-        if bad:
-            names = f"{', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
+        bad_ids = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
+        if bad_ids:
+            names = f"{', '.join(sorted(bad_ids)[:_MOST_ROWS])}{' …' * (len(bad_ids) > _MOST_ROWS)}"
             print(f"{side.name}: golds that no answer can match: {names}")
     return sides
 
@@ -227,20 +227,20 @@ def _parts(name: str, store: ResultStore) -> list[str]:
         arms = {record["name"]: record["runs"] for record in store.plan(experiment)["arms"]}
         require(f"arm of {experiment}", arm, list(arms))
         # A run that lost a file is refused where it is read; without it the arm would be another one.
-        done = [run_id for run_id in arms[arm].values() if store.run(run_id).status in ("finished", layout.INCOMPLETE)]
-        if not done:
+        run_ids = [run for run in arms[arm].values() if store.run(run).status in ("finished", layout.INCOMPLETE)]
+        if not run_ids:
             raise ConfigError(f"{name} has no finished run")
-        return done
+        return run_ids
     return [_part(part, store) for part in name.split(",")]
 
 
 def _part(part: str, store: ResultStore) -> str:
-    stem, at, mark = part.partition("@")
+    stem, separator, mark = part.partition("@")
     if Path(part).exists() or Path(stem).exists():
         return part
     if not _HEX.fullmatch(stem):
         raise ConfigError(f"{part}: no such file or folder, no run and no arm (EXPERIMENT/ARM) of {store.root}")
-    return f"{find_run(store, stem)}{at}{mark}"
+    return f"{find_run(store, stem)}{separator}{mark}"
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
@@ -257,7 +257,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     print(f"written: {result.folder}")
 
 
-def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
+def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     """Write tables, problems, disagreements and figures, and return what they say."""
     import pandas as pd
 
@@ -269,27 +269,27 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     from harness.evaluation.side_by_side import disagreements
 
     problems, by_band = comparison.by_problem(), comparison.by_difficulty
-    differing = [(side.name, *disagreements(side)) for side in sides]
+    disagreement_rows = [(side.name, *disagreements(side)) for side in sides]
     tables = [comparison_table(comparison)]
     tables += [k_table(comparison.reference, comparison.k_bands)] if comparison.k_bands else []
     tables += [difficulty_table(comparison, by_band)] if by_band else []
     for table in tables:
         write_table(table, out, table.name)
-    answers = pd.concat(rows for _, rows, _ in differing)
+    answers = pd.concat(rows for _, rows, _ in disagreement_rows)
     for name, frame in (("problems", problems), ("disagreements", answers)):
         write_file(out / f"{name}.csv", csv_text(frame).encode())
     with styled("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:
             save(k_bands_plot(comparison.reference, comparison.k_bands), out, "k-bands")
-    apart = [
-        ProblemCompared(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
-        for row in problems.head(_SHOWN).to_dict("records")
+    problem_shares = [
+        ProblemShares(str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides})
+        for row in problems.head(_MOST_ROWS).to_dict("records")
     ]
     graders = [
-        Graded(name, len(rows), labelled, [_verdict(row) for row in rows.head(_SHOWN).to_dict("records")])
-        for name, rows, labelled in differing
-        if labelled
+        GraderComparison(name, len(rows), total, [_verdict(row) for row in rows.head(_MOST_ROWS).to_dict("records")])
+        for name, rows, total in disagreement_rows
+        if total
     ]
     pass_at_k, power = _pass_at_k(comparison), _power(comparison)
     sentences = [*(one.text for one in pass_at_k), *(one.text for one in power)]
@@ -300,7 +300,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
         pass_at_k,
         _bands(comparison),
         power,
-        apart,
+        problem_shares,
         graders,
         notes_of(comparison),
         [line for side in sides for line in side.said],
@@ -309,7 +309,7 @@ def _written(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
     )
 
 
-def _metrics(comparison: Comparison) -> list[MetricCompared]:
+def _metrics(comparison: Comparison) -> list[MetricComparison]:
     from analysis.comparison import scale_of
 
     rows = []
@@ -318,15 +318,15 @@ def _metrics(comparison: Comparison) -> list[MetricCompared]:
             scale = scale_of(metric)
             names = (comparison.reference, side)
             first, other = (scale * float(comparison.scores[name][metric].mean()) for name in names)
-            rows.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
+            rows.append(MetricComparison(metric, side, first, other, Interval.of(difference, scale)))
     return rows
 
 
-def _pass_at_k(comparison: Comparison) -> list[PassAtKCompared]:
+def _pass_at_k(comparison: Comparison) -> list[PassAtKComparison]:
     from analysis.tables.pass_at_k import k_sentence
 
     return [
-        PassAtKCompared(
+        PassAtKComparison(
             side,
             one.over,
             one.band.replicates,
@@ -342,10 +342,10 @@ def _pass_at_k(comparison: Comparison) -> list[PassAtKCompared]:
     ]
 
 
-def _bands(comparison: Comparison) -> list[BandCompared]:
+def _bands(comparison: Comparison) -> list[BandComparison]:
     rows = comparison.by_difficulty.rows if comparison.by_difficulty else ()
     return [
-        BandCompared(
+        BandComparison(
             row.difficulty,
             row.problems,
             row.metric,
@@ -358,18 +358,18 @@ def _bands(comparison: Comparison) -> list[BandCompared]:
     ]
 
 
-def _power(comparison: Comparison) -> list[PowerCompared]:
+def _power(comparison: Comparison) -> list[PointCost]:
     from analysis.comparison import cost_sentence
 
     return [
-        PowerCompared(side, cost.problems if cost else None, cost.samples if cost else None, cost_sentence(side, cost))
+        PointCost(side, cost.problems if cost else None, cost.samples if cost else None, cost_sentence(side, cost))
         for side, cost in comparison.point_costs.items()
     ]
 
 
-def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:
+def _verdict(row: Mapping[Any, Any]) -> VerdictDifference:
     answer = row["answer"]
-    return VerdictCompared(
+    return VerdictDifference(
         str(row["problem_id"]),
         int(row["sample_index"]),
         bool(row["label"]),
@@ -379,9 +379,9 @@ def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:
     )
 
 
-def _verdict_text(row: VerdictCompared) -> str:
-    theirs = "right" if row.recorded else "wrong"
+def _verdict_text(row: VerdictDifference) -> str:
+    label = "right" if row.recorded else "wrong"
     return (
-        f"{row.problem_id} sample {row.sample_index}: recorded {theirs}, ours {row.verdict} (answer {row.answer!r}, "
+        f"{row.problem_id} sample {row.sample_index}: recorded {label}, ours {row.verdict} (answer {row.answer!r}, "
         f"gold {row.gold[-40:]!r})"
     )

@@ -84,7 +84,7 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Look at the machine, or at members of one's own."""
     if _MEMBERS in options.overrides:
-        return _of_members([item for item in options.overrides if item != _MEMBERS])
+        return _check_members([item for item in options.overrides if item != _MEMBERS])
     selection = select([item for item in options.overrides if item != _STORE])
     if _STORE in options.overrides:
         return Answer(checks=list(_contents(selection.store)))
@@ -102,12 +102,12 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         Terminal().print(table)
 
 
-def _of_members(overrides: Sequence[str]) -> Answer:
+def _check_members(overrides: Sequence[str]) -> Answer:
     compose_values(overrides)
     faults = own_members_faults()
     if not faults:
         raise ConfigError("doctor: no members of your own; give --config-dir FOLDER (docs/own_members.md)")
-    return Answer(members=[Member(str(path), of_member) for path, of_member in faults.items()])
+    return Answer(members=[Member(str(path), lines) for path, lines in faults.items()])
 
 
 def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
@@ -118,13 +118,13 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
         try:
             yield Check(package, importlib.metadata.version(package), True)
         except importlib.metadata.PackageNotFoundError:
-            how = "missing: pip install -e ." if extra is None else f"absent: pip install -e '.[{extra}]'"
-            yield Check(package, how, False if extra is None else None)
+            state = "missing: pip install -e ." if extra is None else f"absent: pip install -e '.[{extra}]'"
+            yield Check(package, state, False if extra is None else None)
     machine = hardware()
     yield Check("cpu", f"{machine['cpu']}, {usable_cores()} of {machine['cores']} cores usable", True)
-    gpus = visible_gpus() if runtime.device == "cuda" else []
-    wanted = runtime.device == "cuda"
-    yield Check("gpu", "; ".join(machine["gpus"]) or "none visible", bool(gpus) if wanted else (True if gpus else None))
+    needs_gpu = runtime.device == "cuda"
+    gpus = visible_gpus() if needs_gpu else []
+    yield Check("gpu", "; ".join(machine["gpus"]) or "none visible", bool(gpus) if needs_gpu else None)
     yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
     sbatch = shutil.which("sbatch")
     yield Check("slurm", sbatch or "no sbatch: hydra/launcher=submitit_slurm cannot submit", True if sbatch else None)
@@ -138,30 +138,29 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
     except StoreError as error:
         yield Check("results", str(error), False)
         return
-    free = shutil.disk_usage(store.root).free / 2**30
-    yield Check("free space", f"{free:.1f} GiB", free >= _LITTLE_SPACE_GIB)
+    free_gib = shutil.disk_usage(store.root).free / 2**30
+    yield Check("free space", f"{free_gib:.1f} GiB", free_gib >= _LITTLE_SPACE_GIB)
     problems = [*store.problems(), *_unreached_locks(store)]
     yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
     for problem in problems:
         yield Check("store", problem, False)
-    shared = _memory_file_system(store.root)
-    if shared:
-        yield Check("results", f"on {shared}: gone after a restart", False)
+    if kind := _memory_file_system(store.root):
+        yield Check("results", f"on {kind}: gone after a restart", False)
 
 
 def _contents(store: ResultStore) -> Iterator[Check]:
     """A line for every run and checkpoint that is not what was written, and one that says how much was compared."""
-    listed, ids = 0, store.run_ids()
+    count, ids = 0, store.run_ids()
     for run in map(store.run, ids):
         manifest = run.manifest() or {}
-        listed += layout.FILES in manifest
+        count += layout.FILES in manifest
         faults = [run.fault()]
         faults += [seal.broken_folder(path) for _, path in run.checkpoints()]
         for fault in filter(None, faults):
             yield Check(f"run {run.run_id}", fault, False)
     for problem in store.problems():
         yield Check("store", problem, False)
-    yield Check("store", f"{listed} of {len(ids)} runs list their files, which were compared by their hashes", True)
+    yield Check("store", f"{count} of {len(ids)} runs list their files, which were compared by their hashes", True)
 
 
 def _unreached_locks(store: ResultStore) -> list[str]:

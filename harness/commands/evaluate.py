@@ -76,10 +76,10 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     ks, figures = ks_of(values.pop("ks", None)), values.pop("figures", True)
     golds = Path(str(values.pop("golds"))) if "golds" in values else None
     config = verifier_config({"verifier": "any", **values})
-    read = recorded.read_recorded(source, golds)
-    print("\n".join(read.lines()))
+    recording = recorded.read_recorded(source, golds)
+    print("\n".join(recording.lines()))
     with MathVerifier(config) as verifier:
-        table = recorded.grade_recorded(read.samples, verifier, Counter("verify"))
+        table = recorded.grade_recorded(recording.samples, verifier, Counter("verify"))
         summary = recorded.summarise_recorded(table, verifier, ks)
     recorded.write_results(out, table, {"source": source.name, **summary})
     print("\n".join([*recorded.describe(summary), f"written: {out}"]))
@@ -96,11 +96,10 @@ def evaluate_again(items: Sequence[str]) -> int:
     if not values:
         raise ConfigError(f"evaluate regrade= needs new rules: verifier={' | '.join(options('verifier'))}")
     with MathVerifier(verifier_config(values)) as verifier:
-        regraded = regrade(result, store, verifier)
-    print("\n".join(regraded.lines()))
+        regrading = regrade(result, store, verifier)
+    print("\n".join(regrading.lines()))
     if out is not None:
-        changed = regraded.changed.drop(columns="response")
-        write_file(Path(str(out)), csv_text(changed).encode())
+        write_file(Path(str(out)), csv_text(regrading.changed.drop(columns="response")).encode())
         print(f"changed verdicts: {out}")
     return 0
 
@@ -116,23 +115,23 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
 
-    given, request = _request(items, "evaluate model=")
-    composed = compose_run(request.machine)
-    runtime, weights = composed.runtime, reads_weights(composed.engine)
+    values, request = _request(items, "evaluate model=")
+    machine_config = compose_run(request.machine)
+    runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
     kernel = resolve_kernel(runtime.linear_kernel)
-    models = [resolve(name, store, kernel, weights) for name in listed_names(given["model"])]
+    models = [resolve(name, store, kernel, weights) for name in listed_names(values["model"])]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
-    result = compare.evaluate_models(models, config, store, kernel, ks_of(given.get("ks")), Counter)
-    out = Path(str(given["out"])) if "out" in given else store.root / "evaluations" / result["id"]
+    result = compare.evaluate_models(models, config, store, kernel, ks_of(values.get("ks")), Counter)
+    out = Path(str(values["out"])) if "out" in values else store.root / "evaluations" / result["id"]
     cells = result["cells"]
     write_file(out / "table.csv", csv_text(tables.cell_frame(cells)).encode())
     write_file(out / "table.md", tables.markdown(cells).encode())
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
-    return draw(out / "evaluation.json") if given.get("figures", True) else 0
+    return draw(out / "evaluation.json") if values.get("figures", True) else 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -140,15 +139,15 @@ def check(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import benchmarks_of, task_config
     from harness.problems.hygiene import report
 
-    given, request = _request(items, "evaluate check")
+    values, request = _request(items, "evaluate check")
     task = task_config(request)
     sets = {} if task is not None and not request.names_a_protocol else benchmarks_of(request)
     findings = report(sets, task)
     for finding in findings:
         print(finding)
     print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
-    if "out" in given:
-        export([*sets.values(), *([task] if task else [])], Path(str(given["out"])))
+    if "out" in values:
+        export([*sets.values(), *([task] if task else [])], Path(str(values["out"])))
     return Exit.FOUND if findings else Exit.DONE
 
 
@@ -181,13 +180,13 @@ def draw(result: Path) -> int:
 
 
 def _request(items: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
-    """Return the verb's given arguments, and the protocol that they and the overrides ask for."""
+    """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    given = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
-    data = Path(str(given["data.path"])) if "data.path" in given else None
+    values = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
+    data = Path(str(values["data.path"])) if "data.path" in values else None
     overrides = [item for item in items if item.partition("=")[0] not in _OWN]
-    return given, Request(listed_names(given.get("benchmark")), data, given.get("template"), overrides)
+    return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
 
 
 def ks_of(value: Any) -> list[int] | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
 _KEYS = (*_LISTS, "cap", "value", "systems", "format", "output")
 _FORMATS = ("table", "json")
-_SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
+_DEFAULT_SYSTEMS = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
 _EDGES = 3  # of a column, in characters
 
 
@@ -44,18 +44,18 @@ def run(options: argparse.Namespace) -> int:
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)
-    output, chosen = (values.pop(key, None) for key in ("output", "systems"))
+    output, selection = (values.pop(key, None) for key in ("output", "systems"))
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
     from harness.explain.shares import as_json, explain, make_group, systems  # torch
 
     group = make_group(**values)
-    brief = chosen is None and shape == "table"
-    names = list(_SHOWN) if brief else None if chosen == "all" else _names(chosen)
-    explained = explain(group, systems(group.cap, names))
+    brief = selection is None and shape == "table"
+    names = list(_DEFAULT_SYSTEMS) if brief else None if selection == "all" else _names(selection)
+    explanations = explain(group, systems(group.cap, names))
     if shape == "json":
-        text = json.dumps(as_json(explained), indent=1)
+        text = json.dumps(as_json(explanations), indent=1)
         if output is None:
             print(text)
         else:
@@ -64,10 +64,10 @@ def run(options: argparse.Namespace) -> int:
     if output is not None:
         raise ConfigError(f"output={output} is for format=json; the table goes to the terminal")
     console = Terminal(markup=False)
-    for part in tables(explained, console.width):
+    for part in tables(explanations, console.width):
         console.print(part)
     if brief:
-        print(f"{len(explained)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
+        print(f"{len(explanations)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
     return 0
 
 
@@ -82,27 +82,27 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def tables(explained: Mapping[str, Sequence[ExplainedRollout]], width: int) -> list[Table]:
+def tables(explanations: Mapping[str, Sequence[ExplainedRollout]], width: int) -> list[Table]:
     """Return one row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
-    first = next(iter(explained.values()))
+    first = next(iter(explanations.values()))
     heads = [f"{i + 1}\nreward {r.reward:g}\n{r.length} tokens" for i, r in enumerate(first)]
     cells = {
         name: [f"{100 * r.share:.1f} %\n{r.advantage:+.3f}\n{r.coefficient:+.2e}" for r in rollouts]
-        for name, rollouts in explained.items()
+        for name, rollouts in explanations.items()
     }
     lines = [line for column in (heads, *cells.values()) for text in column for line in text.split("\n")]
-    widest, names = max(map(len, lines)), max(map(len, [*explained, "system"]))
+    widest, names = max(map(len, lines)), max(map(len, [*explanations, "system"]))
     fit = max(1, (width - names - _EDGES - 1) // (widest + _EDGES))
     drawings = []
     for start in range(0, len(heads), fit):
         part = slice(start, start + fit)
-        drawn = Table(caption="share of the gradient, advantage, coefficient of a token", show_lines=True)
-        drawn.add_column("system", no_wrap=True)
+        drawing = Table(caption="share of the gradient, advantage, coefficient of a token", show_lines=True)
+        drawing.add_column("system", no_wrap=True)
         for head in heads[part]:
-            drawn.add_column(head, justify="right", no_wrap=True)
-        for name in explained:
-            drawn.add_row(name, *cells[name][part])
-        drawings.append(drawn)
+            drawing.add_column(head, justify="right", no_wrap=True)
+        for name in explanations:
+            drawing.add_row(name, *cells[name][part])
+        drawings.append(drawing)
     return drawings
 
 

@@ -56,9 +56,9 @@ def _configuration(items: Sequence[str]) -> RunConfig:
             raise ConfigError(f"arm={arms[0]} needs experiment=NAME or claim=NAME")
         refuse_second_choice(rest)
         return compose_run(rest)
-    planned = {arm.name: arm.config for arm in plan_experiment(rest).arms}
-    if len(arms) != 1 and len(planned) > 1:
-        raise ConfigError(f"an experiment has several arms; name one with arm=: {', '.join(planned)}")
-    name = arms[0] if arms else next(iter(planned))
-    require("arm", name, list(planned))
-    return planned[name]
+    configs = {arm.name: arm.config for arm in plan_experiment(rest).arms}
+    if len(arms) != 1 and len(configs) > 1:
+        raise ConfigError(f"an experiment has several arms; name one with arm=: {', '.join(configs)}")
+    name = arms[0] if arms else next(iter(configs))
+    require("arm", name, list(configs))
+    return configs[name]

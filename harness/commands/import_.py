@@ -68,7 +68,7 @@ def _require_name(name: str, what: str) -> None:
 
 def _import_config(items: Sequence[str]) -> int:
     name, rest = split_dialect(items)
-    translation, chosen = translate(name, rest)
+    translation, options = translate(name, rest)
     overrides = translation.overrides()
     try:
         config = compose_run(overrides)  # what is printed can be run
@@ -76,12 +76,12 @@ def _import_config(items: Sequence[str]) -> int:
         origins = [their for our, their in translation.origins.items() if re.search(rf"{re.escape(our)}\b", str(error))]
         raise ConfigError(f"{error}{f' (from {origins[-1]})' if origins else ''}") from error
     remarks = _remarks(name, translation)
-    if "out" not in chosen:
+    if "out" not in options:
         print("\n".join([*map(shlex.quote, overrides), *remarks]))
         return 0
-    out = Path(chosen["out"])
-    require("overwrite", chosen.get("overwrite", "false"), ("true", "false"))
-    if out.exists() and chosen.get("overwrite") != "true":
+    out = Path(options["out"])
+    require("overwrite", options.get("overwrite", "false"), ("true", "false"))
+    if out.exists() and options.get("overwrite") != "true":
         raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
     last = list(config.evaluation.benchmarks)[-1]
     _require_name(out.stem, "out")
@@ -98,7 +98,7 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, s
     for item in items:
         if "=" not in item:
             raise ConfigError(f"{item!r} is no key=value")
-    chosen = {key: text for key, _, text in (item.partition("=") for item in items) if key in _OPTIONS}
+    options = {key: text for key, _, text in (item.partition("=") for item in items) if key in _OPTIONS}
     files = [Path(item.removeprefix("file=")) for item in items if item.startswith("file=")]
     settings = [item for item in items if item.partition("=")[0] not in ("file", *_OPTIONS)]
     values: dict[str, Any] = {}
@@ -106,16 +106,16 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, s
         values |= read_config(path, read_yaml)
     inline = read_assignments(settings, read_yaml)
     _require_known(name, inline, values | inline)
-    devices = chosen.get("devices")
+    devices = options.get("devices")
     if devices is not None and (not devices.isdecimal() or not int(devices)):
         raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
     translation = DIALECTS[name].translate(values | inline, int(devices) if devices else None)
-    if "for" in chosen:
-        require("for", chosen["for"], ("testbed",))
+    if "for" in options:
+        require("for", options["for"], ("testbed",))
         method = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}
         translation.settings = method
         translation.notes.append("for=testbed: model, data, rates, lengths and batch sizes are the testbed's")
-    return translation, chosen
+    return translation, options
 
 
 def _require_known(name: str, inline: dict[str, Any], values: dict[str, Any]) -> None:
@@ -153,9 +153,9 @@ def _remarks(name: str, translation: Translation) -> list[str]:
 
 def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, remarks: list[str]) -> str:
     lines = [f"      - {json.dumps(line, ensure_ascii=False)}" for line in overrides if not line.startswith("seed=")]
-    quoted = json.dumps(name)  # `2024` is a number to YAML
-    head = [f"name: {quoted}", f"seeds: [{seed}]", f"benchmark: {json.dumps(benchmark)}"]
-    arms = ["arms:", f"  - name: {quoted}", "    overrides:", *lines]
+    json_name = json.dumps(name)  # `2024` is a number to YAML
+    head = [f"name: {json_name}", f"seeds: [{seed}]", f"benchmark: {json.dumps(benchmark)}"]
+    arms = ["arms:", f"  - name: {json_name}", "    overrides:", *lines]
     return as_file("\n".join([*head, *arms, ""]), remarks)
 
 
@@ -173,13 +173,13 @@ def _import_logs(items: Sequence[str]) -> int:
     request = load_dataclass(Import, {**values, "logs": Path(str(values["logs"]))}, "import")
     if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
         raise ConfigError("import: cap= is at least 0, responses_per_step= at least 1")
-    imported = import_logs(store, request)
-    for each in imported.runs:
-        stored = "" if each.run_id in imported.new else " (already in the store)"
-        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{stored}")
-    print(f"score {imported.score}; columns: {', '.join(imported.columns)}")
-    if request.responses_per_step and "generated_tokens" not in imported.columns:
+    result = import_logs(store, request)
+    for each in result.runs:
+        suffix = "" if each.run_id in result.new else " (already in the store)"
+        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{suffix}")
+    print(f"score {result.score}; columns: {', '.join(result.columns)}")
+    if request.responses_per_step and "generated_tokens" not in result.columns:
         print(f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses")
-    for line in imported.replaced:
+    for line in result.replaced:
         print(f"  {line}")
     return 0

@@ -31,7 +31,7 @@ ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, the
 
 
 @dataclass(frozen=True)
-class EffectJudged:
+class EffectRow:
     """One difference, in the shown unit. `benchmark`: also their mean. `seeds_to_decide`: None where it is decided, or nothing is known."""
 
     group: str
@@ -53,7 +53,7 @@ class EffectJudged:
 class Answer(VerbAnswer):
     """What a table of scores says: effects, sentences, how it was read (`notes`), and the files, below `folder`."""
 
-    effects: list[EffectJudged]
+    effects: list[EffectRow]
     sentences: list[str]
     notes: list[str]
     text: str
@@ -66,11 +66,11 @@ def answer(options: argparse.Namespace) -> Answer:
     from analysis.judgement import judge
 
     files = [item for item in options.values if "=" not in item or Path(item).exists()]
-    given = [item for item in options.values if item not in files]
+    arguments = [item for item in options.values if item not in files]
     if len(files) != 1:
         raise ConfigError("judge takes one table: harness judge scores.csv")
-    where = dict(item.removeprefix("where.").split("=", 1) for item in given if item.startswith("where."))
-    plain = [item for item in given if not item.startswith("where.")]
+    where = dict(item.removeprefix("where.").split("=", 1) for item in arguments if item.startswith("where."))
+    plain = [item for item in arguments if not item.startswith("where.")]
     values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "better", "columns", "formats", "name"))
     require("pair", values.setdefault("pair", "seed"), ["seed", "none"])
     for key, choices in {"better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}.items():
@@ -88,17 +88,17 @@ def answer(options: argparse.Namespace) -> Answer:
     settings |= {"baseline": values["baseline"]} if values.get("baseline") else {}
     folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)
     try:
-        judged = judge(
+        judgement = judge(
             path, name=values.get("name", ""), margin=margin, pair=values["pair"] == "seed", where=where, **settings
         )
-        written = judged.write(folder, formats=formats, columns=listed_names(values.get("columns")))
+        paths = judgement.write(folder, formats=formats, columns=listed_names(values.get("columns")))
     except ValueError as error:  # of the table or the margin
         raise ConfigError(str(error)) from error
     rows = [
-        EffectJudged(**{key: row[key] for key in EffectJudged.__annotations__})
-        for row in judged.effects.to_dict("records")
+        EffectRow(**{key: row[key] for key in EffectRow.__annotations__})
+        for row in judgement.effects.to_dict("records")
     ]
-    return Answer(rows, judged.sentences, judged.notes, judged.text(), str(folder), list(map(str, written)))
+    return Answer(rows, judgement.sentences, judgement.notes, judgement.text(), str(folder), list(map(str, paths)))
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:

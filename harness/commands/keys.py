@@ -42,9 +42,8 @@ def run(options: argparse.Namespace) -> int:
             console.print(f"{section}: {count} key{'s' if count > 1 else ''}", highlight=False)
         console.print("harness keys SECTION shows them", highlight=False)
         return 0
-    chosen = matching(keys, options.key)
     table = Table(*(Column(name, overflow="fold") for name in ("key", "type", "default", "meaning")))
-    for key in chosen:
+    for key in find_keys(keys, options.key):
         name = f"{key.name}  ({key.of})" if key.of else key.name
         table.add_row(name, key.type, key.default, key.meaning)
     console.print(table, markup=False)
@@ -56,14 +55,14 @@ def all_keys() -> list[Key]:
     return [*keys_of(RunConfig), *keys_of(Experiment, "experiment.")]
 
 
-def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
+def find_keys(keys: Sequence[Key], name: str) -> list[Key]:
     """The key of that name, or all below it. Raises `ConfigError` that names the nearest where there is none."""
-    matches = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
+    matches = [key for key in keys if key.name == name or key.name.startswith(f"{name}.")]
     if not matches:
         names = sorted({key.name for key in keys} | set(_sections(keys)))
-        hint = nearest(wanted, names)
+        hint = nearest(name, names)
         hint = hint if "did you mean" in hint else "; `harness keys` names the sections"
-        raise ConfigError(f"there is no key {wanted!r}{hint}")
+        raise ConfigError(f"there is no key {name!r}{hint}")
     return matches
 
 
@@ -74,9 +73,9 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
     yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` writes this page."
     for section in _sections(keys):
         yield from ("", f"## {section}", "")
-        inside = [key for key in keys if _section(key) == section]
-        yield from _lines([key for key in inside if not key.of])
-        for lines, same in groupby(_choices(inside), key=lambda part: part[1]):
+        section_keys = [key for key in keys if _section(key) == section]
+        yield from _lines([key for key in section_keys if not key.of])
+        for lines, same in groupby(_choices(section_keys), key=lambda part: part[1]):
             yield from ("", f"With {', '.join(f'`{choice}`' for choice, _ in same)}:", "")
             yield from lines
 
@@ -95,8 +94,8 @@ def _choices(keys: Sequence[Key]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _lines(keys: Sequence[Key]) -> Iterator[str]:
     for (kind, meaning), group in groupby(keys, key=lambda key: (key.type, key.meaning)):
-        shown = (key.name if key.default == "required" else f"{key.name}={key.default}" for key in group)
-        names = ", ".join(f"`{name}`" for name in shown)
+        keys_and_defaults = (key.name if key.default == "required" else f"{key.name}={key.default}" for key in group)
+        names = ", ".join(f"`{name}`" for name in keys_and_defaults)
         yield f"* {names} ({kind}): {_plain(meaning)}"
 
 

@@ -27,18 +27,18 @@ def run(options: argparse.Namespace) -> int:
     if not sources:
         raise ConfigError("name a folder of results or a pack: harness merge ROOT_OR_PACK")
     store = select([item for item in options.sources if of_machine(item)]).store
-    apart: list[str] = []
+    conflicts: list[str] = []
     for source in sources:
         try:
             with opened(source) as root:
-                merged = merge(store, root)
+                result = merge(store, root)
         except StoreError as error:
-            apart.append(str(error))
+            conflicts.append(str(error))
             continue
-        print(f"{source}: {counted(merged.new, 'new run')}, {merged.same} that were here")
-        for line in merged.notes:
+        print(f"{source}: {counted(result.new, 'new run')}, {result.same} that were here")
+        for line in result.notes:
             print(f"  {line}")
-        apart += merged.apart
-    for line in apart:
+        conflicts += result.apart
+    for line in conflicts:
         print(f"harness merge: {line}", file=sys.stderr)
-    return Exit.FOUND if apart else Exit.DONE
+    return Exit.FOUND if conflicts else Exit.DONE

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": "see above"}}
 
 _FEWEST, _MOST_HELD_OUT = 20, 256
-_ASKED, _SAMPLES = 16, 2
+_PROBLEMS, _SAMPLES = 16, 2
 _CAPS = {"cpu": (16, 32, 64, 128), "cuda": (16, 32, 64, 128, 256, 512, 1024, 2048)}
-_CUT = 0.1  # a cap that cuts off more than this share of the responses is too short, where a longer one was looked at
+_MOST_CUT_SHARE = 0.1  # a cap that cuts off more of the responses is too short, where a longer one was looked at
 _FORMS = {
     True: ("boxed", "answer_line", "chat:{problem} Answer with the result alone."),
     False: ("boxed_completion", "{problem} Answer:"),
@@ -56,7 +56,7 @@ _MACHINE = {
   - algorithm.updates_per_step=4""",
 }
 _COMMENT = (
-    f"# Written by `harness new` after {_ASKED} problems; every value is yours to change. See docs/your_model.md."
+    f"# Written by `harness new` after {_PROBLEMS} problems; every value is yours to change. See docs/your_model.md."
 )
 _TEXT = """\
 name: {name}
@@ -94,20 +94,20 @@ arms:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Seen:
+class _FormResult:
     """What the model did with problems in one form at one cap: shares right, without an answer and cut off."""
 
     template: str
     cap: int
-    right: float
-    unanswered: float
-    cut: float
+    right_share: float
+    unanswered_share: float
+    cut_share: float
 
 
 def run(options: argparse.Namespace) -> int:
     keys = ("experiment", "model", "task", "heldout", "folder", "runtime.results")
-    given = key_values(options.values, keys, "new", texts=("experiment",))
-    values = {name: str(value) for name, value in given.items() if value is not None}
+    arguments = key_values(options.values, keys, "new", texts=("experiment",))
+    values = {name: str(value) for name, value in arguments.items() if value is not None}
     for key in keys[:3]:
         if not values.get(key):
             raise ConfigError("new needs experiment=NAME, model=PATH and task=FILE.jsonl")
@@ -123,25 +123,25 @@ def run(options: argparse.Namespace) -> int:
         Path(values["task"]), Path(values["heldout"]) if "heldout" in values else None, folder, name
     )
     store = ResultStore(values.get("runtime.results", compose_run([]).runtime.results))
-    seen, model = _look(values["model"], heldout, store)
-    best = max(_longest(seen), key=lambda answers: (answers.right, -answers.unanswered))
-    of_form = [answers for answers in seen if answers.template == best.template]
-    fitting = next((answers for answers in of_form if answers.cut <= _CUT), of_form[-1])
-    write_file(target, _experiment(name, values["model"], model, train, heldout, fitting).encode())
-    for line in _lines(seen, fitting):
+    results, model = _look(values["model"], heldout, store)
+    best = max(_results_at_longest_cap(results), key=lambda result: (result.right_share, -result.unanswered_share))
+    form_results = [result for result in results if result.template == best.template]
+    choice = next((result for result in form_results if result.cut_share <= _MOST_CUT_SHARE), form_results[-1])
+    write_file(target, _experiment(name, values["model"], model, train, heldout, choice).encode())
+    for line in _lines(results, choice):
         print(line)
     print(f"written: {target}\nnext: harness plan --config-dir {folder} experiment={name}")
     return 0
 
 
-def _splits(task: Path, given: Path | None, folder: Path, name: str) -> tuple[Path, Path]:
+def _splits(task: Path, heldout_file: Path | None, folder: Path, name: str) -> tuple[Path, Path]:
     """Return the files to train on and to evaluate on; problems are kept apart by a hash of their text where no file is given."""
     from harness.problems.benchmarks.dataset import Config, load_records
 
     records, _ = load_records(Config(path=str(task)))
-    if given is not None:
-        load_records(Config(path=str(given)))
-        return task.resolve(), given.resolve()
+    if heldout_file is not None:
+        load_records(Config(path=str(heldout_file)))
+        return task.resolve(), heldout_file.resolve()
     if len(records) < _FEWEST:
         raise ConfigError(
             f"task={task} holds {len(records)} problems; give at least {_FEWEST}, or others to evaluate on as heldout=FILE.jsonl"
@@ -150,15 +150,15 @@ def _splits(task: Path, given: Path | None, folder: Path, name: str) -> tuple[Pa
     def place(record: Record) -> bytes:
         return hashlib.sha256(record.problem.encode()).digest()
 
-    apart = min(len(records) // 5, _MOST_HELD_OUT)
-    held = {record.problem for record in sorted(records, key=place)[:apart]}
+    heldout_count = min(len(records) // 5, _MOST_HELD_OUT)
+    heldout_texts = {record.problem for record in sorted(records, key=place)[:heldout_count]}
     train, heldout = ((folder / "problems" / f"{name}_{part}.jsonl").resolve() for part in ("train", "heldout"))
-    write_jsonl(train, [record for record in records if record.problem not in held])
-    write_jsonl(heldout, [record for record in records if record.problem in held])
+    write_jsonl(train, [record for record in records if record.problem not in heldout_texts])
+    write_jsonl(heldout, [record for record in records if record.problem in heldout_texts])
     return train, heldout
 
 
-def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Model]:
+def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_FormResult], Model]:
     """Ask the model some problems in each form that fits it, and grade what it says under every cap."""
     import torch
 
@@ -174,13 +174,13 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
     model = resolve(name, store, kernel)
     forms = _FORMS[bool(load_tokenizer(model.folder).chat_template)]
     positions = json.loads((model.folder / "config.json").read_text()).get("max_position_embeddings", math.inf)
-    asked = {
-        f"form_{place}": Config(name=form, path=str(heldout), template=form, limit=_ASKED)
-        for place, form in enumerate(forms)
+    benchmarks = {
+        f"form_{index}": Config(name=form, path=str(heldout), template=form, limit=_PROBLEMS)
+        for index, form in enumerate(forms)
     }
     protocol = dataclasses.replace(
         config.evaluation,
-        benchmarks=asked,
+        benchmarks=benchmarks,
         samples_per_problem=_SAMPLES,
         caps=[cap for cap in _CAPS[_device()] if cap <= positions / 2],
         temperature=1.0,
@@ -189,8 +189,8 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
     config = dataclasses.replace(config, evaluation=protocol)
     cells = evaluate_models([model], config, store, kernel, [1], Counter)["cells"]
     return [
-        _Seen(
-            asked[cell["benchmark"]].template,
+        _FormResult(
+            benchmarks[cell["benchmark"]].template,
             cell["cap"],
             cell["avg"],
             cell["no_answer_fraction"],
@@ -200,28 +200,28 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_Seen], Mo
     ], model
 
 
-def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, seen: _Seen) -> str:
+def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, result: _FormResult) -> str:
     from harness.model.checkpoint import weight_files
 
     small = sum(file.stat().st_size for file in weight_files(model.folder)) <= _SMALL_BYTES
-    rate, why = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
+    rate, reason = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
     stem, _, commit = path.partition("@")
-    given = Path(stem).expanduser()
-    declared = _TEXT.format(
+    local_path = Path(stem).expanduser()
+    text = _TEXT.format(
         name=name,
-        path=given.resolve() if given.exists() else stem,
+        path=local_path.resolve() if local_path.exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",
         train=train,
         heldout=heldout,
-        template=seen.template,
-        seen=f"{100 * seen.right:.0f} % right, {100 * seen.unanswered:.0f} % without an answer",
-        cap=seen.cap,
-        cut=f"{100 * seen.cut:.0f} % of the responses are cut off",
+        template=result.template,
+        seen=f"{100 * result.right_share:.0f} % right, {100 * result.unanswered_share:.0f} % without an answer",
+        cap=result.cap,
+        cut=f"{100 * result.cut_share:.0f} % of the responses are cut off",
         rate=rate,
-        why_rate=why,
+        why_rate=reason,
         machine=_MACHINE[_device()],
     )
-    return as_file(declared, [_COMMENT])
+    return as_file(text, [_COMMENT])
 
 
 def _device() -> str:
@@ -230,18 +230,18 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _longest(seen: Sequence[_Seen]) -> list[_Seen]:
+def _results_at_longest_cap(results: Sequence[_FormResult]) -> list[_FormResult]:
     """Return what was seen at the largest cap, a form each."""
-    return [answers for answers in seen if answers.cap == max(other.cap for other in seen)]
+    return [result for result in results if result.cap == max(other.cap for other in results)]
 
 
-def _lines(seen: Sequence[_Seen], taken: _Seen) -> list[str]:
+def _lines(results: Sequence[_FormResult], form: _FormResult) -> list[str]:
     """Tell what was seen of each form at the largest cap, and what that means for training."""
-    shown = [
-        f"{answers.template!r}: {100 * answers.right:.0f} % right, {100 * answers.unanswered:.0f} % without an answer, "
-        f"{100 * answers.cut:.0f} % cut off at {answers.cap} tokens"
-        for answers in _longest(seen)
+    lines = [
+        f"{result.template!r}: {100 * result.right_share:.0f} % right, {100 * result.unanswered_share:.0f} % without an answer, "
+        f"{100 * result.cut_share:.0f} % cut off at {result.cap} tokens"
+        for result in _results_at_longest_cap(results)
     ]
-    shown.append(f"taken: {taken.template!r} with a cap of {taken.cap} tokens, {100 * taken.right:.0f} % right")
-    warning = nothing_to_learn(taken.right, "in that form")
-    return [*shown, f"warning: {warning}"] if warning else shown
+    lines.append(f"taken: {form.template!r} with a cap of {form.cap} tokens, {100 * form.right_share:.0f} % right")
+    warning = nothing_to_learn(form.right_share, "in that form")
+    return [*lines, f"warning: {warning}"] if warning else lines

@@ -32,10 +32,10 @@ def run(options: argparse.Namespace) -> int:
     if not isinstance(checkpoints, bool):
         raise ConfigError(f"checkpoints={checkpoints} is neither true nor false")
     out = settings.get("out") or f"{name}{SUFFIX}"
-    packed = write_pack(selection.store, name, out, checkpoints=checkpoints)
-    finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)
-    print(f"written: {out} ({finished} finished runs of {len(selection.run_ids)} in the plan)")
-    left_out = [run for run in map(selection.store.run, selection.run_ids) if run.run_id not in packed and run.exists()]
-    for run in left_out:
+    ids = write_pack(selection.store, name, out, checkpoints=checkpoints)
+    finished_count = sum(selection.store.run(run_id).status == "finished" for run_id in ids)
+    print(f"written: {out} ({finished_count} finished runs of {len(selection.run_ids)} in the plan)")
+    faulty_runs = [run for run in map(selection.store.run, selection.run_ids) if run.run_id not in ids and run.exists()]
+    for run in faulty_runs:
         print(f"harness pack: run {run.run_id} is left out: {run.fault()}", file=sys.stderr)
-    return Exit.FOUND if left_out else Exit.DONE
+    return Exit.FOUND if faulty_runs else Exit.DONE

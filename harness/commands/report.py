@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report, transfer_of
-from harness.commands._arguments import flag, require_one_experiment, require_stored, unpacked
+from harness.commands._arguments import flag, require_one_experiment, require_stored, unpack
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
@@ -47,7 +47,7 @@ Answer = Report
 
 def answer(options: argparse.Namespace) -> Report:
     """Read what the experiment found, and write what is asked for."""
-    with unpacked(options.overrides) as overrides:
+    with unpack(options.overrides) as overrides:
         return _report(overrides, any(item.startswith("pack=") for item in options.overrides), options.notes)
 
 

@@ -75,8 +75,8 @@ class Answer(VerbAnswer):
     @property
     def exit_code(self) -> int:
         """1 where two runs differ in configuration, code or packages, else 0."""
-        apart = self.differences.get("configuration") or self.differences.get("provenance")
-        return Exit.FOUND if apart else Exit.DONE
+        rows = self.differences.get("configuration") or self.differences.get("provenance")
+        return Exit.FOUND if rows else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
@@ -131,7 +131,7 @@ def show(run: Answer, options: argparse.Namespace) -> None:
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
         for key, value in rows.items():
-            table.add_row(escape(key), escape(shown(value)))
+            table.add_row(escape(key), escape(format_value(value)))
         console.print(table)
     heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
     table = Table(*heads, box=None, pad_edge=False)
@@ -150,16 +150,16 @@ def _show_differences(console: Terminal, run: Answer) -> None:
         heads = ("", run.run_id[:8], str(run.other)[:8])
         table = Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
         for key, pair in rows.items():
-            table.add_row(escape(key), *("" if value is None else escape(shown(value)) for value in pair))
+            table.add_row(escape(key), *("" if value is None else escape(format_value(value)) for value in pair))
         console.print(table)
 
 
-def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Keys whose values are not shown alike, with both values; a missing one is None."""
     return {
-        key: (left.get(key), right.get(key))
-        for key in dict.fromkeys([*left, *right])
-        if shown(left.get(key, "")) != shown(right.get(key, ""))
+        key: (first.get(key), second.get(key))
+        for key in dict.fromkeys([*first, *second])
+        if format_value(first.get(key, "")) != format_value(second.get(key, ""))
     }
 
 
@@ -180,7 +180,7 @@ def scores_of(store: ResultStore, run_id: str) -> dict[str, Any]:
     return rows
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as a table shows it: numbers to six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

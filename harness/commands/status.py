@@ -55,15 +55,15 @@ def answer(options: argparse.Namespace) -> Answer:
         raise ConfigError("--watch is for a terminal; with --json ask again instead")
     selection = select(options.overrides)
     store = selection.store
-    there = store.root.is_dir()
-    states = [run_state(store, run_id) for run_id in dict.fromkeys(selection.run_ids)] if there else []
+    has_store = store.root.is_dir()
+    states = [run_state(store, run_id) for run_id in dict.fromkeys(selection.run_ids)] if has_store else []
     return Answer(
         str(store.root),
         selection.experiments,
         dict(sorted(Counter(state.status for state in states).items())),
         states,
         decisions_of(selection),
-        store.problems() if there else [],
+        store.problems() if has_store else [],
     )
 
 
@@ -74,15 +74,15 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         return
     if not options.watch:
         console = Terminal()
-        console.print(_shown(result, options.runs))
+        console.print(_render(result, options.runs))
         for problem in result.problems:
             console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
         return
-    with Live(_shown(result, options.runs), console=Terminal(), refresh_per_second=2) as display:
+    with Live(_render(result, options.runs), console=Terminal(), refresh_per_second=2) as display:
         try:
             while True:
                 time.sleep(1.0)
-                display.update(_shown(answer(options), options.runs))
+                display.update(_render(answer(options), options.runs))
         except KeyboardInterrupt:
             return
 
@@ -96,5 +96,5 @@ def decisions_of(selection: Selection) -> list[Decision]:
     ]
 
 
-def _shown(result: Answer, finished: bool) -> RenderableType:
+def _render(result: Answer, finished: bool) -> RenderableType:
     return Group(status_table(result.runs, finished=finished), *(Text(decision.line) for decision in result.decisions))

@@ -14,7 +14,7 @@ import argparse
 import errno
 import secrets
 
-from harness.commands._arguments import select, split, unpacked
+from harness.commands._arguments import select, split, unpack
 from harness.configuration.error import ConfigError, require
 
 _PORT, _MOST_PORT = 8000, 65535
@@ -27,7 +27,7 @@ ARGUMENTS = {
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb. 0 after an interrupt."""
-    with unpacked(options.overrides) as overrides:
+    with unpack(options.overrides) as overrides:
         return _view(overrides)
 
 
@@ -46,10 +46,10 @@ def _view(overrides: list[str]) -> int:
     from harness.commands._server import serve
 
     try:
-        only = selection.experiments[0] if selection.experiments else None
-        serve(selection.store.root, only, port, secrets.token_urlsafe() if tokens[-1:] == ["true"] else "")
+        experiment = selection.experiments[0] if selection.experiments else None
+        serve(selection.store.root, experiment, port, secrets.token_urlsafe() if tokens[-1:] == ["true"] else "")
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        why, other = ("is taken", port + 1) if taken else (f"cannot be had ({error.strerror})", _PORT)
+        is_taken = error.errno == errno.EADDRINUSE
+        why, other = ("is taken", port + 1) if is_taken else (f"cannot be had ({error.strerror})", _PORT)
         raise ConfigError(f"port {port} {why}; choose another with port={other}, or port=0 for any free one") from error
     return 0

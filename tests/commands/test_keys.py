@@ -9,7 +9,7 @@ import pytest
 from verbs import Said
 
 from harness.commands._arguments import FAMILY
-from harness.commands.keys import all_keys, matching, page
+from harness.commands.keys import all_keys, find_keys, page
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
@@ -33,14 +33,14 @@ def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
 def test_a_key_shows_its_type_default_and_meaning(said: Said) -> None:
     out = said("keys", "optimizer.learning_rate")
     assert all(part in out for part in ("learning_rate", "number", "0.0002", "peak"))
-    (surrogate, *_) = matching(all_keys(), "algorithm.surrogate")
+    (surrogate, *_) = find_keys(all_keys(), "algorithm.surrogate")
     assert surrogate.name == "algorithm.surrogate.kind"
     assert "ppo_clip" in surrogate.type
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"optimizer\.learning_rate"):
-        matching(all_keys(), "optimizer.learning_rat")
+        find_keys(all_keys(), "optimizer.learning_rat")
 
 
 def test_the_page_is_current() -> None:
