@@ -302,7 +302,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     its state is that of the metric which is furthest from it; its text tells each.
 
     Returns:
-        `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `wanted`: arm to number of seeds.
+        `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `seed_counts`: arm to number of seeds.
     """
     by_metric = [effects.followed(view) for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
@@ -315,7 +315,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
         }
         for in_metrics in zip(*by_metric, strict=True)
     ]
-    return {"comparisons": rows, "wanted": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
+    return {"comparisons": rows, "seed_counts": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
 
 
 def _in_words(comparison: FollowedComparison, plan: Plan) -> str:

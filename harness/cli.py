@@ -23,10 +23,10 @@ from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
 from harness.store.foreign_text import VisibleStream, escaped
 
-_ABOUT = (
+_SUMMARY = (
     "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
 )
-_BEGIN = (
+_FIRST_STEPS = (
     "To begin: harness plan experiment=dapo_ladder, then run, status, view, report. `harness VERB --help` has examples."
 )
 
@@ -61,7 +61,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     if not arguments or arguments[0] not in verbs:
         _overview(verbs).parse_args(arguments)
         return Exit.REFUSED
-    verb, module = arguments[0], member(FAMILY, arguments[0])
+    verb, *items = arguments
+    module = member(FAMILY, verb)
     parser = _verb_parser(verb, (module.__doc__ or "").strip())
     hydra = getattr(module, "HYDRA", False)
     for names, settings in {} if hydra else module.ARGUMENTS.items():
@@ -77,8 +78,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         help="a folder of your own files",
     )
     # Flags may stand between overrides. Hydra reads what else its application is given.
-    known = parser.parse_known_args(arguments[1:]) if hydra else None
-    options, rest = known or (parser.parse_intermixed_args(arguments[1:]), [])
+    options, rest = parser.parse_known_args(items) if hydra else (parser.parse_intermixed_args(items), [])
     try:
         with config_dir(*options.config_dir):
             return int(module.run(rest)) if hydra else _carry_out(module, options)
@@ -145,10 +145,10 @@ def _first_line(verb: str) -> str:
 def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
     """Make the parser of `harness --help`: every verb with its first line, read from the sources since importing all of them takes long."""
     width = shutil.get_terminal_size((80, 24)).columns
-    grouped = {name: [verb for verb in group if verb in verbs] for name, group in _GROUPS.items()}
-    grouped[_OTHERS] += sorted(set(verbs).difference(*_GROUPS.values()))
-    parts = [textwrap.fill(_ABOUT, width)]
-    for name, group in grouped.items():
+    groups = {name: [verb for verb in group if verb in verbs] for name, group in _GROUPS.items()}
+    groups[_OTHERS] += sorted(set(verbs).difference(*_GROUPS.values()))
+    parts = [textwrap.fill(_SUMMARY, width)]
+    for name, group in groups.items():
         lines = (
             textwrap.fill(_first_line(verb), width, initial_indent=f"  {verb:<10}", subsequent_indent=" " * 12)
             for verb in group
@@ -158,7 +158,7 @@ def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
         prog="harness",
         usage="harness VERB [arguments]",
         description="\n\n".join(parts),
-        epilog=textwrap.fill(_BEGIN, width),
+        epilog=textwrap.fill(_FIRST_STEPS, width),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=__version__)

@@ -63,18 +63,18 @@ def show_report(report: Report) -> None:
         print(f"written: {', '.join(report.written)}")
     elif report.folder is not None:
         page = Path(report.folder).resolve() / PAGE
-        whole = report.part in ("all", "page")
-        print(f"Page: {page.as_uri()}" if whole else f"written: {report.folder} ({report.part})")
+        has_page = report.part in ("all", "page")
+        print(f"Page: {page.as_uri()}" if has_page else f"written: {report.folder} ({report.part})")
 
 
 def formats_of(names: str) -> list[str]:
     """The figure formats of `formats=`. Raises `ConfigError` for one that is none."""
     from analysis.figures.drawing import FORMATS
 
-    chosen = [name for name in names.split(",") if name]
-    if unknown := [name for name in chosen if name not in FORMATS]:
+    selection = [name for name in names.split(",") if name]
+    if unknown := [name for name in selection if name not in FORMATS]:
         raise ConfigError(f"formats: no {', '.join(unknown)}; choose from {','.join(FORMATS)}")
-    return chosen
+    return selection
 
 
 def _results(store: ResultStore, experiment: str, *, curves: bool, further: bool = False) -> Results:
@@ -114,7 +114,6 @@ def report_of(
     from analysis.tables.table import UnknownColumn
 
     folder = Path(out) if out else experiment_dir(store.root, experiment)
-    chosen = formats_of(formats)
     try:
         paths = write_answer(
             store.root,
@@ -124,7 +123,7 @@ def report_of(
             figures=figures,
             tables=tables,
             style=style,
-            formats=chosen,
+            formats=formats_of(formats),
             columns=[name for name in columns.split(",") if name],
             results=results,
         )
@@ -144,18 +143,18 @@ def transfer_of(
     style: str = "paper",
     formats: str = "pdf,png",
     out: str | None = None,
-    **unused: str,
+    **unsupported_options: str,
 ) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
     from analysis.figures.drawing import save, styled
     from analysis.figures.effects import transfer_figure
 
-    if unused:
-        raise ConfigError(f"against= draws one figure; {', '.join(unused)} cannot be said with it")
-    here, there = (_results(store, name, curves=False) for name in (experiment, other))
+    if unsupported_options:
+        raise ConfigError(f"against= draws one figure; {', '.join(unsupported_options)} cannot be said with it")
+    results, other_results = (_results(store, name, curves=False) for name in (experiment, other))
     folder = Path(out) if out else experiment_dir(store.root, experiment)
     with styled(style):
-        figure = transfer_figure(here, there)
+        figure = transfer_figure(results, other_results)
         if figure is None:
             raise ConfigError(
                 f"{experiment} and {other} share no comparison whose runs have finished: the same labels of arm and reference"
@@ -234,41 +233,41 @@ def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
 def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:
     """The finished runs of the answer that is stored under a name; none where there is no answer, or none that can be read."""
     try:
-        stored = store.plan(experiment) if experiment in store.plans() else {"arms": []}
-        named = {str(run_id) for arm in stored["arms"] for run_id in arm["runs"].values()}
-        return frozenset(run_id for run_id in named if store.run(run_id).status == "finished")
+        plan = store.plan(experiment) if experiment in store.plans() else {"arms": []}
+        run_ids = {str(run_id) for arm in plan["arms"] for run_id in arm["runs"].values()}
+        return frozenset(run_id for run_id in run_ids if store.run(run_id).status == "finished")
     except (StoreError, ValueError, KeyError, TypeError, AttributeError):
         return frozenset()
 
 
-def left_out(plan: Plan, before: frozenset[str]) -> str:
-    """Say what this plan takes out of the answer stored under its name, whose `answered_runs` are `before`; empty: nothing."""
-    gone = len(before.difference(spec.run_id for spec in plan.specs))
-    if not gone:
+def dropped_runs_line(plan: Plan, previous_runs: frozenset[str]) -> str:
+    """Say what this plan takes out of the answer stored under its name, whose `answered_runs` are `previous_runs`; empty: nothing."""
+    count = len(previous_runs.difference(spec.run_id for spec in plan.specs))
+    if not count:
         return ""
-    which = f"{'up to ' * bool(plan.waits_for)}{gone} of the {len(before)} finished runs"
+    dropped_runs = f"{'up to ' * bool(plan.waits_for)}{count} of the {len(previous_runs)} finished runs"
     name = plan.name
     if plan.claim:
         return (
-            f"{name}: a claim is judged by the runs of its newest command, so {which} of the one before no longer count; they stay in the "
-            "store. To keep both judgements, add runtime.results=ANOTHER"
+            f"{name}: a claim is judged by the runs of its newest command, so {dropped_runs} of the one before no longer count; they stay "
+            "in the store. To keep both judgements, add runtime.results=ANOTHER"
         )
     return (
-        f"{name}: {which} of the answer stored under this name are not asked for now, so tables, figures and page lose them; the runs "
-        "stay. To keep both answers, add experiment.name=ANOTHER"
+        f"{name}: {dropped_runs} of the answer stored under this name are not asked for now, so tables, figures and page lose them; the "
+        "runs stay. To keep both answers, add experiment.name=ANOTHER"
     )
 
 
-def edited(plan: Plan, store: ResultStore) -> list[str]:
+def code_change_lines(plan: Plan, store: ResultStore) -> list[str]:
     """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
     name, notes = plan.name, []
     with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
-        before = {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
-        for planned in plan.arms:
-            if run_id := next(iter(before.get(planned.name, {}).values()), None):
-                old, new = flatten(store.run(run_id).settings()), flatten(dump(planned.config))
+        stored_runs = {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
+        for arm in plan.arms:
+            if run_id := next(iter(stored_runs.get(arm.name, {}).values()), None):
+                old, new = flatten(store.run(run_id).settings()), flatten(dump(arm.config))
                 notes += [
-                    f"{planned.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
+                    f"{arm.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
                     f"stored under {name} ({old[key]}, now {new[key]}): it is asked for in other runs"
                     for key in new
                     if key.endswith(".code") and old.get(key, new[key]) != new[key]
@@ -304,27 +303,27 @@ class TablesSoFar(Relay):
         super().__init__(inner)
         self._store, self._plan, self._make = store, plan, make
         self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
-        self._left = Counter(seed for run, seed in self._seeds.items() if run_state(store, run).status != "finished")
+        self._backlog = Counter(seed for run, seed in self._seeds.items() if run_state(store, run).status != "finished")
         self._seconds_between, self._last = seconds_between, time.monotonic()
         self._due = False
         self._thread: threading.Thread | None = None
-        self._made: list[str] = []
+        self._ready_tables: list[str] = []
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
         """Count the seeds that all arms have finished."""
-        super().ended(name, run_id, outcome, detail)
+        super().end_run(name, run_id, outcome, detail)
         if outcome != "finished" or run_id not in self._seeds:
             return
         seed = self._seeds[run_id]
-        self._left[seed] -= 1
+        self._backlog[seed] -= 1
         # The whole table follows at the end anyway.
-        self._due |= self._left[seed] == 0 and any(self._left.values())
+        self._due |= self._backlog[seed] == 0 and any(self._backlog.values())
 
     def update(self, snapshot: Snapshot) -> None:
         """Show a table that is ready, and have one made where it is time."""
         super().update(snapshot)
-        if self._made:
-            self.show(f"{self._made.pop()}\n")
+        if self._ready_tables:
+            self.show(f"{self._ready_tables.pop()}\n")
         busy = self._thread is not None and self._thread.is_alive()
         if self._due and not busy and time.monotonic() - self._last >= self._seconds_between:
             self._due, self._last = False, time.monotonic()
@@ -335,6 +334,6 @@ class TablesSoFar(Relay):
 
     def _work(self) -> None:
         try:
-            self._made.append(self._make())
+            self._ready_tables.append(self._make())
         except Exception:  # a run may change while it is read
             return

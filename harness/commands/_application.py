@@ -51,21 +51,21 @@ def train(config: DictConfig) -> float | list[float]:
         The metric that is declared (`experiment.metric`; by default avg of the first benchmark at the training cap), a list of several:
         for sweepers that optimise it. NaN where the run of a sweep failed, so that the sweep goes on.
     """
-    alone = HydraConfig.get().mode == RunMode.RUN
+    is_single_run = HydraConfig.get().mode == RunMode.RUN
     try:
-        return run_alone(config) if alone else run_job(config)
+        return run_alone(config) if is_single_run else run_job(config)
     except (ConfigError, StoreError) as error:
         _leave_nothing(Path(HydraConfig.get().runtime.output_dir), HydraConfig.get().output_subdir)
-        if not alone:
+        if not is_single_run:
             raise
         outcome.get().error = error  # Hydra would say more than one line of it
         return math.nan
 
 
-def _leave_nothing(directory: Path, written: str | None) -> None:
+def _leave_nothing(directory: Path, subdirectory: str | None) -> None:
     """Remove what Hydra wrote of a run that is refused before it begins, and the folders that are empty without it."""
-    if written and not (directory / "config.yaml").exists():
-        shutil.rmtree(directory / written, ignore_errors=True)
+    if subdirectory and not (directory / "config.yaml").exists():
+        shutil.rmtree(directory / subdirectory, ignore_errors=True)
     for folder in (directory, *directory.parents[:2]):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -77,58 +77,58 @@ application = hydra.main(config_path=str(config_directory()), config_name="confi
 def main(arguments: Sequence[str]) -> int:
     """Run the application with these arguments and return the exit code. Raises `ConfigError` for what does not compose."""
     outcome.set(Outcome(arguments))
-    given = prepared(arguments)
+    hydra_argv = hydra_arguments(arguments)
     # Hydra would print its exceptions and exit: ours are one line with the nearest key.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    argv, sys.argv = sys.argv, ["harness run", *given]
+    argv, sys.argv = sys.argv, ["harness run", *hydra_argv]
     try:
         application()
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
         # Of the run's directory: composing says what is wrong with the run.
         if isinstance(error, InterpolationResolutionError):
             compose_run(outcome.get().overrides)
-        if (wanted := re.search("'hydra/launcher/(.+?)'", str(error))) and wanted[1] in _EXTRA:
-            raise _lacking(wanted[1]) from error
+        if (match := re.search("'hydra/launcher/(.+?)'", str(error))) and match[1] in _EXTRA:
+            raise _missing_package_error(match[1]) from error
         raise ConfigError(explained(error, outcome.get().overrides)) from error
     except Exception as error:
         if isinstance(error, ValueError) and "--" in str(error):
             raise ConfigError(str(error)) from error  # of flags that do not go together
         # Of Hydra's own folders; a launcher's errors have other numbers.
-        of_a_disk = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-        if isinstance(error, OSError) and outcome.get().sweep is None and (of_a_disk or outcome.get().multirun is None):
+        bad_disk = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+        if isinstance(error, OSError) and outcome.get().sweep is None and (bad_disk or outcome.get().multirun is None):
             raise StoreError(f"cannot write {error.filename} ({error.strerror}); set runtime.results") from error
-        _after_a_launcher(error)
+        _answer_from_store(error)
     finally:
         sys.argv = argv
     return outcome.get().code()
 
 
-def _after_a_launcher(error: Exception) -> None:
+def _answer_from_store(error: Exception) -> None:
     """Answer from what the store holds where a launcher that is not ours ends with an error. Raises what has another cause."""
     state = outcome.get()
     if state.multirun is None:
         raise error
     name = state.multirun.hydra.runtime.choices["hydra/launcher"]
     if isinstance(error, ImportError) and name in _EXTRA:
-        raise _lacking(name) from error
+        raise _missing_package_error(name) from error
     if state.sweep is not None:
         raise error
     state.lose(error)
     Answer(state.multirun.hydra.callbacks.answer.write).on_multirun_end(state.multirun)
 
 
-def _lacking(launcher: str) -> ConfigError:
+def _missing_package_error(launcher: str) -> ConfigError:
     return ConfigError(
         f"hydra/launcher={launcher} needs packages that are not installed: pip install -e '.[{_EXTRA[launcher]}]'"
     )
 
 
-def prepared(arguments: Sequence[str]) -> list[str]:
+def hydra_arguments(arguments: Sequence[str]) -> list[str]:
     """The arguments as Hydra takes them: short forms spelled out, and folders of one's own on its search path. Raises `ConfigError`."""
     if _COMPLETION & set(arguments):
         return list(arguments)
-    flags, overrides, left = [], list[str](), iter(arguments)
-    for item in left:
+    flags, overrides, items = [], list[str](), iter(arguments)
+    for item in items:
         if item == "--no-answer":
             overrides.append("hydra.callbacks.answer.write=false")
         elif item.partition("=")[0] in _PRIMARY:
@@ -136,14 +136,14 @@ def prepared(arguments: Sequence[str]) -> list[str]:
                 f"{item}: every run is composed from config.yaml; put what differs into a preset or an experiment of --config-dir FOLDER"
             )
         elif item.startswith("-"):
-            flags += [item, next(left, "")] if item in _WITH_VALUE else [item]
+            flags += [item, next(items, "")] if item in _WITH_VALUE else [item]
         else:
             overrides += replacing(spelled_out(item))
-    own = [item for item in overrides if not of_hydra(item)]
-    refuse_second_choice(own)
+    own_overrides = [item for item in overrides if not of_hydra(item)]
+    refuse_second_choice(own_overrides)
     for item in overrides:
         if item.startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
             raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
-    settings = [item for item in overrides if item not in own]
-    outcome.get().overrides = own
-    return [*flags, *settings, *shared_overrides(own), *plain(own), *searchpath()]
+    settings = [item for item in overrides if item not in own_overrides]
+    outcome.get().overrides = own_overrides
+    return [*flags, *settings, *shared_overrides(own_overrides), *plain(own_overrides), *searchpath()]

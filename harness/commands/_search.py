@@ -47,12 +47,12 @@ class Trials:
 
     def record(self) -> None:
         """Store the trials as an experiment, for tables, figures and status."""
-        if self.study.begun:
+        if self.study.has_trials:
             self.store.write_plan(self.part.name, self.part.record())
 
-    def supervise(self, part: Plan, only: Collection[str] | None = None) -> Summary:
+    def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
         """Bring trials' runs to their end in processes of this machine."""
-        specs = [spec for spec in part.specs if only is None or spec.run_id in only]
+        specs = [spec for spec in part.specs if run_ids is None or spec.run_id in run_ids]
         runtime = specs[0].config.runtime
         return dispatch_runs(specs, self.store, runtime, progress_on(), self.command, part.name)
 
@@ -72,8 +72,8 @@ class Trials:
         """The exit code: 0 the study has its trials; 1 some failed; 75 stopped, repeat the command."""
         if self.summary.failed or self.study.reasons:
             return Exit.FOUND
-        enough = self.study.unsettled == 0 and self.study.asked >= self.study.total
-        return Exit.DONE if enough and self.summary.stopped_by is None else Exit.AGAIN
+        is_complete = self.study.running_count == 0 and self.study.trial_count >= self.study.total
+        return Exit.DONE if is_complete and self.summary.stopped_by is None else Exit.AGAIN
 
 
 def trials_of(arguments: Sequence[str], options: Mapping[str, Any], command: str) -> tuple[Trials, int]:
@@ -84,35 +84,35 @@ def trials_of(arguments: Sequence[str], options: Mapping[str, Any], command: str
     except ModuleNotFoundError as error:
         raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
     refuse_seed(arguments, _SEEDS)
-    named = any(item.startswith(("experiment=", "claim=")) for item in arguments)
-    experiment, fixed = _declared(arguments) if named else _from_arguments(arguments, options)
+    is_declared = any(item.startswith(("experiment=", "claim=")) for item in arguments)
+    experiment, fixed_overrides = _from_declaration(arguments) if is_declared else _from_arguments(arguments, options)
     search = search_of(experiment)
     if search is None:
         raise ConfigError(
             f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
         )
-    base = compose_run(fixed)
+    base = compose_run(fixed_overrides)
     if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
-    study = Sweep(experiment, search, fixed, ResultStore(base.runtime.results), command)
+    study = Sweep(experiment, search, fixed_overrides, ResultStore(base.runtime.results), command)
     gpus = len(visible_gpus()) if base.runtime.device == "cuda" else 0
     return Trials(study, command), worker_count(base.runtime, gpus)
 
 
-def _declared(arguments: Sequence[str]) -> tuple[Experiment, list[str]]:
+def _from_declaration(arguments: Sequence[str]) -> tuple[Experiment, list[str]]:
     experiment = declared_experiment(arguments)
     return experiment, [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
 
 
 def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
     space = [str(item.input_line) for item in parse_overrides(arguments) if item.is_sweep_override()]
-    fixed = [item for item in arguments if item not in space]
+    fixed_overrides = [item for item in arguments if item not in space]
     if not space:
         raise ConfigError("nothing to search: give 'KEY=interval(low,high)' or 'KEY=choice(a,b)' or name an experiment")
     search, seeds = dict(options), list(options["seeds"])
     del search["seeds"]
-    identity = [item for item in fixed if not of_machine(item)]
+    identity = [item for item in fixed_overrides if not of_machine(item)]
     name = f"search_{content_hash(sorted(space), sorted(identity), seeds, search['objectives'])[:8]}"
-    benchmark = next(iter(compose_run(fixed).evaluation.benchmarks), "")
+    benchmark = next(iter(compose_run(fixed_overrides).evaluation.benchmarks), "")
     title = " ".join([*space, *identity])
-    return Experiment(name, title, seeds=seeds, benchmark=benchmark, search={"space": space, **search}), fixed
+    return Experiment(name, title, seeds=seeds, benchmark=benchmark, search={"space": space, **search}), fixed_overrides

@@ -72,27 +72,27 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], watch: Watch, token: str = "", most: int = _MOST_CLIENTS) -> None:
         self.prefix = f"/{token}/" if token else "/"
         self._places = threading.BoundedSemaphore(most)
-        self._asking: dict[socket.socket, None] = {}  # clients whose request has not arrived yet, the first first
+        self._waiting_clients: dict[socket.socket, None] = {}  # no request has arrived of them yet; the first first
         super().__init__(address, partial(Handler, watch, self))
 
     def process_request(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
         """Give the client a thread, as soon as one is free."""
         while not self._places.acquire(timeout=_PATIENCE_SECONDS):
-            for slowest in list(self._asking)[:1]:
+            for slowest in list(self._waiting_clients)[:1]:
                 with suppress(OSError):
                     slowest.shutdown(socket.SHUT_RDWR)
-        self._asking[request] = None
+        self._waiting_clients[request] = None
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.has_asked(request)
+            self.forget_waiting(request)
             self._places.release()
 
-    def has_asked(self, request: socket.socket) -> None:
-        self._asking.pop(request, None)
+    def forget_waiting(self, request: socket.socket) -> None:
+        self._waiting_clients.pop(request, None)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        self._server.has_asked(self.connection)
+        self._server.forget_waiting(self.connection)
         hosts, prefix = self.headers.get_all("Host", []), self._server.prefix
         path = unquote(self.path.partition("?")[0])
         watch, names, name = self.watch, self.watch.names(), path[len(prefix) :]
@@ -120,8 +120,8 @@ class Handler(BaseHTTPRequestHandler):
         elif not compare_digest(path[: len(prefix)].encode(errors="replace"), prefix.encode()):
             self.send_error(HTTPStatus.FORBIDDEN, explain="open the address that `harness view` has printed")
         elif not name:
-            now = [{**watch.progress(name), "runs": [], "name": name, "answer": watch.answer(name)} for name in names]
-            self._answer(index_page(now))
+            rows = [{**watch.progress(name), "runs": [], "name": name, "answer": watch.answer(name)} for name in names]
+            self._answer(index_page(rows))
         elif name in names:
             self._answer(watch.page(name))
         elif name.endswith(".json") and name.removesuffix(".json") in names:
@@ -156,11 +156,11 @@ class Watch:
         self.store = ResultStore(root)
         self._only = only
         self._lock = threading.Lock()
-        self._asked: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._progress_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._progress: dict[str, tuple[float, dict[str, Any]]] = {}  # when its computation began, what it gave
         # Version of the store, page, headline of its answer (may be empty).
         self._pages: dict[str, tuple[str, str, str]] = {}
-        self._reduced: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
+        self._run_cells: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
         """The experiments to show: the chosen one, else all that have a plan."""
@@ -178,18 +178,18 @@ class Watch:
         ``version`` is that of the results, ``counts`` has the number of runs of each status, ``fraction`` is the share of all steps that is
         done (a run of unknown length counts when it ends), ``error`` why the plan cannot be read (else null).
         """
-        asked = time.monotonic()
-        with self._asked[name]:
-            if self._progress.get(name, (-inf,))[0] < asked:  # nobody gets what began before he asked
+        request_time = time.monotonic()
+        with self._progress_locks[name]:
+            if self._progress.get(name, (-inf,))[0] < request_time:  # nobody gets what began before he asked
                 self._progress[name] = time.monotonic(), self._progress_now(name)
             return self._progress[name][1]
 
     def _progress_now(self, name: str) -> dict[str, Any]:
-        now = {"version": self.version(name), "title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": None}
+        state = {"version": self.version(name), "title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": None}
         try:
             plan = self.plan(name)
         except StoreError as error:
-            return now | {"error": str(error)}
+            return state | {"error": str(error)}
         runs = [
             {"label": arm.label, "seed": seed, **asdict(state), "seconds_left": state.seconds_left}
             for arm in plan.arms
@@ -199,7 +199,7 @@ class Watch:
         counts = dict(sorted(Counter(run["status"] for run in runs).items()))
         shares = [(run["step"] or 0) / (run["total"] or inf) if run["status"] != "finished" else 1 for run in runs]
         fraction = sum(min(share, 1) for share in shares) / max(len(shares), 1)
-        return now | {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs}
+        return state | {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs}
 
     def version(self, name: str) -> str:
         """16 hex digits that change with whatever the page of results is made of: plan, manifests, metrics, samples."""
@@ -208,14 +208,14 @@ class Watch:
 
     def answer(self, name: str) -> str:
         """The headline of the answer as the page made last or else a report has it; may be empty. Nothing is computed."""
-        made, _, sentence = self._pages.get(name, ("", "", ""))
+        version, _, sentence = self._pages.get(name, ("", "", ""))
         if sentence:
-            return sentence + _OLDER * (made != self.version(name))
+            return sentence + _OLDER * (version != self.version(name))
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError):
-            newest = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
+            newest_ns = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
             sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
-            return sentence + _OLDER * (newest > file.stat().st_mtime_ns)
+            return sentence + _OLDER * (newest_ns > file.stat().st_mtime_ns)
         return ""
 
     def page(self, name: str) -> str:
@@ -244,9 +244,9 @@ class Watch:
         """`reduce_run`, remembered until the samples change: with 48 runs it takes half of the time of a page."""
         key = (run_id, benchmark, question.text)
         stamp = _stamp(store.run(run_id).path.glob(f"samples/{benchmark}/step-*"))
-        if self._reduced.get(key, ("",))[0] != stamp:
-            self._reduced[key] = stamp, reduce_run(store, run_id, benchmark, question)
-        return self._reduced[key][1]
+        if self._run_cells.get(key, ("",))[0] != stamp:
+            self._run_cells[key] = stamp, reduce_run(store, run_id, benchmark, question)
+        return self._run_cells[key][1]
 
     def _files(self, name: str, *patterns: str) -> Iterator[Path]:
         """What the runs of an experiment have of these files, by their names within a run."""

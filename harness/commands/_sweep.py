@@ -29,9 +29,9 @@ from harness.commands._answer import (
     TablesSoFar,
     answer_stands,
     answered_runs,
+    code_change_lines,
     decide,
-    edited,
-    left_out,
+    dropped_runs_line,
     metrics_of,
     put_back,
     table_so_far,
@@ -42,7 +42,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, load
 from harness.execution.progress import PlainProgress, progress_on
-from harness.execution.slurm import RequeueFailed, requeue_if_it_has_to_leave, slurm_job
+from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, slurm_job
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _JOBS = ".harness_jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
-_ELSEWHERE = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
+_REMOTE_LAUNCHERS = ("submitit_slurm", "ray", "ray_aws", "rq")  # launchers that send runs to other machines
 Bring = Callable[[Plan], Summary]
 
 
@@ -78,7 +78,7 @@ class Outcome:
     """What one call of the application does: its sweep, how that ended, and an error that a callback met.
 
     `overrides` are those of keys among its `arguments`. `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`
-    is of the runs that were launched last. `multirun` is Hydra's configuration of the sweep; `lost`: a job of it died.
+    is of the runs that were launched last. `multirun` is Hydra's configuration of the sweep; `lost_job`: a job of it died.
     """
 
     arguments: Sequence[str] = ()
@@ -88,14 +88,14 @@ class Outcome:
     summary: Summary | None = None
     exit_code: int = Exit.DONE
     multirun: DictConfig | None = None
-    lost: bool = False
+    lost_job: bool = False
     error: Exception | None = None
 
     def code(self) -> int:
         """The exit code. Raises what a callback could not raise, since Hydra turns exceptions of callbacks into warnings."""
         if self.error is not None:
             raise self.error
-        return Exit.FOUND if self.lost else self.exit_code
+        return Exit.FOUND if self.lost_job else self.exit_code
 
     def lose(self, error: Exception) -> None:
         """Go on where a launcher that is not ours raised an error, since a job died. Raises `ConfigError` where no job has begun."""
@@ -106,7 +106,7 @@ class Outcome:
             raise error
         if not _notes(self.multirun):
             raise ConfigError(f"hydra/launcher={launcher} began no run: {type(error).__name__}: {error}") from error
-        self.lost = True
+        self.lost_job = True
         traceback.print_exception(error)
         print(f"a job died; run the same command again to finish what it left: {self.command}")
 
@@ -141,20 +141,20 @@ class Sweep:
         refuse_imported(self.store, self.plan.name)
         self.checks = [str(finding) for finding in report_checks(self.plan, config.runtime.checks)]
         report_data(config)
-        self._before = answered_runs(self.store, self.plan.name)
-        _say(left_out(self.plan, self._before))
-        _say("\n".join(edited(self.plan, self.store)))
+        self._previous_runs = answered_runs(self.store, self.plan.name)
+        _say(dropped_runs_line(self.plan, self._previous_runs))
+        _say("\n".join(code_change_lines(self.plan, self.store)))
 
-    def to_its_end(self) -> Summary:
+    def run_to_end(self) -> Summary:
         """Run what is not finished, say what became of it, and set the exit code."""
         summary = self._bring_all()
         if self.plan.waits_for and summary.complete:  # the budget of the other arms is known now
             self.plan = refuse(with_runs(self.plan))
             summary = self._bring_all()
         if self.plan.looks and summary.complete:  # how many seeds are asked for is known now
-            _say(left_out(self.part, self._before))
+            _say(dropped_runs_line(self.part, self._previous_runs))
         self.summary = summary
-        outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._blocked(summary) else Exit.DONE)
+        outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._is_blocked(summary) else Exit.DONE)
         return summary
 
     def answer(self) -> None:
@@ -162,51 +162,50 @@ class Sweep:
         summary, store, name = self.summary, self.store, self.plan.name
         put_back(store, name, self.record)
         # Tables that stand already are shown, in a second instead of twenty.
-        stands = summary.complete and answer_stands(store, name)
+        is_current = summary.complete and answer_stands(store, name)
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
-        only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
-        write_answer(store, name, only=only)
+        part = "table" if is_current else "tables" if summary.stopped_by is not None else "all"
+        write_answer(store, name, only=part)
         send_results(store, name, self.plan.arms[0].config.runtime.trackers)
-        if only == "tables":
+        if part == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
             outcome.get().exit_code = exit_code(summary) or Exit.AGAIN
 
     def _bring_all(self) -> Summary:
         plan, name = self.plan, self.plan.name
         _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
-        undecidable = 0
+        undecidable_count = 0
         if plan.looks:
-            judge = partial(decide, store=self.store)
-            done = until_decided(plan, decide=judge, record=self._record, bring=self.bring, show=self._show)
-            _, decisions, summary = done
-            undecidable = decisions.open if summary.complete and not plan.waits_for else 0
+            _, decisions, summary = until_decided(
+                plan, decide=partial(decide, store=self.store), record=self._record, bring=self.bring, show=self._show
+            )
+            undecidable_count = decisions.open if summary.complete and not plan.waits_for else 0
         else:
             self._record(plan)
             summary = self.bring(plan)
-        if self._blocked(summary):
+        if self._is_blocked(summary):
             print(
                 f"{name}: nothing was run: {counted(len(summary.skipped))} finished before, and all arms that lack runs are refused"
             )
         else:
             print(describe(name, len(self.part.specs), summary, outcome.get().command))
-        if undecidable:
+        if undecidable_count:
             print(
-                f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+                f"{name}: {undecidable_count} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
                 f"evaluation); `harness status experiment={name}` names them"
             )
-        refused = {planned.name: planned.refused for planned in plan.arms if planned.refused}
-        if refused:
-            print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
-            print("\n".join(f"  {line}" for line in refusal_lines(refused)))
+        if refused_arms := {arm.name: arm.refused for arm in plan.arms if arm.refused}:
+            print(f"{len(refused_arms)} of {len(plan.arms)} arms were refused and not run:")
+            print("\n".join(f"  {line}" for line in refusal_lines(refused_arms)))
         return summary
 
-    def _blocked(self, summary: Summary) -> bool:
+    def _is_blocked(self, summary: Summary) -> bool:
         """Say if nothing is left but runs of refused arms."""
         return len(summary.skipped) == len(self.part.specs) and any(arm.refused for arm in self.plan.arms)
 
     def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
-        closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
-        self.part, self.record = part, {**part.record(), **closed, "checks": self.checks}
+        decision_record = {} if decisions is None else {"decisions": list(decisions.comparisons)}
+        self.part, self.record = part, {**part.record(), **decision_record, "checks": self.checks}
         self.store.write_plan(part.name, self.record)
         if "declaration" in self.record:
             remember(self.store, part.name, self.record["declaration"])
@@ -218,19 +217,19 @@ class Sweep:
             put_back(self.store, name, self.record)
             print(table_so_far(self.store, name))
 
-    def supervise(self, part: Plan, only: Collection[str] | None = None) -> Summary:
-        """Bring runs of a part of the plan to their end in processes of this machine: all, or those whose ids are in `only`."""
+    def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
+        """Bring runs of a part of the plan to their end in processes of this machine: all, or those whose ids are in `run_ids`."""
         progress = progress_on(sys.stderr)
         if self.tables:
             progress = TablesSoFar(progress, part, self.store, partial(table_so_far, self.store, part.name))
-        return dispatch(part, self.store, progress, only)
+        return dispatch(part, self.store, progress, run_ids)
 
 
-def supervised(part: Plan, only: Collection[str] | None = None) -> Summary:
+def supervise_here(part: Plan, run_ids: Collection[str] | None = None) -> Summary:
     """Bring runs of the current sweep to their end in processes of this machine."""
     sweep = outcome.get().sweep
     assert sweep is not None
-    return sweep.supervise(part, only)
+    return sweep.supervise(part, run_ids)
 
 
 # ---- a declared experiment as jobs, for whatever launcher ---------------------------------------------------------------------
@@ -246,10 +245,10 @@ class Jobs:
 
     def bring(self, part: Plan, specs: Sequence[RunSpec], store: ResultStore) -> Summary:
         """Have the launcher bring runs of the plan to their end, and say what became of them."""
-        state, before = outcome.get(), finished(part, store)
-        ours = getattr(self.launcher, "skips_finished_runs", False)
-        if not ours:
-            specs = [spec for spec in specs if spec.run_id not in before]
+        state, old_ids = outcome.get(), finished_runs(part, store)
+        skips_finished = getattr(self.launcher, "skips_finished_runs", False)
+        if not skips_finished:
+            specs = [spec for spec in specs if spec.run_id not in old_ids]
         state.summary = None
         if specs:
             jobs = [job_of(part, spec) for spec in specs]
@@ -257,13 +256,13 @@ class Jobs:
                 self.returns.append(self.launcher.launch(jobs, initial_job_idx=sum(map(len, self.returns))))
             except Exception as error:
                 state.lose(error)
-        return (state.summary if ours else None) or summary_of(part, store, before, _notes(self.config))
+        return (state.summary if skips_finished else None) or summary_of(part, store, old_ids, _notes(self.config))
 
 
-def _to_its_launcher(config: DictConfig, overrides: Sequence[str]) -> list[str]:
+def _launcher_overrides(config: DictConfig, overrides: Sequence[str]) -> list[str]:
     """The overrides, and that runs are sent to other machines where the chosen launcher does so."""
-    elsewhere = config.hydra.runtime.choices["hydra/launcher"] in _ELSEWHERE
-    return [*overrides, *["++runtime.elsewhere=true"] * elsewhere]
+    is_remote = config.hydra.runtime.choices["hydra/launcher"] in _REMOTE_LAUNCHERS
+    return [*overrides, *["++runtime.elsewhere=true"] * is_remote]
 
 
 def sweep_design(config: DictConfig, arguments: Sequence[str], launcher: Launcher) -> list[Sequence[JobReturn]]:
@@ -271,13 +270,13 @@ def sweep_design(config: DictConfig, arguments: Sequence[str], launcher: Launche
     refuse_settings(config.hydra)
     if (config.get("experiment") or {}).get("search"):
         return sweep_search(config, arguments, launcher, {})
-    arguments = _to_its_launcher(config, arguments)
+    arguments = _launcher_overrides(config, arguments)
     jobs = Jobs(config, launcher)
-    shared = set(shared_overrides(arguments))
-    plan = refuse(plan_experiment([item for item in arguments if item not in shared]))
+    shared_items = set(shared_overrides(arguments))
+    plan = refuse(plan_experiment([item for item in arguments if item not in shared_items]))
     store = ResultStore(plan.arms[0].config.runtime.results)
     sweep = outcome.get().sweep = Sweep(plan, lambda part: jobs.bring(part, longest_first(part, store), store))
-    sweep.to_its_end()
+    sweep.run_to_end()
     return jobs.returns
 
 
@@ -289,7 +288,7 @@ def sweep_search(
 
     refuse_settings(config.hydra)
     state, jobs = outcome.get(), Jobs(config, launcher)
-    trials, places = trials_of(_to_its_launcher(config, arguments), options, state.command)
+    trials, places = trials_of(_launcher_overrides(config, arguments), options, state.command)
     refuse_imported(trials.store, trials.study.experiment.name)
     state.sweep = trials
 
@@ -308,8 +307,8 @@ def job_of(plan: Plan, spec: RunSpec) -> list[str]:
     arm = next(arm for arm in plan.arms if spec.run_id in arm.runs.values())
     training = spec.config.training
     budget = {"generated_tokens": training.generated_tokens, "seconds": training.seconds, "steps": training.steps}
-    matched = [f"++training.{key}={value}" for key, value in budget.items() if value is not None]
-    budgets = matched if plan.match != "steps" else []
+    limits = [f"++training.{key}={value}" for key, value in budget.items() if value is not None]
+    budgets = limits if plan.match != "steps" else []
     return [*arm.overrides, *arm.common, *budgets, f"seed={spec.seed}", f"++experiment.name={plan.name}"]
 
 
@@ -320,24 +319,24 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     """Bring jobs to their end, `runtime.workers` at once; see `harness.execution.supervisor.supervise`."""
     refuse_settings(config.hydra)
     state = outcome.get()
-    wanted = [run_id(job_config(run_overrides(job))) for job in jobs]  # several jobs may be one run
+    run_ids = [run_id(job_config(run_overrides(job))) for job in jobs]  # several jobs may be one run
     if state.sweep is not None and not state.jobs:  # of our own sweeper, which knows their plan
-        planned = {spec.run_id for spec in state.sweep.part.specs}
-        assert planned.issuperset(wanted), "a job composes to another run than its plan has"
-        state.summary = state.sweep.supervise(state.sweep.part, wanted)
+        planned_ids = {spec.run_id for spec in state.sweep.part.specs}
+        assert planned_ids.issuperset(run_ids), "a job composes to another run than its plan has"
+        state.summary = state.sweep.supervise(state.sweep.part, run_ids)
     elif state.summary is None or state.summary.stopped_by is None:
         state.jobs += jobs
         plan = refuse(plan_jobs(state.jobs, outcome.get().overrides))
-        before = state.summary or Summary()
-        state.sweep = Sweep(plan, lambda part: before.then(supervised(part, wanted)))
-        state.summary = state.sweep.to_its_end()
+        last_summary = state.summary or Summary()
+        state.sweep = Sweep(plan, lambda part: last_summary.then(supervise_here(part, run_ids)))
+        state.summary = state.sweep.run_to_end()
     assert state.sweep is not None
     specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
-    pairs = zip(wanted, map(list, jobs), strict=True)
-    return [_returned(config, state.sweep, specs.get(name), job) for name, job in pairs]
+    pairs = zip(run_ids, map(list, jobs), strict=True)
+    return [_job_return(config, state.sweep, specs.get(name), job) for name, job in pairs]
 
 
-def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
+def _job_return(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
     """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
     value: float | list[float] = math.nan
     directory = sweep.store.root
@@ -351,9 +350,9 @@ def _returned(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, j
             contents["hydra"] = OmegaConf.to_yaml(OmegaConf.create({"hydra": config.hydra}))
             for name, text in contents.items():
                 (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    done = JobReturn(job, config, config, str(directory), "train", JobStatus.COMPLETED)
-    done.return_value = value
-    return done
+    job_return = JobReturn(job, config, config, str(directory), "train", JobStatus.COMPLETED)
+    job_return.return_value = value
+    return job_return
 
 
 # ---- one run: alone, or as a job of a launcher that is not ours ---------------------------------------------------------------
@@ -363,8 +362,8 @@ def run_alone(config: DictConfig) -> float | list[float]:
     """Train the composed run as an experiment of one arm, and write its answer; returns its value."""
     refuse_settings(HydraConfig.get())
     state, job = outcome.get(), list(HydraConfig.get().overrides.task)
-    sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)), supervised)
-    sweep.to_its_end()
+    sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)), supervise_here)
+    sweep.run_to_end()
     if HydraConfig.get().callbacks.answer.write:
         sweep.answer()
     (spec,) = sweep.plan.specs
@@ -378,20 +377,18 @@ def run_job(config: DictConfig) -> float | list[float]:
     refuse_declarations(hydra.overrides.task)
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
-    declared = values.pop("experiment", None) or {}
+    experiment = (values.pop("experiment", None) or {}).get("name", "")
     run = load({str(key): value for key, value in values.items()})
     store, name = ResultStore(run.runtime.results), run_id(run)
-    planned = declared.get("name") in store.plans()
-    plan = (
-        Plan.read(store.plan(declared["name"])) if planned else plan_jobs([hydra.overrides.task], hydra.overrides.task)
-    )
-    done = run_state(store, name).status == "finished"
-    note = {"overrides": list(hydra.overrides.task), "run": name, "before": done, "error": ""}
+    is_planned = experiment in store.plans()
+    plan = Plan.read(store.plan(experiment)) if is_planned else plan_jobs([hydra.overrides.task], hydra.overrides.task)
+    is_finished = run_state(store, name).status == "finished"
+    note = {"overrides": list(hydra.overrides.task), "run": name, "before": is_finished, "error": ""}
     file = Path(hydra.sweep.dir) / _JOBS / f"{hydra.job.num}.json"
     write_file(file, json.dumps(note).encode())  # now, since a job that dies is of the sweep, too
     try:
         _train_job(run, store, plan, hydra)
-    except (ConfigError, StoreError, RequeueFailed) as error:
+    except (ConfigError, StoreError, RequeueError) as error:
         print(error, file=sys.stderr)
         write_file(file, json.dumps({**note, "error": str(error)}).encode())
     return run_value(store, plan, name)
@@ -402,19 +399,19 @@ def _train_job(run: RunConfig, store: ResultStore, plan: Plan, hydra: DictConfig
     state = outcome.get(Outcome())  # the sweep's own where its jobs run in its process (hydra/launcher=basic)
     if state.summary is not None and state.summary.stopped_by is not None:
         return
-    here = dataclasses.replace(run, runtime=dataclasses.replace(run.runtime, elsewhere=False))
-    if reasons := [*refusals(here), *absent(here)]:
+    local_run = dataclasses.replace(run, runtime=dataclasses.replace(run.runtime, elsewhere=False))
+    if reasons := [*refusals(local_run), *absent(local_run)]:
         raise ConfigError(f"this run cannot be trained here: {'; '.join(reasons)}")
     name = run_id(run)
     arm = next((arm.name for arm in plan.arms if name in arm.runs.values()), "")
     spec = RunSpec(run, name, arm_id(run), {"experiment": plan.name, "arm": arm, **cost_labels(run)})
-    before = _newest_checkpoint(store, name)
+    old_step = _newest_checkpoint(store, name)
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
         state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
             plan.name, content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
-    if requeue_if_it_has_to_leave(state.summary, _newest_checkpoint(store, name) > before):
+    if requeue_if_it_has_to_leave(state.summary, _newest_checkpoint(store, name) > old_step):
         time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done
 
 
@@ -434,9 +431,9 @@ def run_value(store: ResultStore, plan: Plan, name: str) -> float | list[float]:
             values = _values(store, plan, arm, name)
     except StoreError as error:
         print(error, file=sys.stderr)
-    lacking = [metric.name for metric, value in zip(plan.metrics, values, strict=True) if math.isnan(value)]
-    if lacking and arm is not None and store.run(name).status == "finished":
-        print(f"run {name} has no {', '.join(lacking)}: a sweeper gets NaN for it", file=sys.stderr)
+    missing_metrics = [metric.name for metric, value in zip(plan.metrics, values, strict=True) if math.isnan(value)]
+    if missing_metrics and arm is not None and store.run(name).status == "finished":
+        print(f"run {name} has no {', '.join(missing_metrics)}: a sweeper gets NaN for it", file=sys.stderr)
     return values[0] if len(values) == 1 else values
 
 
@@ -445,8 +442,8 @@ def _values(store: ResultStore, plan: Plan, arm: PlannedArm, name: str) -> list[
         value = score(store, name, plan.benchmark, plan.primary_cap)
         return [math.nan if value is None else plan.score.scale * value]
     seed = next(seed for seed, run in arm.runs.items() if run == name)
-    alone = dataclasses.replace(arm, parent=None, runs={seed: name})
-    return metrics_of(store, dataclasses.replace(plan, arms=(alone,), seeds=(seed,)))
+    single_arm = dataclasses.replace(arm, parent=None, runs={seed: name})
+    return metrics_of(store, dataclasses.replace(plan, arms=(single_arm,), seeds=(seed,)))
 
 
 # ---- the end ------------------------------------------------------------------------------------------------------------------
@@ -478,13 +475,13 @@ class Answer(Callback):  # type: ignore[misc]
 def _gather(config: DictConfig) -> None:
     """Make a plan of the jobs that another launcher ran."""
     if notes := _notes(config):
-        jobs = [_to_its_launcher(config, note["overrides"]) for note in notes]
+        jobs = [_launcher_overrides(config, note["overrides"]) for note in notes]
         plan = refuse(plan_jobs(jobs, outcome.get().overrides))
         store = ResultStore(plan.arms[0].config.runtime.results)
-        planned = {spec.run_id for spec in plan.specs}
-        before = planned & {note["run"] for note in notes if note["before"]}
-        sweep = outcome.get().sweep = Sweep(plan, partial(summary_of, store=store, before=before, notes=notes))
-        sweep.to_its_end()
+        run_ids = {spec.run_id for spec in plan.specs}
+        old_ids = run_ids & {note["run"] for note in notes if note["before"]}
+        sweep = outcome.get().sweep = Sweep(plan, partial(summary_of, store=store, old_ids=old_ids, notes=notes))
+        sweep.run_to_end()
 
 
 def _notes(config: DictConfig) -> list[dict[str, Any]]:
@@ -493,30 +490,30 @@ def _notes(config: DictConfig) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in files]
 
 
-def finished(part: Plan, store: ResultStore) -> frozenset[str]:
+def finished_runs(part: Plan, store: ResultStore) -> frozenset[str]:
     """The ids of the runs that are finished."""
     names = (spec.run_id for spec in part.specs)
     return frozenset(name for name in names if run_state(store, name).status == "finished")
 
 
-def summary_of(part: Plan, store: ResultStore, before: Collection[str], notes: Sequence[Mapping[str, Any]]) -> Summary:
-    """Summarise what other launchers made of runs, by what the store holds now; those in `before` were finished then."""
-    here = outcome.get().summary  # of the last job in this process
-    summary = Summary(skipped=list(before), stopped_by=None if here is None else here.stopped_by)
+def summary_of(part: Plan, store: ResultStore, old_ids: Collection[str], notes: Sequence[Mapping[str, Any]]) -> Summary:
+    """Summarise what other launchers made of runs, by what the store holds now; those in `old_ids` were finished before."""
+    last_summary = outcome.get().summary  # of the last job in this process
+    summary = Summary(skipped=list(old_ids), stopped_by=None if last_summary is None else last_summary.stopped_by)
     errors = {note["run"]: note["error"] for note in notes if note["error"]}
-    for name in (spec.run_id for spec in part.specs if spec.run_id not in before):
-        now = run_state(store, name)
-        if now.status == "finished":
+    for name in (spec.run_id for spec in part.specs if spec.run_id not in old_ids):
+        state = run_state(store, name)
+        if state.status == "finished":
             summary.finished.append(name)
-        elif now.status == "running":
+        elif state.status == "running":
             summary.elsewhere.append(name)
-        elif now.status in ("failed", "unreadable", layout.INCOMPLETE) or (
-            name in errors and now.status != "interrupted"
+        elif state.status in ("failed", "unreadable", layout.INCOMPLETE) or (
+            name in errors and state.status != "interrupted"
         ):
             summary.failed.append(name)
         else:
-            (summary.interrupted if now.attempts else summary.not_started).append(name)
-        if name not in summary.finished and (reason := errors.get(name) or now.problem):
+            (summary.interrupted if state.attempts else summary.not_started).append(name)
+        if name not in summary.finished and (reason := errors.get(name) or state.problem):
             summary.errors[name] = reason
     return summary
 
@@ -554,8 +551,8 @@ def _say(line: str) -> None:
 def describe(name: str, total: int, summary: Summary, command: str) -> str:
     """Say what the invocation did, in a line or a few."""
     if len(summary.skipped) == total:
-        done = f"all {total} runs were" if total > 1 else "its run was"
-        return f"{name}: {done} finished already; nothing to do"
+        runs = f"all {total} runs were" if total > 1 else "its run was"
+        return f"{name}: {runs} finished already; nothing to do"
     if summary.submitted:
         return (
             f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
@@ -568,7 +565,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
             parts.append(f"{count} {label.replace('_', ' ')}")
     lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
     lines += [
-        f"  {run_id} {_outcome(summary, run_id)}: {_shortly(reason)}"
+        f"  {run_id} {_outcome(summary, run_id)}: {_shorten(reason)}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
@@ -578,11 +575,11 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
 
 
 def _outcome(summary: Summary, run_id: str) -> str:
-    named = {"failed": summary.failed, "was interrupted": summary.interrupted}
-    return next((words for words, run_ids in named.items() if run_id in run_ids), "was not run")
+    run_ids_by_outcome = {"failed": summary.failed, "was interrupted": summary.interrupted}
+    return next((words for words, run_ids in run_ids_by_outcome.items() if run_id in run_ids), "was not run")
 
 
-def _shortly(reason: str) -> str:
+def _shorten(reason: str) -> str:
     """Return the line that says why a run failed: what killed it, else the last line that it wrote."""
     lines = reason.strip().splitlines()
     killed = lines[0].startswith("killed by")

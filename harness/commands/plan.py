@@ -19,7 +19,7 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.commands._answer import answered_runs, edited, left_out
+from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.error import ConfigError
@@ -119,8 +119,8 @@ class Answer(VerbAnswer):
     def exit_code(self) -> int:
         """1 where no run of it could be made on any machine: all arms are refused, or the one that they wait for, and none is finished."""
         first = [arm for arm in self.arms if self.waits_for in (None, arm.name)]
-        nothing = all(arm.refused for arm in first) and not self.totals.finished
-        return Exit.FOUND if nothing else Exit.DONE
+        is_refused = all(arm.refused for arm in first) and not self.totals.finished
+        return Exit.FOUND if is_refused else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
@@ -130,8 +130,8 @@ def answer(options: argparse.Namespace) -> Answer:
     store = ResultStore(runtime.results)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     history = History(store)
-    engaged = past_engagement(plan, store, history)
-    arms = [_arm_row(plan, arm, statuses, history, engaged.get(arm.name, ""), whole=options.cfg) for arm in plan.arms]
+    engagement = past_engagement(plan, store, history)
+    arms = [_arm_row(plan, arm, statuses, history, engagement, whole=options.cfg) for arm in plan.arms]
     totals = totals_of(arms)
     notes = [
         *refusal_lines({arm.name: arm.refused for arm in arms}),
@@ -147,8 +147,8 @@ def answer(options: argparse.Namespace) -> Answer:
         *power_lines(plan, store),
         *power_of_metrics(plan, partial(_spreads, plan, store, statuses)),
         *filter(None, [found_elsewhere(store, statuses, runtime)]),
-        *edited(plan, store),
-        *filter(None, [left_out(plan, answered_runs(store, plan.name))]),
+        *code_change_lines(plan, store),
+        *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
     ]
     if plan.waits_for:
         notes.append(
@@ -175,7 +175,7 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def _arm_row(
-    plan: Plan, arm: PlannedArm, statuses: Mapping[str, str], history: History, engaged: str, *, whole: bool
+    plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History, engagement: dict[str, str], *, whole: bool
 ) -> ArmRow:
     """One arm of the plan; `statuses` by run id, `whole`: with its configuration."""
     config = arm.config
@@ -195,7 +195,7 @@ def _arm_row(
         refusals(config),
         absent(config),
         cost,
-        engaged,
+        engagement.get(arm.name, ""),
         portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
 
@@ -205,12 +205,12 @@ def unread_data(config: RunConfig) -> list[str]:
     from harness.problems.hygiene import statements
 
     benchmarks = config.evaluation.benchmarks.items()
-    sets = {"task": config.task} | {f"evaluation.benchmarks.{name}": one for name, one in benchmarks}
+    sets = {"task": config.task} | {f"evaluation.benchmarks.{name}": benchmark for name, benchmark in benchmarks}
     lines = []
-    for key, one in sets.items():
-        if getattr(one, "path", None) and not config.runtime.elsewhere:
+    for key, benchmark in sets.items():
+        if getattr(benchmark, "path", None) and not config.runtime.elsewhere:
             try:
-                statements(one)
+                statements(benchmark)
             except ConfigError as error:
                 lines.append(f"cannot start: {key}: {error}")
     return lines
@@ -219,25 +219,25 @@ def unread_data(config: RunConfig) -> list[str]:
 def totals_of(arms: Sequence[ArmRow]) -> Totals:
     """Count what is left to do, each run once, and add up what it is expected to take."""
     statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
-    finished = sum(status == "finished" for status in statuses.values())
-    left: dict[str, Cost | None] = {}
+    finished_count = sum(status == "finished" for status in statuses.values())
+    costs: dict[str, Cost | None] = {}
     for arm in arms:
         for run in arm.runs.values():
             if not arm.refused and run.status != "finished":
-                left.setdefault(run.run_id, arm.expected)
-    known = [cost for cost in left.values() if cost is not None]
-    prices = [cost.price for cost in known if cost.price is not None]
+                costs.setdefault(run.run_id, arm.expected)
+    known_costs = [cost for cost in costs.values() if cost is not None]
+    prices = [cost.price for cost in known_costs if cost.price is not None]
     return Totals(
         runs=len(statuses),
-        finished=finished,
-        to_run=len(left),
-        refused=len(statuses) - finished - len(left),
-        known=len(known),
-        seconds=sum(cost.seconds for cost in known),
-        generated_tokens=sum(cost.generated_tokens for cost in known),
-        gpu_hours=sum(cost.gpu_hours for cost in known),
+        finished=finished_count,
+        to_run=len(costs),
+        refused=len(statuses) - finished_count - len(costs),
+        known=len(known_costs),
+        seconds=sum(cost.seconds for cost in known_costs),
+        generated_tokens=sum(cost.generated_tokens for cost in known_costs),
+        gpu_hours=sum(cost.gpu_hours for cost in known_costs),
         price=sum(prices) if prices else None,
-        sources=sorted({cost.source for cost in known}),
+        sources=sorted({cost.source for cost in known_costs}),
     )
 
 
@@ -281,16 +281,16 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
     from harness.evaluation.regime import asks, regimes
     from harness.model.linear import resolve_kernel
 
-    alike: dict[str, list[PlannedArm]] = {}
-    for planned in plan.arms:
-        alike.setdefault(asks(planned.config), []).append(planned)
-    for arms in alike.values():
+    groups: dict[str, list[PlannedArm]] = {}
+    for arm in plan.arms:
+        groups.setdefault(asks(arm.config), []).append(arm)
+    for arms in groups.values():
         config = arms[0].config
         torch.set_num_threads(config.runtime.threads)
-        names = "all arms" if len(alike) == 1 else ", ".join(planned.name for planned in arms)
-        now, *before = regimes(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
-        widths = half_width_lines(plan, now.sample_sd) if now.mixed else []
-        for line in [*now.lines(), *(now.against(origin) for origin in before), *widths]:
+        names = "all arms" if len(groups) == 1 else ", ".join(arm.name for arm in arms)
+        current, *earlier = regimes(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
+        widths = half_width_lines(plan, current.sample_sd) if current.mixed else []
+        for line in [*current.lines(), *(current.against(origin) for origin in earlier), *widths]:
             yield f"before training, {names}: {line}"
 
 
@@ -330,8 +330,8 @@ def _spreads(plan: Plan, store: ResultStore, statuses: Mapping[str, str]) -> dic
 
 def _block(arm: ArmRow) -> Text:
     """One arm in lines that a narrow terminal has room for: label, runs and cost, then what it changes."""
-    takes = "refused" if arm.refused else _takes(arm.expected)
-    lines = [f"  {takes} a run" if arm.expected and not arm.refused else f"  a run takes: {takes}"]
+    cost = "refused" if arm.refused else _cost_text(arm.expected)
+    lines = [f"  {cost} a run" if arm.expected and not arm.refused else f"  a run takes: {cost}"]
     lines += [f"  {_short_key(key)}: {before} → {after}" for key, (before, after) in arm.changes.items()]
     lines += [f"  touched: {arm.engaged}"] if arm.engaged else []
     return Text.assemble((f"\n{arm.label}", "bold"), f"  {_runs(arm)}\n", "\n".join(lines))
@@ -360,13 +360,13 @@ def _table(arms: Sequence[ArmRow], *, ladder: bool) -> Table:
             *["" if arm.parent == base else _change_lines(arm.against_base)] * (not ladder),
             arm.arm_id[:8],
             _runs(arm),
-            "refused" if arm.refused else _takes(arm.expected),
+            "refused" if arm.refused else _cost_text(arm.expected),
             *[arm.engaged] * with_engaged,
         )
     return table
 
 
-def _takes(cost: Cost | None) -> str:
+def _cost_text(cost: Cost | None) -> str:
     """`12 min, 3.4M tokens`."""
     return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
 
@@ -387,8 +387,8 @@ def total_lines(totals: Totals) -> list[str]:
             f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"
         )
     if totals.known < totals.to_run:
-        left = totals.to_run - totals.known
-        lines.append(f"nothing tells what {left} of them cost: no run like them is in the store; the first one tells")
+        count = totals.to_run - totals.known
+        lines.append(f"nothing tells what {count} of them cost: no run like them is in the store; the first one tells")
     return lines
 
 

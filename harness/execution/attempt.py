@@ -87,7 +87,7 @@ class Attempt:
             raise
         return cls(spec, run, lease, manifest, path)
 
-    def started(self, pid: int) -> None:
+    def record_start(self, pid: int) -> None:
         """Record that worker `pid` runs. Raises `AttemptSuperseded`, `StoreError`."""
         self.manifest["attempts"][-1]["pid"] = pid
         self._write("running")
@@ -144,14 +144,14 @@ def classify(code: int, *, stopping: bool) -> str:
 def describe_failure(code: int, stderr: Path) -> str:
     """Say how the worker ended, and the last lines it wrote to `stderr`, for the manifest and the summary."""
     if code >= 0:
-        how = f"exit code {code}"
+        cause = f"exit code {code}"
     else:
-        known = -code in set(signal.Signals)
-        how = f"killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+        is_named = -code in set(signal.Signals)
+        cause = f"killed by {signal.Signals(-code).name if is_named else f'signal {-code}'}"
         if -code == signal.SIGKILL:
-            how += " (out of memory, or killed by hand)"
+            cause += " (out of memory, or killed by hand)"
     tail = read_tail(stderr)
-    return f"{how}; {tail}" if tail else f"{how}; it wrote nothing to {stderr.name}"
+    return f"{cause}; {tail}" if tail else f"{cause}; it wrote nothing to {stderr.name}"
 
 
 def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -217,14 +217,14 @@ def dirty_hash(repository: Path) -> str | None:
     difference = _git(repository, "diff", "HEAD")
     if difference is None:  # no repository
         return None
-    unknown = (_git(repository, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
+    untracked_files = (_git(repository, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
     digest = hashlib.sha256(difference.encode())
-    for name in sorted(filter(None, unknown)):
+    for name in sorted(filter(None, untracked_files)):
         digest.update(f"\0{name}\0".encode())
         # A file may be gone meanwhile, or a link to nothing.
         with contextlib.suppress(OSError), (repository / name).open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16] if difference or any(unknown) else None
+    return digest.hexdigest()[:16] if difference or any(untracked_files) else None
 
 
 def hardware() -> dict[str, Any]:

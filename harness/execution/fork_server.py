@@ -9,7 +9,7 @@ a SIGTERM sent to the whole job, and leaves a worker's children alive when the s
 * when this process dies too, the kernel kills the workers (Linux);
 * a worker holds `worker.lock` from before its first action until its death, so two never work on one run.
 
-In come requests `Start` and `Signal`, out go events `Started` and `Exited` (`harness.execution.workers`).
+In come requests `Start` and `Signal`, out go `StartEvent` and `ExitEvent` (`harness.execution.workers`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from harness.configuration.error import ConfigError
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE
-from harness.execution.workers import Exited, Signal, Start, Started
+from harness.execution.workers import ExitEvent, Signal, Start, StartEvent
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly, layout
 from harness.training.torchrun import die_with
 
@@ -66,7 +66,7 @@ class ForkServer:
             elif self._fork(request):
                 return request
 
-    def _send(self, event: Started | Exited) -> None:
+    def _send(self, event: StartEvent | ExitEvent) -> None:
         # A supervisor that is gone is noticed, and dealt with, by `serve`.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._control.send(event)
@@ -85,7 +85,7 @@ class ForkServer:
             os.close(self._wake_write)
             return True
         self._runs[pid] = request.run_id
-        self._send(Started(request.run_id, pid))
+        self._send(StartEvent(request.run_id, pid))
         return False
 
     def _signal(self, request: Signal) -> None:
@@ -100,7 +100,7 @@ class ForkServer:
                 return
             if pid in self._runs:  # not a helper that some library started when it was imported
                 _kill_group(pid)  # what the worker started and left behind
-                self._send(Exited(self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
+                self._send(ExitEvent(self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
 
     def _kill_all(self) -> None:
         for pid in self._runs:

@@ -58,14 +58,14 @@ class Snapshot:
         A run that has made no step yet counts as fast as the others.
         """
         paces = [run.pace for run in self.running if run.pace]
-        lefts = [self.waiting_steps, *(run.steps_left if run.step else run.total for run in self.running)]
-        left = sum(steps for steps in lefts if steps is not None)
-        if not paces or None in lefts:
+        step_counts = [self.waiting_steps, *(run.steps_left if run.step else run.total for run in self.running)]
+        if not paces or None in step_counts:
             return None
-        return left / (sum(1 / pace for pace in paces) * len(self.running) / len(paces))
+        steps_left = sum(steps for steps in step_counts if steps is not None)
+        return steps_left / (sum(1 / pace for pace in paces) * len(self.running) / len(paces))
 
     @property
-    def done(self) -> float:
+    def completed_runs(self) -> float:
         """Runs that are done, those under way by the share of their steps."""
         return self.finished + self.failed + sum((run.step or 0) / run.total for run in self.running if run.total)
 
@@ -86,10 +86,10 @@ class Progress:
     def begin(self, total: int, finished: int) -> None:
         """A sweep of `total` runs begins, of which `finished` need nothing."""
 
-    def started(self, name: str, run_id: str, attempt: int) -> None:
+    def start_run(self, name: str, run_id: str, attempt: int) -> None:
         """A worker was asked for."""
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
         """A run ended; `detail` says why if it failed."""
 
     def update(self, snapshot: Snapshot) -> None:
@@ -111,11 +111,11 @@ class Relay(Progress):
     def begin(self, total: int, finished: int) -> None:
         self._inner.begin(total, finished)
 
-    def started(self, name: str, run_id: str, attempt: int) -> None:
-        self._inner.started(name, run_id, attempt)
+    def start_run(self, name: str, run_id: str, attempt: int) -> None:
+        self._inner.start_run(name, run_id, attempt)
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self._inner.ended(name, run_id, outcome, detail)
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._inner.end_run(name, run_id, outcome, detail)
 
     def update(self, snapshot: Snapshot) -> None:
         self._inner.update(snapshot)
@@ -127,33 +127,33 @@ class Relay(Progress):
         self._inner.close()
 
 
-class Warned(Relay):
+class WarningRelay(Relay):
     """Shows what runs warn of, each line once: lines of their logs that begin with `layout.WARNING`."""
 
     def __init__(self, inner: Progress, store: ResultStore) -> None:
         super().__init__(inner)
-        self._store, self._shown = store, set[str]()
+        self._store, self._warnings = store, set[str]()
         self._sizes: dict[str, int] = {}
 
     def update(self, snapshot: Snapshot) -> None:
         super().update(snapshot)
         for run in snapshot.running:
-            self._look(run.run_id, run.attempts - 1)
+            self._show_warnings(run.run_id, run.attempts - 1)
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
         newest = self._store.run(run_id).newest_attempt()
         if newest is not None:
-            self._look(run_id, int(newest.name))
-        super().ended(name, run_id, outcome, detail)
+            self._show_warnings(run_id, int(newest.name))
+        super().end_run(name, run_id, outcome, detail)
 
-    def _look(self, run_id: str, attempt: int) -> None:
+    def _show_warnings(self, run_id: str, attempt: int) -> None:
         log = layout.attempt_dir(self._store.run(run_id).path, attempt) / layout.STDERR
         if not log.exists() or self._sizes.get(run_id) == log.stat().st_size:
             return
         self._sizes[run_id] = log.stat().st_size
         for line in read_tail(log).splitlines():
-            if line.startswith(layout.WARNING) and line not in self._shown:
-                self._shown.add(line)
+            if line.startswith(layout.WARNING) and line not in self._warnings:
+                self._warnings.add(line)
                 self.show(f"{line}\n")
 
 
@@ -166,12 +166,12 @@ class PlainProgress(Progress):
         if total:  # a search begins without
             self._line(f"{counted(total)}, {finished} finished already")
 
-    def started(self, name: str, run_id: str, attempt: int) -> None:
-        again = f", attempt {attempt + 1}" if attempt else ""
-        self._line(f"started {name} ({run_id}{again})")
+    def start_run(self, name: str, run_id: str, attempt: int) -> None:
+        suffix = f", attempt {attempt + 1}" if attempt else ""
+        self._line(f"started {name} ({run_id}{suffix})")
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self._line(f"{outcome} {name} ({run_id})" + _indented(detail))
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._line(f"{outcome} {name} ({run_id})" + _indent(detail))
 
     def update(self, snapshot: Snapshot) -> None:
         now = time.monotonic()
@@ -198,9 +198,9 @@ class LiveProgress(Progress):
     def begin(self, total: int, finished: int) -> None:
         self._live.start()
 
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
         if outcome != "finished":
-            self._live.console.print(Text(f"{outcome} {name} ({run_id})" + _indented(detail), style="red"))
+            self._live.console.print(Text(f"{outcome} {name} ({run_id})" + _indent(detail), style="red"))
 
     def update(self, snapshot: Snapshot) -> None:
         now = time.monotonic()
@@ -220,16 +220,16 @@ def _bars(snapshot: Snapshot) -> RenderableType:
     names = TextColumn(
         "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
     )
-    numbers = (TextColumn(f"{{task.fields[{key}]}}", markup=False) for key in ("where", "reward", "left"))
+    numbers = (TextColumn(f"{{task.fields[{key}]}}", markup=False) for key in ("step", "reward", "eta"))
     bars = Bars(names, BarColumn(bar_width=20), *numbers, expand=True)
     for run in snapshot.running:
-        where, reward, left = _numbers(run)
+        step, reward, eta = _numbers(run)
         reward = f"reward {reward}" if reward else ""
-        bars.add_task(run.name, total=run.total, completed=run.step or 0, where=where, reward=reward, left=left)
-    percent = f"{100 * snapshot.done / max(snapshot.total, 1):.0f} %"
-    left = format_seconds(snapshot.seconds_left)
-    whole, done = 100 * snapshot.total, round(100 * snapshot.done)
-    bars.add_task("all runs", total=whole, completed=done, where=percent, reward="", left=left)
+        bars.add_task(run.name, total=run.total, completed=run.step or 0, step=step, reward=reward, eta=eta)
+    percent = f"{100 * snapshot.completed_runs / max(snapshot.total, 1):.0f} %"
+    eta = format_seconds(snapshot.seconds_left)
+    total, position = 100 * snapshot.total, round(100 * snapshot.completed_runs)
+    bars.add_task("all runs", total=total, completed=position, step=percent, reward="", eta=eta)
     return bars
 
 
@@ -265,6 +265,6 @@ def _numbers(run: RunState) -> tuple[str, str, str]:
     return run.where, reward, format_seconds(run.seconds_left)
 
 
-def _indented(detail: str) -> str:
+def _indent(detail: str) -> str:
     lines = detail.splitlines()[-_ERROR_LINES:]
     return "".join(f"\n    {line}" for line in lines)

@@ -13,26 +13,26 @@ from harness.execution.supervisor import Summary
 _TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
 
 
-class RequeueFailed(RuntimeError):
+class RequeueError(RuntimeError):
     """A job had to leave and is not in the queue again; its log says why."""
 
 
-def requeue_if_it_has_to_leave(summary: Summary, progressed: bool) -> bool:
+def requeue_if_it_has_to_leave(summary: Summary, has_new_checkpoint: bool) -> bool:
     """Put this job back into the queue where Slurm stopped it and its run goes on from a newer checkpoint; returns whether it did.
 
     Raises:
-        RequeueFailed: time was up before a run had a new checkpoint, or Slurm refuses.
+        RequeueError: time was up before a run had a new checkpoint, or Slurm refuses.
     """
     if slurm_job() is None or summary.complete or summary.stopped_by is None:
         return False
     if summary.stopped_by in _TIME_IS_UP:
-        if not progressed:
-            raise RequeueFailed(
+        if not has_new_checkpoint:
+            raise RequeueError(
                 "time was up before the run had a new checkpoint, and would be again: not requeued. Raise hydra.launcher.timeout_min, or "
                 "lower runtime.checkpoint_every"
             )
         return requeue()
-    return summary.stopped_by == signal.SIGTERM and pre_empted() and requeue()
+    return summary.stopped_by == signal.SIGTERM and is_pre_empted() and requeue()
 
 
 def slurm_job() -> str | None:
@@ -42,7 +42,7 @@ def slurm_job() -> str | None:
 
 
 def requeue() -> bool:
-    """Put this Slurm job back into the queue; False outside Slurm. Raises `RequeueFailed` where Slurm refuses."""
+    """Put this Slurm job back into the queue; False outside Slurm. Raises `RequeueError` where Slurm refuses."""
     job = slurm_job()
     if job is None:
         return False
@@ -51,17 +51,17 @@ def requeue() -> bool:
     )  # by which Slurm ends this job now; submitit's handler would ignore it
     answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise RequeueFailed(
+        raise RequeueError(
             f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
         )
     return True
 
 
-def pre_empted() -> bool:
+def is_pre_empted() -> bool:
     """Ask whether this Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
     job = slurm_job()
     if job is None:
         return False
-    shown = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
-    match = re.search(r"PreemptTime=(\S+)", shown)
+    job_record = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"PreemptTime=(\S+)", job_record)
     return match is not None and match[1] not in ("None", "Unknown")

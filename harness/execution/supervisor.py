@@ -19,8 +19,8 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
-from harness.execution.progress import Progress, Snapshot, Warned
-from harness.execution.workers import Exited, Started, Workers
+from harness.execution.progress import Progress, Snapshot, WarningRelay
+from harness.execution.workers import ExitEvent, StartEvent, Workers
 from harness.experiment.history import longest_first
 from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_content
 from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
@@ -54,14 +54,14 @@ class Summary:
 
     def then(self, later: Summary) -> Summary:
         """The summary of two dispatches. A run of both is listed as the later one left it, but what the earlier finished stays so."""
-        repeated = {run_id for each in (later.skipped, later.finished, later.failed) for run_id in each}
-        both = Summary(errors={**self.errors, **later.errors}, stopped_by=later.stopped_by)
+        later_ids = {run_id for each in (later.skipped, later.finished, later.failed) for run_id in each}
+        summary = Summary(errors={**self.errors, **later.errors}, stopped_by=later.stopped_by)
         for name in (item.name for item in fields(Summary) if item.default_factory is list):
-            before = getattr(self, name)
-            left = before if name == "finished" else [run_id for run_id in before if run_id not in repeated]
-            setattr(both, name, list(dict.fromkeys([*left, *getattr(later, name)])))
-        both.skipped = [run_id for run_id in both.skipped if run_id not in self.finished]
-        return both
+            run_ids = getattr(self, name)
+            remaining_ids = run_ids if name == "finished" else [run_id for run_id in run_ids if run_id not in later_ids]
+            setattr(summary, name, list(dict.fromkeys([*remaining_ids, *getattr(later, name)])))
+        summary.skipped = [run_id for run_id in summary.skipped if run_id not in self.finished]
+        return summary
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RunBatch:
     def store(self) -> ResultStore:
         return ResultStore(self.root)
 
-    def unfinished(self) -> list[RunSpec]:
+    def unfinished_specs(self) -> list[RunSpec]:
         """The runs that are not finished, each once. One that cannot be read is among them: its failure is reported by name."""
         specs = {spec.run_id: spec for spec in self.specs}.values()
         return [spec for spec in specs if self.store.run(spec.run_id).status != "finished"]
@@ -107,17 +107,17 @@ def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
 def on_signals(numbers: Iterable[int], call: Callable[[int], None]) -> Iterator[None]:
     """Turn signals into calls with their number, in the main thread; ones that are ignored (nohup) stay ignored."""
     main = threading.current_thread() is threading.main_thread()
-    caught = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
-    old = {number: signal.signal(number, lambda number, _: call(number)) for number in caught}
+    signal_numbers = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    old_handlers = {number: signal.signal(number, lambda number, _: call(number)) for number in signal_numbers}
     try:
         yield
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
 @dataclass
-class _Running:
+class _ActiveRun:
     attempt: Attempt
     gpus: GpuLease | None
     name: str
@@ -152,21 +152,21 @@ class _Supervisor:
         self._slots = worker_count(runtime, gpus.count if gpus else 0)
         self._workers = Workers(batch.entry, runtime.threads)
         self._tracking = TrackerFeed(runtime.trackers)
-        self._queue: deque[RunSpec] = deque(batch.unfinished())
-        self._skipped = sorted({spec.run_id for spec in batch.specs} - {spec.run_id for spec in self._queue})
-        self._total = len(self._queue) + len(self._skipped)
-        self._summary = Summary(skipped=list(self._skipped))
-        self._running: dict[str, _Running] = {}
+        self._queue: deque[RunSpec] = deque(batch.unfinished_specs())
+        self._skipped_ids = sorted({spec.run_id for spec in batch.specs} - {spec.run_id for spec in self._queue})
+        self._total = len(self._queue) + len(self._skipped_ids)
+        self._summary = Summary(skipped=list(self._skipped_ids))
+        self._running: dict[str, _ActiveRun] = {}
         self._elsewhere: dict[str, RunSpec] = {}
-        self._crashed: set[str] = set()  # runs that are at their second attempt
+        self._retried_ids: set[str] = set()  # runs that are at their second attempt
         self._stops = 0
         self._disk_error = ""
         self._devices_at = self._look_at = self._stop_at = 0.0
         self._stops_forwarded = 0
 
     def run(self, poll_seconds: float) -> Summary:
-        self._progress.begin(self._total, len(self._skipped))
-        for run_id in self._skipped:
+        self._progress.begin(self._total, len(self._skipped_ids))
+        for run_id in self._skipped_ids:
             self._tracking.end(self._store.run(run_id))
         if self._queue:
             self._workers.warm_up()
@@ -195,7 +195,7 @@ class _Supervisor:
     def _loop(self, poll_seconds: float) -> None:
         second_look = False
         while True:
-            self._start_some()
+            self._start_runs()
             if not self._running and (self._stops or not self._queue):
                 if self._stops or second_look or not self._elsewhere:
                     return
@@ -209,7 +209,7 @@ class _Supervisor:
                 self._handle(event)
             self._look(bool(events))
 
-    def _start_some(self) -> None:
+    def _start_runs(self) -> None:
         while self._queue and not self._stops and len(self._running) < self._slots:
             if time.monotonic() < self._devices_at:
                 return
@@ -240,18 +240,18 @@ class _Supervisor:
             self._summary.skipped.append(spec.run_id)
             return False
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
-        self._running[spec.run_id] = _Running(attempt, gpus, name)
+        self._running[spec.run_id] = _ActiveRun(attempt, gpus, name)
         self._workers.start(spec.run_id, run.path, attempt.path, environment)
         self._tracking.begin(run)
-        self._progress.started(name, spec.run_id, int(attempt.path.name))
+        self._progress.start_run(name, spec.run_id, int(attempt.path.name))
         return True
 
-    def _handle(self, event: Started | Exited) -> None:
+    def _handle(self, event: StartEvent | ExitEvent) -> None:
         running = self._running[event.run_id]
         attempt = running.attempt
-        if isinstance(event, Started):
+        if isinstance(event, StartEvent):
             try:
-                attempt.started(event.pid)
+                attempt.record_start(event.pid)
             except AttemptSuperseded:  # its end says so
                 self._workers.signal(event.run_id, signal.SIGKILL)
             return
@@ -262,25 +262,25 @@ class _Supervisor:
         del self._running[event.run_id]
         self._release(running.gpus)
         self._tracking.end(attempt.run)
-        if outcome == "failed" and self._attempts_again(attempt.spec, event):
+        if outcome == "failed" and self._retry(attempt.spec, event):
             detail = f"{attempt.error}\na second attempt follows"
-            self._progress.ended(running.name, event.run_id, outcome, detail)
+            self._progress.end_run(running.name, event.run_id, outcome, detail)
             return
         getattr(self._summary, outcome).append(event.run_id)
         if outcome == "failed":
             self._summary.errors[event.run_id] = attempt.error
-        self._progress.ended(running.name, event.run_id, outcome, attempt.error)
+        self._progress.end_run(running.name, event.run_id, outcome, attempt.error)
         # Every other run would train up to its first checkpoint.
         if event.code == EXIT_STORE and not self._disk_error:
             last_line = attempt.error.strip().rpartition("\n")[2]
             self._disk_error = last_line.removeprefix(f"exit code {EXIT_STORE}; ")
             self.stop()
 
-    def _attempts_again(self, spec: RunSpec, event: Exited) -> bool:
+    def _retry(self, spec: RunSpec, event: ExitEvent) -> bool:
         """Queue a run whose worker crashed once more. What was refused, or the disk did not take, would only fail again."""
-        if self._stops or event.run_id in self._crashed or event.code in (EXIT_REFUSED, EXIT_STORE):
+        if self._stops or event.run_id in self._retried_ids or event.code in (EXIT_REFUSED, EXIT_STORE):
             return False
-        self._crashed.add(event.run_id)
+        self._retried_ids.add(event.run_id)
         self._queue.append(spec)
         return True
 
@@ -293,7 +293,7 @@ class _Supervisor:
         self._summary.failed.append(spec.run_id)
         self._summary.errors[spec.run_id] = reason
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
-        self._progress.ended(name, spec.run_id, "failed", reason)
+        self._progress.end_run(name, spec.run_id, "failed", reason)
 
     def _forward_stops(self) -> None:
         """Pass a stop on to the workers, and again after a while to those that were not listening yet."""
@@ -355,16 +355,16 @@ class GpuLeases:
 
     def take(self) -> GpuLease | None:
         """GPUs for one run, the least shared first; None if too few are free now."""
-        with ExitStack() as held:
-            taken: list[str] = []
+        with ExitStack() as locks:
+            leased_gpus: list[str] = []
             for gpu, path in self._slots():
-                if gpu in taken:
+                if gpu in leased_gpus:
                     continue
                 with suppress(RunClaimed):
-                    held.enter_context(acquire(path))
-                    taken.append(gpu)
-                if len(taken) == self._gpus_per_run:
-                    return GpuLease(",".join(taken), held.pop_all())
+                    locks.enter_context(acquire(path))
+                    leased_gpus.append(gpu)
+                if len(leased_gpus) == self._gpus_per_run:
+                    return GpuLease(",".join(leased_gpus), locks.pop_all())
         return None
 
     def _slots(self) -> Iterator[tuple[str, Path]]:
@@ -373,16 +373,16 @@ class GpuLeases:
                 yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
 
 
-def dispatch(plan: Plan, store: ResultStore, progress: Progress, only: Collection[str] | None = None) -> Summary:
-    """Run what is not finished of a plan (of the run ids in `only`), the longest runs first; see `supervise`.
+def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collection[str] | None = None) -> Summary:
+    """Run what is not finished of a plan (those of `run_ids`), the longest runs first; see `supervise`.
 
     Raises:
         ConfigError: a run has begun on other problems or another checkpoint, or wants more GPUs than there are.
         StoreError: nothing can be recorded.
     """
-    data = content_hashes([planned.config for planned in plan.arms])
+    data = content_hashes([arm.config for arm in plan.arms])
     require_same_content(plan, store, data)
-    specs = [spec for spec in longest_first(plan, store) if only is None or spec.run_id in only]
+    specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
     runtime = plan.arms[0].config.runtime
     return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
 
@@ -403,11 +403,11 @@ def dispatch_runs(
     has a folder of its own.
     """
     record = provenance(command) | ({"data": data} if data else {})
-    work = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
+    batch = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
     for name, reason in absent(runtime.trackers).items():
         sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
     gpus = _gpu_leases(runtime, leases or store.cache_dir("leases"))
-    return supervise(work, Warned(progress, store), gpus=gpus)
+    return supervise(batch, WarningRelay(progress, store), gpus=gpus)
 
 
 def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
@@ -427,10 +427,10 @@ OPEN = "open"
 
 @dataclass(frozen=True)
 class Decisions:
-    """The state of a sequential experiment: `comparisons` (arm, reference, state, text), and the seeds `wanted` of each arm."""
+    """The state of a sequential experiment: `comparisons` (arm, reference, state, text), `seed_counts`: how many each arm takes."""
 
     comparisons: Sequence[Mapping[str, str]]
-    wanted: Mapping[str, int]
+    seed_counts: Mapping[str, int]
 
     @property
     def open(self) -> int:
@@ -464,14 +464,14 @@ def until_decided(
     """
     decisions, summary = decide(plan), Summary()
     while True:
-        part = plan.first_seeds(decisions.wanted)
+        part = plan.first_seeds(decisions.seed_counts)
         record(part, decisions)
         summary = summary.then(bring(part))
         if not summary.complete or not decisions.open:
             return part, decisions, summary
-        newer = decide(plan)
-        if newer.wanted == decisions.wanted:
-            record(part, newer)
-            return part, newer, summary
-        show(newer)
-        decisions = newer
+        next_decisions = decide(plan)
+        if next_decisions.seed_counts == decisions.seed_counts:
+            record(part, next_decisions)
+            return part, next_decisions, summary
+        show(next_decisions)
+        decisions = next_decisions

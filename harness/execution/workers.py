@@ -38,13 +38,13 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartEvent:
     run_id: str
     pid: int
 
 
 @dataclass(frozen=True)
-class Exited:
+class ExitEvent:
     """A worker process ended; `code` as in `subprocess`: negative for the signal that ended it."""
 
     run_id: str
@@ -92,7 +92,7 @@ class Workers:
         self._control = ours
 
     def start(self, run_id: str, run_dir: Path, attempt_dir: Path, environment: Mapping[str, str]) -> None:
-        """Ask for a worker; `wait` reports `Started`, and `Exited` in any case."""
+        """Ask for a worker; `wait` reports `StartEvent`, and `ExitEvent` in any case."""
         self.warm_up()
         self._pids[run_id] = None
         self._send(Start(run_id, run_dir.resolve(), attempt_dir.resolve(), dict(environment)))
@@ -101,18 +101,18 @@ class Workers:
         if run_id in self._pids:
             self._send(Signal(run_id, int(number)))
 
-    def wait(self, seconds: float) -> list[Started | Exited]:
+    def wait(self, seconds: float) -> list[StartEvent | ExitEvent]:
         """Return what happened since the last call, waiting up to `seconds` for something to happen."""
         if self._control is None:
             time.sleep(seconds)
             return []
-        events: list[Started | Exited] = []
+        events: list[StartEvent | ExitEvent] = []
         while self._control.poll(0.0 if events else seconds):
             try:
                 event = self._control.recv()
             except (EOFError, ConnectionResetError):
                 return [*events, *self._server_ended()]
-            if isinstance(event, Started):
+            if isinstance(event, StartEvent):
                 self._pids[event.run_id] = event.pid
             else:
                 del self._pids[event.run_id]
@@ -140,7 +140,7 @@ class Workers:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._control.send(request)
 
-    def _server_ended(self) -> list[Exited]:
+    def _server_ended(self) -> list[ExitEvent]:
         """The fork server died, its workers with it: report each run; the next start makes a new server."""
         assert self._log is not None
         self._log.seek(0)
@@ -151,4 +151,4 @@ class Workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
         self.close()
-        return [Exited(run_id, -signal.SIGKILL, note) for run_id in runs]
+        return [ExitEvent(run_id, -signal.SIGKILL, note) for run_id in runs]

@@ -46,7 +46,7 @@ class Sweep:
     """A study and its trials: ask for some, dispatch their runs like any others, tell what came of them."""
 
     def __init__(
-        self, experiment: Experiment, search: Search, fixed: Sequence[str], store: ResultStore, command: str
+        self, experiment: Experiment, search: Search, fixed_overrides: Sequence[str], store: ResultStore, command: str
     ) -> None:
         self.experiment, self.search, self.store = experiment, search, store
         if experiment.match != "steps":
@@ -55,8 +55,8 @@ class Sweep:
                 "trial a budget: training.generated_tokens= or training.seconds="
             )
         self.parameters = parse_space(search.space)
-        self.fixed = list(fixed)
-        base = compose_run(self.fixed)
+        self.fixed_overrides = list(fixed_overrides)
+        base = compose_run(self.fixed_overrides)
         self._refuse_what_cannot_run()
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
@@ -70,25 +70,25 @@ class Sweep:
 
     def _declaration(self, base: RunConfig) -> dict[str, Any]:
         """Return what every trial of the study has in common."""
-        shared = flatten({key: value for key, value in identity(base).items() if key != "seed"})
+        settings = flatten({key: value for key, value in identity(base).items() if key != "seed"})
         return {
             "space": self.search.space,
             "objectives": self.search.objectives,
             "seeds": self.experiment.seeds,
             "benchmark": self.experiment.benchmark,
-            **shared,
+            **settings,
         }
 
     def _refuse_what_cannot_run(self) -> None:
         """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
         for parameter in self.parameters:
             errors = []
-            for override in parameter.tried_first:
+            for override in parameter.edge_overrides:
                 try:
-                    compose_run([*self.fixed, override])
+                    compose_run([*self.fixed_overrides, override])
                 except ConfigError as error:
                     errors.append(f"{override}: {error}")
-            if len(errors) == len(parameter.tried_first):
+            if len(errors) == len(parameter.edge_overrides):
                 raise ConfigError(f"experiment.search.space: {errors[0]}")
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
@@ -105,9 +105,9 @@ class Sweep:
 
     def ask(self, places: int) -> list[RunSpec]:
         """Runs of the trials that are open already, else of so many new ones that they fill the places."""
-        while len(self._specs()) < places and (asked := self.asked) < self.total:
+        while len(self._specs()) < places and (trial_count := self.trial_count) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
-            self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
+            self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + trial_count)
             self._begin(self.study.ask({item.key: item.distribution for item in self.parameters}))
         return self._specs()
 
@@ -123,61 +123,61 @@ class Sweep:
     # ---- the study's side -----------------------------------------------------------------------------------------------
 
     @property
-    def asked(self) -> int:
+    def trial_count(self) -> int:
         """Trials that the study has, in whatever state."""
         return len(self.study.get_trials(deepcopy=False))
 
     @property
-    def begun(self) -> bool:
+    def has_trials(self) -> bool:
         """Say if there is a trial that could be composed."""
         return bool(self._arms)
 
     @property
-    def unsettled(self) -> int:
+    def running_count(self) -> int:
         """Trials that are asked for and not told."""
         running = (optuna.trial.TrialState.RUNNING,)
         return len(self.study.get_trials(deepcopy=False, states=running))
 
     def plan(self) -> Plan:
         """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
-        for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-            if frozen.number not in self._arms:
-                self._plan_arm(frozen)
-        planned = [self._arms[number] for number in sorted(self._arms)]
-        labels = short_names([arm.overrides[len(self.fixed) :] for arm in planned])
-        arms = [dataclasses.replace(arm, label=label) for arm, label in zip(planned, labels, strict=True)]
+        for trial in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+            if trial.number not in self._arms:
+                self._plan_arm(trial)
+        arms = [self._arms[number] for number in sorted(self._arms)]
+        labels = short_names([arm.overrides[len(self.fixed_overrides) :] for arm in arms])
+        arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
-        for frozen in self.study.get_trials(deepcopy=False):
-            if frozen.params.keys() != {parameter.key for parameter in self.parameters}:
-                self._abandon(frozen)
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.params.keys() != {parameter.key for parameter in self.parameters}:
+                self._abandon(trial)
                 continue
-            if frozen.state == optuna.trial.TrialState.RUNNING:
-                self._begin(frozen)
-            elif frozen.state == optuna.trial.TrialState.COMPLETE:
-                self._plan_arm(frozen)
+            if trial.state == optuna.trial.TrialState.RUNNING:
+                self._begin(trial)
+            elif trial.state == optuna.trial.TrialState.COMPLETE:
+                self._plan_arm(trial)
 
-    def _abandon(self, frozen: Any) -> None:
+    def _abandon(self, trial: Any) -> None:
         """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
-        begun = frozen.datetime_start
-        old = begun is None or (datetime.now(UTC) - begun.astimezone(UTC)).total_seconds() > _ASKING_SECONDS
-        if frozen.state == optuna.trial.TrialState.RUNNING and old:
-            self._tell_number(frozen.number, state=optuna.trial.TrialState.FAIL)
+        start = trial.datetime_start
+        is_stale = start is None or (datetime.now(UTC) - start.astimezone(UTC)).total_seconds() > _ASKING_SECONDS
+        if trial.state == optuna.trial.TrialState.RUNNING and is_stale:
+            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
 
     def _begin(self, trial: Any) -> None:
         try:
-            planned = self._plan_arm(trial)
+            arm = self._plan_arm(trial)
         except ConfigError as error:  # a combination that cannot run is a failed trial, not the end
             settings = " ".join(overrides_of(self.parameters, trial.params))
             self.reasons.append(f"trial {trial.number} failed: {settings}: {error}")
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
-        self._open[trial.number] = _Trial(trial.number, [planned.spec(seed) for seed in self.experiment.seeds])
+        self._open[trial.number] = _Trial(trial.number, [arm.spec(seed) for seed in self.experiment.seeds])
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
-        arm = Arm(f"trial_{trial.number:04d}", (*self.fixed, *overrides_of(self.parameters, trial.params)))
+        arm = Arm(f"trial_{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
         self._arms[trial.number] = planned_arm(arm, compose_run(arm.overrides), self.experiment)
         return self._arms[trial.number]
 
@@ -195,19 +195,19 @@ class Sweep:
             self._arms.pop(trial.number, None)
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
 
-    def _tell_number(self, number: int, **what: Any) -> None:
+    def _tell_number(self, number: int, **result: Any) -> None:
         # Another process that works on the same study may have told it first.
         with contextlib.suppress(ValueError):
-            self.study.tell(number, **what)
+            self.study.tell(number, **result)
 
     def _values(self, specs: Sequence[RunSpec]) -> list[float] | None:
         means = []
         for name in self.search.objectives:
             values = [self._objective(spec, name.lstrip("-")) for spec in specs]
-            known = [value for value in values if value is not None]
-            if len(known) < len(values):
+            scores = [value for value in values if value is not None]
+            if len(scores) < len(values):
                 return None
-            means.append(sum(known) / len(known))
+            means.append(sum(scores) / len(scores))
         return means
 
     def _objective(self, spec: RunSpec, name: str) -> float | None:
@@ -227,14 +227,13 @@ class Sweep:
 def best_lines(sweep: Sweep) -> list[str]:
     """The best trials in words: one for a single objective, the Pareto front for several."""
     states = [trial.state for trial in sweep.study.get_trials(deepcopy=False)]
-    occurring = [state for state in optuna.trial.TrialState if state in states]
-    counts = [f"{states.count(state)} {state.name.lower()}" for state in occurring]
+    counts = [f"{states.count(state)} {state.name.lower()}" for state in optuna.trial.TrialState if state in states]
     lines = [f"{sweep.experiment.name}: {', '.join(counts)}", *sweep.reasons]
     if optuna.trial.TrialState.COMPLETE not in states:
         return [*lines, "no trial is complete yet"]
     for trial in sweep.study.best_trials:
-        named = zip(sweep.search.objectives, trial.values, strict=True)
-        values = ", ".join(f"{name.lstrip('-')} {value:.4g}" for name, value in named)
+        pairs = zip(sweep.search.objectives, trial.values, strict=True)
+        values = ", ".join(f"{name.lstrip('-')} {value:.4g}" for name, value in pairs)
         settings = " ".join(overrides_of(sweep.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines

@@ -107,23 +107,23 @@ def _drop_torn_line(path: Path, lock: Any) -> None:
     lock.acquire()
     try:
         content = path.read_bytes() if path.exists() else b""
-        whole = content.rpartition(b"\n")[0]
-        if whole and not content.endswith(b"\n"):
-            os.truncate(path, len(whole) + 1)
+        lines = content.rpartition(b"\n")[0]
+        if lines and not content.endswith(b"\n"):
+            os.truncate(path, len(lines) + 1)
     finally:
         lock.release()
 
 
 def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str) -> None:
     """Trials of different configurations, spaces or seeds are not comparable: a study keeps what it was begun with."""
-    now = json.loads(json.dumps(declaration))
-    begun = study.user_attrs.get("declaration")
-    if begun is None:
-        study.set_user_attr("declaration", now)
+    new = json.loads(json.dumps(declaration))
+    old = study.user_attrs.get("declaration")
+    if old is None:
+        study.set_user_attr("declaration", new)
         return
-    changed = [key for key in {**begun, **now} if begun.get(key) != now.get(key)]
-    if changed:
-        pairs = "; ".join(f"{key}: {begun.get(key)} before, {now.get(key)} now" for key in changed[:3])
+    changed_keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    if changed_keys:
+        pairs = "; ".join(f"{key}: {old.get(key)} before, {new.get(key)} now" for key in changed_keys[:3])
         raise ConfigError(
             f"the study in {path} was begun with another declaration ({pairs}); trials of both could not be compared. Give this "
             "search another experiment.name, or remove the file to begin anew"
@@ -185,7 +185,7 @@ class Parameter:
         return f"{self.key}={value}"
 
     @property
-    def tried_first(self) -> list[str]:
+    def edge_overrides(self) -> list[str]:
         """The overrides of every choice, or of both bounds."""
         distribution = self.distribution
         if isinstance(distribution, CategoricalDistribution):
@@ -299,9 +299,9 @@ def importance(study: optuna.Study, objective: int, keys: Sequence[str]) -> dict
 
 
 def _importance_figure(importances: dict[str, float], name: str) -> Any:
-    ordered = sorted(importances.items(), key=lambda pair: pair[1])
-    figure, axes = plt.subplots(figsize=(5, 0.6 + 0.35 * len(ordered)), layout="constrained")
-    axes.barh([key for key, _ in ordered], [value for _, value in ordered], color="#4c72b0")
+    pairs = sorted(importances.items(), key=lambda pair: pair[1])
+    figure, axes = plt.subplots(figsize=(5, 0.6 + 0.35 * len(pairs)), layout="constrained")
+    axes.barh([key for key, _ in pairs], [value for _, value in pairs], color="#4c72b0")
     axes.set_xlabel(f"importance for {name}")
     axes.set_xlim(left=0)
     return figure
@@ -321,9 +321,9 @@ def _contour(study: optuna.Study, objective: int, name: str, first: str, second:
 def _save(figure: Any, stem: Path) -> list[Path]:
     files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _FORMATS]
     for file in files:
-        drawn, undated = io.BytesIO(), {"CreationDate": None} if file.suffix == ".pdf" else None
-        figure.savefig(drawn, format=file.suffix[1:], metadata=undated, dpi=150)
-        write_file(file, drawn.getvalue(), durable=False)
+        buffer, metadata = io.BytesIO(), {"CreationDate": None} if file.suffix == ".pdf" else None
+        figure.savefig(buffer, format=file.suffix[1:], metadata=metadata, dpi=150)
+        write_file(file, buffer.getvalue(), durable=False)
     plt.close(figure)
     return files
 

@@ -281,7 +281,7 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0)]
     build_store(tmp_path, rungs=rungs, **SHORT)
     view = declare(tmp_path, "avg", looks=[3, 5])
-    assert decisions(view.experiment.plan, ResultStore(tmp_path))["wanted"] == {"a": 3, "b": 3}
+    assert decisions(view.experiment.plan, ResultStore(tmp_path))["seed_counts"] == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
     accuracy, length = (followed(one)[0] for one in view.each_metric())
     assert (accuracy.state, length.state) == ("decided", "open")
@@ -290,7 +290,7 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     single = stats.ttest_1samp([b[s] - a[s] for s in (0, 1, 2)], 0).confidence_interval(level)
     assert (accuracy.newest.low, accuracy.newest.high) == pytest.approx((single.low, single.high))
     said = decisions(view.experiment.plan, ResultStore(tmp_path))
-    assert said["wanted"] == {"a": 5, "b": 5}
+    assert said["seed_counts"] == {"a": 5, "b": 5}
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "open"
     assert comparison["text"].startswith("avg@n: +")
@@ -307,7 +307,7 @@ def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
     build_store(tmp_path, rungs=rungs, **SHORT)
     view = declare(tmp_path, "steps_to@0.6", looks=[3, 5])
     said = decisions(view.experiment.plan, ResultStore(tmp_path))
-    assert said["wanted"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable
+    assert said["seed_counts"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "no comparison"
     assert comparison["text"].endswith("no comparison, not reached in 3 of 3 seeds (a)")

@@ -62,7 +62,7 @@ def fill(store: ResultStore, first: int, last: int) -> None:
     sample = store.run("f" * 16)
     if not sample.exists():
         begun = begun_attempt(store, Spec(sample.run_id), PROVENANCE)
-        begun.started(1)
+        begun.record_start(1)
         for step in range(1, STEPS + 1):
             sample.append_step({name: 0.123456789 * step for name in METRICS} | {"step": step})
         begun.end(0, stopping=False)
@@ -86,9 +86,9 @@ def dispatch(store: ResultStore, plan: Plan) -> None:
     """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
     store.write_plan(plan.name, plan.record())
     work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
-    for spec in work.unfinished():
+    for spec in work.unfinished_specs():
         attempt = begun_attempt(store, spec, work.provenance)
-        attempt.started(1)
+        attempt.record_start(1)
         attempt.end(0, stopping=False)
 
 

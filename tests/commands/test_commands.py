@@ -273,7 +273,7 @@ def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeyp
     batches = []
 
     def launch(work):
-        batches.append([spec.run_id for spec in work.unfinished()])
+        batches.append([spec.run_id for spec in work.unfinished_specs()])
         return Summary(finished=batches[-1], skipped=[spec.run_id for spec in others])
 
     launched(launch)

@@ -7,7 +7,7 @@ import threading
 import pytest
 from commands_support import finish, overrides, plan
 
-from harness.commands._answer import TablesSoFar, answered_runs, left_out
+from harness.commands._answer import TablesSoFar, answered_runs, dropped_runs_line
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervisor import Summary
 from harness.experiment.planning import plan_experiment
@@ -53,7 +53,7 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
         store.write_plan(stored.name, stored.record())
         tables = TablesSoFar(Progress(), mine, store, lambda: asked.set() or "", seconds_between=0.0)
         for run_id in first:
-            tables.ended("", run_id, "finished", "")
+            tables.end_run("", run_id, "finished", "")
         tables.update(Snapshot(6, 0, 0, 0, None))
         assert asked.wait(5.0 if expected else 0.1) == expected
 
@@ -79,7 +79,7 @@ def test_more_seeds_take_nothing_and_fewer_take_some(store):
     store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
 
     def said(one):
-        return left_out(one, answered_runs(store, name))
+        return dropped_runs_line(one, answered_runs(store, name))
 
     arms = len(fewer.specs)
     assert said(fewer) == ""  # no run of it is there
@@ -99,9 +99,9 @@ def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its
     before = frozenset(spec.run_id for spec in steps.specs[:3])
     waiting = plan(store, "match=tokens", "training.steps=7")
     assert waiting.waits_for
-    assert "up to 3 of the 3 finished runs" in left_out(waiting, before)
+    assert "up to 3 of the 3 finished runs" in dropped_runs_line(waiting, before)
     claim = plan_experiment(["claim=gspo", f"runtime.results={store.root}"])
-    assert "judged by the runs of its newest command" in left_out(claim, before)
+    assert "judged by the runs of its newest command" in dropped_runs_line(claim, before)
 
 
 @pytest.mark.parametrize("waits", [False, True])

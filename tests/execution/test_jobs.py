@@ -8,9 +8,9 @@ import subprocess
 import pytest
 from omegaconf import OmegaConf
 
-from harness.commands._sweep import _to_its_launcher
+from harness.commands._sweep import _launcher_overrides
 from harness.execution import slurm
-from harness.execution.slurm import RequeueFailed, requeue_if_it_has_to_leave
+from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave
 from harness.execution.supervisor import Summary
 
 STOPPED = ["1" * 16]
@@ -19,7 +19,7 @@ STOPPED = ["1" * 16]
 @pytest.mark.parametrize(("launcher", "more"), [("ray", ["++runtime.elsewhere=true"]), ("joblib", [])])
 def test_a_launcher_to_other_machines_says_so_however_it_is_chosen(launcher: str, more: list[str]) -> None:
     config = OmegaConf.create({"hydra": {"runtime": {"choices": {"hydra/launcher": launcher}}}})
-    assert _to_its_launcher(config, ["seed=1"]) == ["seed=1", *more]
+    assert _launcher_overrides(config, ["seed=1"]) == ["seed=1", *more]
 
 
 @pytest.fixture
@@ -42,14 +42,14 @@ def test_a_task_of_an_array_requeues_itself_and_not_the_array(
     scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not slurm.requeue()
-    assert not slurm.pre_empted()
+    assert not slurm.is_pre_empted()
     assert scontrol == []
     monkeypatch.setenv("SLURM_JOB_ID", "40")
     slurm.requeue()
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "40")  # of the last task, whose number is the array's
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
     assert slurm.requeue()
-    assert slurm.pre_empted()
+    assert slurm.is_pre_empted()
     assert scontrol == [
         ["scontrol", "requeue", "40"],
         ["scontrol", "requeue", "40_0"],
@@ -61,7 +61,7 @@ def test_a_requeue_that_slurm_refuses_is_reported(scontrol: list[list[str]], mon
     monkeypatch.setenv("SLURM_JOB_ID", "40")
     refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
-    with pytest.raises(RequeueFailed, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"):
+    with pytest.raises(RequeueError, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"):
         slurm.requeue()
 
 
@@ -73,7 +73,7 @@ def test_a_job_whose_time_is_up_is_requeued_if_a_checkpoint_came_of_it(
     stopped = Summary(interrupted=STOPPED, stopped_by=number)
     assert requeue_if_it_has_to_leave(stopped, progressed=True)
     assert scontrol == [["scontrol", "requeue", "40"]]
-    with pytest.raises(RequeueFailed, match=r"time was up before .* Raise hydra\.launcher\.timeout_min"):
+    with pytest.raises(RequeueError, match=r"time was up before .* Raise hydra\.launcher\.timeout_min"):
         requeue_if_it_has_to_leave(stopped, progressed=False)
     assert len(scontrol) == 1
 

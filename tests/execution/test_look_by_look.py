@@ -162,7 +162,7 @@ def test_the_table_so_far_is_shown_after_every_seed_of_all_arms(tmp_path):
     tables.begin(len(part.specs), 0)
     for spec in part.specs:
         finish(store, spec)
-        tables.ended("", spec.run_id, "finished", "")
+        tables.end_run("", spec.run_id, "finished", "")
         expected = 1 if spec.seed or spec is part.specs[2] else 0
         wait_for(tables, shown, expected)
     tables.close()
@@ -188,7 +188,7 @@ def test_a_table_that_cannot_be_made_disturbs_nothing(tmp_path):
 
     tables = TablesSoFar(shown, plan, store, fails, seconds_between=0.0)
     for spec in plan.specs[: len(plan.arms)]:
-        tables.ended("", spec.run_id, "finished", "")
+        tables.end_run("", spec.run_id, "finished", "")
     for _ in range(3):
         tables.update(Snapshot(6, 0, 0, 0, None))
         time.sleep(0.02)

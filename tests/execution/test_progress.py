@@ -38,7 +38,7 @@ def test_the_time_left_is_known_from_the_first_step_of_any_run():
     assert Snapshot(2, 0, 0, 0, 0, running=[starting]).seconds_left is None
     both = Snapshot(2, 0, 0, 0, 0, running=[running(), starting])
     assert both.seconds_left == pytest.approx((70 + 100) / 4)
-    assert both.done == pytest.approx(0.3)
+    assert both.completed_runs == pytest.approx(0.3)
 
 
 def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
@@ -63,8 +63,8 @@ def test_the_live_table_shows_runs_and_keeps_failures():
     live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
     live.begin(3, 0)
     live.update(Snapshot(total=3, finished=0, failed=0, waiting=2, waiting_steps=200, running=[running()]))
-    live.ended("naive seed 1", "0" * 16, "failed", "exit code 1; out of memory")
-    live.ended("naive seed 2", "1" * 16, "finished", "")
+    live.end_run("naive seed 1", "0" * 16, "failed", "exit code 1; out of memory")
+    live.end_run("naive seed 2", "1" * 16, "finished", "")
     live.close()
     text = stream.getvalue()
     assert "clip_higher seed 0" in text

@@ -133,7 +133,7 @@ def test_an_attempt_that_was_taken_over_writes_nothing_more(store):
     """A lock of NFSv4 expires where a client is cut off for longer than its lease."""
 
     class TakenOver(Progress):
-        def started(self, name, run_id, attempt):
+        def start_run(self, name, run_id, attempt):
             store.run(run_id).new_attempt()  # as another supervisor does that has the lock now
 
     summary = run(store, [spec(0, seconds=0.3)], progress=TakenOver())
@@ -223,7 +223,7 @@ def test_a_full_disk_ends_the_sweep_with_the_reason(store, monkeypatch):
     def full(self, pid):
         raise StoreFull("no space left writing manifest.json")
 
-    monkeypatch.setattr("harness.execution.attempt.Attempt.started", full)
+    monkeypatch.setattr("harness.execution.attempt.Attempt.record_start", full)
     with pytest.raises(StoreFull, match="no space left"):
         run(store, [spec(0, seconds=30)])
     monkeypatch.undo()

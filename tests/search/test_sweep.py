@@ -64,9 +64,9 @@ def test_the_space_is_hydras_grammar():
             "sampling.top_k=int(interval(1,50))",
         ]
     )
-    assert rate.tried_first == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
+    assert rate.edge_overrides == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
     assert (rate.values, clip.values, size.values) == (None, ["0.2", "0.28"], [4, 8, 12, 16])
-    assert system.tried_first == ["algorithm=grpo", "algorithm=dapo"]
+    assert system.edge_overrides == ["algorithm=grpo", "algorithm=dapo"]
     assert whole.values == list(range(1, 51))
     assert whole.override(7) == "sampling.top_k=7"
     assert rate.override(0.0001) == "optimizer.learning_rate=0.0001"
@@ -149,10 +149,10 @@ def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
         return Summary(interrupted=ids, stopped_by=15)
 
     assert stopped.run(stop, 2).stopped_by == 15
-    assert (len(ids), stopped.asked, stopped.unsettled) == (2, 2, 2)
+    assert (len(ids), stopped.trial_count, stopped.running_count) == (2, 2, 2)
     again = sweep(store, trials=4, sampler="random")
     assert set(ids) <= set(go(again).finished)
-    assert again.unsettled == 0
+    assert again.running_count == 0
 
 
 def test_a_grid_visits_every_point_once(store):
@@ -234,7 +234,7 @@ def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the
     monkeypatch.setattr("harness.search.ask_and_tell._ASKING_SECONDS", 0.0)
     again = sweep(store, trials=3)
     go(again)
-    assert again.unsettled == 0
+    assert again.running_count == 0
     assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
 
 
