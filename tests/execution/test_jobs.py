@@ -71,10 +71,10 @@ def test_a_job_whose_time_is_up_is_requeued_if_a_checkpoint_came_of_it(
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "40")
     stopped = Summary(interrupted=STOPPED, stopped_by=number)
-    assert requeue_if_it_has_to_leave(stopped, progressed=True)
+    assert requeue_if_it_has_to_leave(stopped, has_new_checkpoint=True)
     assert scontrol == [["scontrol", "requeue", "40"]]
     with pytest.raises(RequeueError, match=r"time was up before .* Raise hydra\.launcher\.timeout_min"):
-        requeue_if_it_has_to_leave(stopped, progressed=False)
+        requeue_if_it_has_to_leave(stopped, has_new_checkpoint=False)
     assert len(scontrol) == 1
 
 
@@ -82,12 +82,12 @@ def test_a_job_that_slurm_did_not_stop_or_that_is_done_is_not_requeued(
     scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = Summary(interrupted=STOPPED, stopped_by=signal.SIGUSR2)
-    assert not requeue_if_it_has_to_leave(outside, progressed=True)
+    assert not requeue_if_it_has_to_leave(outside, has_new_checkpoint=True)
     monkeypatch.setenv("SLURM_JOB_ID", "40")
     for summary in (
         Summary(finished=STOPPED, stopped_by=signal.SIGUSR2),
         Summary(failed=STOPPED),
         Summary(interrupted=STOPPED, stopped_by=signal.SIGINT),
     ):
-        assert not requeue_if_it_has_to_leave(summary, progressed=True)
+        assert not requeue_if_it_has_to_leave(summary, has_new_checkpoint=True)
     assert scontrol == []
