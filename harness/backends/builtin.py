@@ -44,18 +44,18 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
             "use engine=native or engine=transformers"
         )
     if engine == "vllm" and runtime.deterministic:
-        yield from _without_batch_invariance(config)
+        yield from _refused_determinism(config)
 
 
-def _without_batch_invariance(config: RunConfig) -> Iterator[str]:
+def _refused_determinism(config: RunConfig) -> Iterator[str]:
     capabilities = compute_capabilities()
     old = [name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM]
-    asked = "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples, and"
+    reason = "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples, and"
     if config.runtime.device != "cuda":
-        yield f"{asked} its batch invariance is for GPUs; use engine=native or transformers, or runtime.device=cuda"
+        yield f"{reason} its batch invariance is for GPUs; use engine=native or transformers, or runtime.device=cuda"
     elif old:
         yield (
-            f"{asked} its batch invariance needs compute capability {BATCH_INVARIANT_FROM} (GPU {old[0]} has {capabilities[old[0]]}); use "
+            f"{reason} its batch invariance needs compute capability {BATCH_INVARIANT_FROM} (GPU {old[0]} has {capabilities[old[0]]}); use "
             "engine=native or transformers"
         )
 
@@ -81,8 +81,8 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
         yield f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
     surrogate = config.algorithm.surrogate
     if surrogate.needs_distribution and not config.algorithm.head and distributed(runtime):
-        few = ", or algorithm.surrogate.head=128" if hasattr(surrogate, "head") else ""
-        yield f"algorithm.surrogate={surrogate.kind} reads the whole vocabulary on one rank only; set runtime.ranks=1{few}"
+        alternative = ", or algorithm.surrogate.head=128" if hasattr(surrogate, "head") else ""
+        yield f"algorithm.surrogate={surrogate.kind} reads the whole vocabulary on one rank only; set runtime.ranks=1{alternative}"
     if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
         yield (
             f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "

@@ -42,9 +42,9 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
     Raises:
         ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, or training diverged.
     """
-    written = demonstrations(recipe, task, base)
-    asked, responses = as_asked(written, task), [each.response for each in written]
-    made_of = {
+    solutions = demonstrations(recipe, task, base)
+    benchmark, responses = as_asked(solutions, task), [each.response for each in solutions]
+    identity = {
         "version": VERSION,
         "weights": content_fingerprint(source),
         "bfloat16": bfloat16,
@@ -52,25 +52,25 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
         "batch": recipe.batch,
         "learning_rate": recipe.learning_rate,
         "order": [recipe.seed, base],
-        "template": [asked.chat, asked.system],
-        "demonstrations": [[p.prompt, response] for p, response in zip(asked.problems, responses, strict=True)],
+        "template": [benchmark.chat, benchmark.system],
+        "demonstrations": [[p.prompt, response] for p, response in zip(benchmark.problems, responses, strict=True)],
     }
 
     def write(folder: Path) -> None:
-        sequences = encoded(source, asked, responses)
+        sequences = encode_examples(source, benchmark, responses)
         order = random.Random(f"order/{recipe.seed}/{base}")
-        _make(source, sequences, recipe, order, bfloat16, made_of, folder)
+        _train_and_save(source, sequences, recipe, order, bfloat16, identity, folder)
 
-    return made(cache / "cold_start" / content_hash(made_of) / POLICY, write)
+    return made(cache / "cold_start" / content_hash(identity) / POLICY, write)
 
 
-def _make(
+def _train_and_save(
     source: Path,
     sequences: Sequence[Example],
     recipe: ColdStart,
     draw: random.Random,
     bfloat16: bool,
-    made_of: dict[str, Any],
+    identity: dict[str, Any],
     folder: Path,
 ) -> None:
     """Train and write the checkpoint, in the number type of `source`, with the files beside its weights and a manifest."""
@@ -84,24 +84,24 @@ def _make(
     with redirect_stderr(io.StringIO()):
         model.to("cpu", dtype).save_pretrained(folder)
     copy_side_files(source, folder)
-    manifest = {"losses": losses, "made_of": made_of}
+    manifest = {"losses": losses, "made_of": identity}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def encoded(source: Path, asked: Benchmark, responses: Sequence[str]) -> list[Example]:
+def encode_examples(source: Path, benchmark: Benchmark, responses: Sequence[str]) -> list[Example]:
     """Prompts as training asks them, each with its response and the token that ends it. Raises ConfigError as `prompt_tokens`."""
     tokenizer = load_tokenizer(source)
-    prompts = prompt_tokens(tokenizer, asked)
+    prompts = prompt_tokens(tokenizer, benchmark)
     ends = stop_tokens(tokenizer, source)
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else ends[0]
-    if asked.chat:
+    if benchmark.chat:
         # Turns may end with another token than texts; the last one of a whole conversation is the answer's.
         turns = [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}]
         text = tokenizer.apply_chat_template(turns, tokenize=False)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         end = next((token for token in reversed(ids) if token in ends), end)
-    written = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
-    return [([*prompt, *response, end], len(prompt)) for prompt, response in zip(prompts, written, strict=True)]
+    response_ids = tokenizer(list(responses), add_special_tokens=False)["input_ids"]
+    return [([*prompt, *response, end], len(prompt)) for prompt, response in zip(prompts, response_ids, strict=True)]
 
 
 def train(
@@ -140,11 +140,11 @@ def _backward(model: Any, rows: Sequence[Example], total: int, bfloat16: bool) -
     lengths_B1, prompts_B1 = torch.tensor([[len(ids), prompt] for ids, prompt in rows], device=model.device).T[
         ..., None
     ]
-    inside_BT = position_T < lengths_B1
+    mask_BT = position_T < lengths_B1
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
-        logits_BTV = model(input_ids=ids_BT, attention_mask=inside_BT.long()).logits
-    trained_BT = (inside_BT & (position_T >= prompts_B1))[:, 1:]
-    logits_NV = logits_BTV[:, :-1][trained_BT].float()
-    loss = functional.cross_entropy(logits_NV, ids_BT[:, 1:][trained_BT], reduction="sum") / total
+        logits_BTV = model(input_ids=ids_BT, attention_mask=mask_BT.long()).logits
+    response_mask_BT = (mask_BT & (position_T >= prompts_B1))[:, 1:]
+    logits_NV = logits_BTV[:, :-1][response_mask_BT].float()
+    loss = functional.cross_entropy(logits_NV, ids_BT[:, 1:][response_mask_BT], reduction="sum") / total
     loss.backward()
     return float(loss.detach())

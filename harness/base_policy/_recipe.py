@@ -34,9 +34,9 @@ class ColdStart(Checked, key="model.cold_start"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        changed = [item.name for item in dataclasses.fields(self) if getattr(self, item.name) != item.default]
-        if changed and not self.steps:
-            raise ConfigError(f"model.cold_start.{changed[0]} changes nothing with model.cold_start.steps=0: set steps")
+        keys = [item.name for item in dataclasses.fields(self) if getattr(self, item.name) != item.default]
+        if keys and not self.steps:
+            raise ConfigError(f"model.cold_start.{keys[0]} changes nothing with model.cold_start.steps=0: set steps")
 
     def identity(self) -> dict[str, Any]:
         """Return what a run's id holds: the content of the file instead of its path. Raises `ConfigError` where it cannot be read."""

@@ -81,10 +81,10 @@ def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: st
     Raises:
         ConfigError: no such folder, no pinned revision, the Hub cannot be reached, or the cold start cannot be made.
     """
-    from harness.model.hub import checkpoint_folder, unnamed
+    from harness.model.hub import checkpoint_folder, path_fault
 
     if not config.path:
-        raise ConfigError(unnamed(config.path, config.revision))
+        raise ConfigError(path_fault(config.path, config.revision))
     folder = checkpoint_folder(config.path, config.revision, cache)
     if not config.cold_start.steps:
         return folder

@@ -33,10 +33,10 @@ class Config(Checked, key="model"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        unknown = sorted(set(self.overrides) - set(SHAPES[self.shape]) - {"head_dim"})
-        if unknown:
+        unknown_keys = sorted(set(self.overrides) - set(SHAPES[self.shape]) - {"head_dim"})
+        if unknown_keys:
             raise ConfigError(
-                f"model.overrides has unknown keys {', '.join(unknown)}; choose of: {', '.join(SHAPES[self.shape])}"
+                f"model.overrides has unknown keys {', '.join(unknown_keys)}; choose of: {', '.join(SHAPES[self.shape])}"
             )
 
 

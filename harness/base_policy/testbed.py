@@ -20,9 +20,9 @@ def check(config: Config, task: Any) -> None:
     if task.kind != "arithmetic":
         raise ConfigError(f"model=testbed is warmed up on task=arithmetic only, not on task={task.kind}")
     if config.bases.set is not None:
-        sections = ("architecture", "demonstrator", "warmup")
-        wanted = {name: dataclasses.asdict(getattr(config, name)) for name in sections}
-        check_recipe(config.bases.set, wanted, task.max_operations)
+        names = ("architecture", "demonstrator", "warmup")
+        sections = {name: dataclasses.asdict(getattr(config, name)) for name in names}
+        check_recipe(config.bases.set, sections, task.max_operations)
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:

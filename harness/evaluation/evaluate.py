@@ -220,7 +220,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         settings = {"engine": engine.kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
         if engine.kind == "native":
             try:
-                shape = Shape.of(architecture)
+                shape = Shape.from_config(architecture)
             except UnsupportedArchitectureError:
                 engine = member(ENGINE, "transformers").Config()
                 settings["engine"] = "transformers"

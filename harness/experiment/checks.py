@@ -19,7 +19,7 @@ from harness.configuration.sections import OptimizerConfig
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.memory import billions, misfits
 from harness.experiment.plan import Plan, PlannedArm
-from harness.model.hub import is_hub_id, unnamed
+from harness.model.hub import is_hub_id, path_fault
 from harness.model.shapes import shape_of
 from harness.store import ResultStore
 
@@ -490,7 +490,7 @@ def _bad_demonstrations(config: RunConfig) -> Iterator[str]:
 def absent(config: RunConfig) -> list[str]:
     """List what is missing to start it: a policy's name, and what this machine lacks unless it is sent to another one."""
     model = config.model
-    nameless = unnamed(model.path, model.revision) if model.kind == "pretrained" else ""
+    nameless = path_fault(model.path, model.revision) if model.kind == "pretrained" else ""
     return [*[nameless] * bool(nameless), *_absent_here(config)]
 
 

@@ -28,7 +28,7 @@ def weight_files(folder: Path) -> list[Path]:
     """
     index = folder / f"{_WEIGHTS}.index.json"
     if index.exists():
-        with _torn(index):
+        with _refuse_torn_file(index):
             names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
         return [folder / name for name in names]
     if (folder / _WEIGHTS).exists():
@@ -37,7 +37,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _torn(path: Path) -> Iterator[None]:
+def _refuse_torn_file(path: Path) -> Iterator[None]:
     """Turn what reading a malformed file of weights raises into `ConfigError` that names it."""
     try:
         yield
@@ -51,7 +51,7 @@ def read_state(folder: Path) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint folder. Raises ConfigError as `weight_files`."""
     state: dict[str, torch.Tensor] = {}
     for path in weight_files(folder):
-        with _torn(path):
+        with _refuse_torn_file(path):
             state |= load_file(path)
     return state
 
@@ -60,7 +60,7 @@ def tensor_names(folder: Path) -> set[str]:
     """The names of all tensors of a checkpoint folder; no tensor is read. Raises ConfigError as `weight_files`."""
     names: set[str] = set()
     for path in weight_files(folder):
-        with _torn(path), safe_open(path, "pt") as file:
+        with _refuse_torn_file(path), safe_open(path, "pt") as file:
             names.update(file.keys())
     return names
 
@@ -84,7 +84,7 @@ def decodable(folder: Path) -> bool:
     from transformers import AutoConfig
 
     try:
-        Shape.of(AutoConfig.from_pretrained(folder))
+        Shape.from_config(AutoConfig.from_pretrained(folder))
     except UnsupportedArchitectureError:
         return False
     return True
@@ -98,19 +98,19 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     """
     from transformers import AutoModelForCausalLM
 
-    packed = {"gguf_file": gguf} if gguf else {}
+    options = {"gguf_file": gguf} if gguf else {}
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **packed)
+        model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **options)
     except SafetensorError as error:
         raise ConfigError(
             f"{folder} has weights that are not whole ({error}); download or save the checkpoint again"
         ) from error
-    lacking = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
-    if lacking:
-        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        where = folder / gguf if gguf else folder
+    missing_tensors = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
+    if missing_tensors:
+        more = f" and {len(missing_tensors) - 3} more" if len(missing_tensors) > 3 else ""
+        place = folder / gguf if gguf else folder
         raise ConfigError(
-            f"{where} lacks tensors of its model: {', '.join(lacking[:3])}{more}; download or save the checkpoint again, and see "
+            f"{place} lacks tensors of its model: {', '.join(missing_tensors[:3])}{more}; download or save the checkpoint again, and see "
             "that its configuration belongs to it"
         )
     return model
@@ -125,16 +125,16 @@ def load_tokenizer(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
-def save_decoder(decoder: Decoder, like: Path, folder: Path) -> None:
-    """Write the decoder's weights under `transformers` names, with the config and tokenizer files of the folder `like`."""
+def save_decoder(decoder: Decoder, source: Path, folder: Path) -> None:
+    """Write the decoder's weights under `transformers` names, with the config and tokenizer files of the folder `source`."""
     folder.mkdir(parents=True, exist_ok=True)
-    copy_side_files(like, folder)
-    tensors = {name: tensor.contiguous().cpu() for name, tensor in decoder.named().items()}
+    copy_side_files(source, folder)
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in decoder.named_tensors().items()}
     save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
 
 
-def copy_side_files(like: Path, folder: Path) -> None:
+def copy_side_files(source: Path, folder: Path) -> None:
     """Copy the configuration, tokenizer and generation files of a checkpoint folder, weights and their index left out."""
-    for source in sorted(like.iterdir()):
-        if source.is_file() and source.suffix in SIDE_FILES and "index" not in source.name:
-            (folder / source.name).write_bytes(source.read_bytes())
+    for file in sorted(source.iterdir()):
+        if file.is_file() and file.suffix in SIDE_FILES and "index" not in file.name:
+            (folder / file.name).write_bytes(file.read_bytes())

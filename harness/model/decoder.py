@@ -49,7 +49,7 @@ class Shape:
     qkv_bias: bool
 
     @classmethod
-    def of(cls, config: Any) -> Shape:
+    def from_config(cls, config: Any) -> Shape:
         """Read a `transformers` config; raise `UnsupportedArchitectureError` naming what is not supported."""
         if config.model_type not in SUPPORTED:
             raise UnsupportedArchitectureError(
@@ -59,15 +59,15 @@ class Shape:
         rope = getattr(config, "rope_parameters", None) or {}
         scaling, llama = rope.get("rope_type", "default"), config.model_type == "llama"
         biased = config.model_type == "qwen3" and config.attention_bias
-        lacks = {
+        features = {
             f"{scaling!r} rope scaling": scaling != "default",
             "sliding window": getattr(config, "use_sliding_window", False),
             "MLP or output bias": getattr(config, "mlp_bias", False) or biased,
             f"activation {config.hidden_act!r} but SiLU": config.hidden_act != "silu",
             "Llama attention bias": llama and config.attention_bias,
         }
-        for feature, wanted in lacks.items():
-            if wanted:
+        for feature, present in features.items():
+            if present:
                 raise UnsupportedArchitectureError(
                     f"the native engine has no {feature}; such a model can be evaluated with engine=transformers"
                 )
@@ -140,8 +140,8 @@ class Decoder(nn.Module):
     def _project(self, layer: Layer, x_NE: torch.Tensor, operators: Operators) -> torch.Tensor:
         """Norm and fused q, k, v of N tokens: [N, H + 2K, D] (q, k normalised where the architecture does)."""
         shape = self.shape
-        normed = operators.norm(x_NE, layer.input_norm, shape.norm_epsilon)
-        qkv = self.linear(normed, layer.qkv, layer.qkv_bias)
+        input_NE = operators.norm(x_NE, layer.input_norm, shape.norm_epsilon)
+        qkv = self.linear(input_NE, layer.qkv, layer.qkv_bias)
         heads = qkv.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_size)
         if layer.q_norm is None or layer.k_norm is None:
             return heads
@@ -154,10 +154,10 @@ class Decoder(nn.Module):
         """Run all layers over N embedded tokens; `attend` decides what each sees. The result still lacks the final norm."""
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            attended = attend(index, self._project(layer, x_NE, operators))
-            x_NE = x_NE + self.linear(attended, layer.out)
-            normed = operators.norm(x_NE, layer.post_norm, self.shape.norm_epsilon)
-            x_NE = x_NE + self.linear(operators.gated(self.linear(normed, layer.gate_up)), layer.down)
+            output = attend(index, self._project(layer, x_NE, operators))
+            x_NE = x_NE + self.linear(output, layer.out)
+            input_NE = operators.norm(x_NE, layer.post_norm, self.shape.norm_epsilon)
+            x_NE = x_NE + self.linear(operators.swiglu(self.linear(input_NE, layer.gate_up)), layer.down)
         return x_NE
 
     def final_norm(self, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
@@ -185,11 +185,11 @@ class Decoder(nn.Module):
         """
         shape = self.shape
         heads = heads_NHD.view(batch, -1, *heads_NHD.shape[1:]).transpose(1, 2)
-        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
-        qk = heads[:, :rotated]
+        qk_heads, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        qk = heads[:, :qk_heads]
         qk = qk * cos + qk.roll(half, -1) * sin
-        keys, values = qk[:, shape.heads :], heads[:, rotated:]
-        attended = functional.scaled_dot_product_attention(
+        keys, values = qk[:, shape.heads :], heads[:, qk_heads:]
+        output = functional.scaled_dot_product_attention(
             qk[:, : shape.heads],
             keys,
             values,
@@ -197,9 +197,9 @@ class Decoder(nn.Module):
             is_causal=mask is None,
             enable_gqa=shape.heads != shape.kv_heads,
         )
-        return attended.transpose(1, 2).reshape(len(heads_NHD), -1), keys, values
+        return output.transpose(1, 2).reshape(len(heads_NHD), -1), keys, values
 
-    def hidden(self, ids_BS: torch.Tensor) -> torch.Tensor:
+    def hidden_states(self, ids_BS: torch.Tensor) -> torch.Tensor:
         """Return final-norm hidden states [B·S, E] of right-padded sequences that all start at position 0."""
         batch, length = ids_BS.shape
         cos, sin = (table[:length] for table in self.rope(length))
@@ -225,7 +225,7 @@ class Decoder(nn.Module):
     @classmethod
     def from_transformers(cls, config: Any, state: Mapping[str, torch.Tensor], linear: Linear) -> Decoder:
         """Build from a `transformers` config and state dict; tensors are copied into fused parameters."""
-        decoder = cls(Shape.of(config), linear)
+        decoder = cls(Shape.from_config(config), linear)
         decoder.load_named(state.items())
         return decoder
 
@@ -237,7 +237,7 @@ class Decoder(nn.Module):
             KeyError: a tensor of this architecture is missing, or one that it has not is given; the message names it.
             ValueError: a tensor has another shape.
         """
-        slots = self.named()
+        slots = self.named_tensors()
         missing = set(slots)
         for name, tensor in weights:
             if is_rotary_table(name) or (name == "lm_head.weight" and self.lm_head is None):
@@ -252,7 +252,7 @@ class Decoder(nn.Module):
             first = next(name for name in slots if name in missing)
             raise KeyError(f"the checkpoint has no tensor {first!r}")
 
-    def named(self) -> dict[str, torch.Tensor]:
+    def named_tensors(self) -> dict[str, torch.Tensor]:
         """Views of the parameters under `transformers` names (detached, sharing storage)."""
         shape = self.shape
         sizes = [shape.heads * shape.head_size] + [shape.kv_heads * shape.head_size] * 2

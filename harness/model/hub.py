@@ -29,9 +29,9 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
     Raises:
         ConfigError: neither a folder, a GGUF file nor an id with a pinned revision, or it cannot be fetched.
     """
-    packed = gguf_file(path)
-    if packed is not None:
-        return gguf_checkpoint(packed, revision, cache)
+    gguf = gguf_file(path)
+    if gguf is not None:
+        return gguf_checkpoint(gguf, revision, cache)
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
@@ -39,7 +39,7 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
         return folder.resolve()
     if not is_hub_id(path):
         raise ConfigError(f"model.path={path}: no such folder")
-    if reason := unnamed(path, revision):
+    if reason := path_fault(path, revision):
         raise ConfigError(reason)
     return download(path, revision)
 
@@ -51,7 +51,7 @@ def is_hub_id(path: str) -> bool:
     return not Path(path).is_dir()
 
 
-def unnamed(path: str, revision: str | None) -> str:
+def path_fault(path: str, revision: str | None) -> str:
     """Say why these two name no policy, and what to give; nothing where they do. No network."""
     if not path:
         return "model=pretrained needs model.path=ORG/NAME with model.revision=COMMIT, or model.path=FOLDER of a checkpoint"
@@ -91,21 +91,21 @@ def gguf_file(path: str) -> Path | None:
     """
     package, _, inside = path.partition(":")
     if inside and package.isidentifier():
-        return _packaged(path, package, inside)
-    given = Path(path).expanduser()
-    if given.suffix == ".gguf":
-        if not given.is_file():
+        return _find_in_package(path, package, inside)
+    location = Path(path).expanduser()
+    if location.suffix == ".gguf":
+        if not location.is_file():
             raise ConfigError(f"model.path={path}: no such file")
-        return given
-    if not given.is_dir() or (given / "config.json").exists():
+        return location
+    if not location.is_dir() or (location / "config.json").exists():
         return None
-    files = sorted(given.glob("*.gguf"))
+    files = sorted(location.glob("*.gguf"))
     if len(files) > 1:
         raise ConfigError(f"model.path={path} holds {len(files)} GGUF files; name one, for example {files[0]}")
     return files[0] if files else None
 
 
-def _packaged(path: str, package: str, inside: str) -> Path:
+def _find_in_package(path: str, package: str, inside: str) -> Path:
     spec = find_spec(package)
     places = (spec.submodule_search_locations or []) if spec else []
     files = [Path(place) / inside for place in places if (Path(place) / inside).is_file()]

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from harness.model.linear import batched
+from harness.model.linear import batched_product
 
 ROWS = 64
 
@@ -32,7 +32,7 @@ class Layout:
         place_N: position of each in its sequences.
         slot_tokens: for each slot of the [B, L] grid (flat) the token that lies there; 0 where nothing does.
         token_slots: one slot of each token that is no padding; these come first among the N.
-        predicts_M: for each response token, the token whose hidden state predicts it.
+        predictors_M: for each response token, the token whose hidden state predicts it.
         lengths_B: length of each sequence, prompt and response.
         batch, length: B and L.
     """
@@ -41,13 +41,13 @@ class Layout:
     place_N: torch.Tensor
     slot_tokens: torch.Tensor
     token_slots: torch.Tensor
-    predicts_M: torch.Tensor
+    predictors_M: torch.Tensor
     lengths_B: torch.Tensor
     batch: int
     length: int
 
     @classmethod
-    def of(
+    def from_tokens(
         cls,
         prompts: Sequence[Sequence[int]],
         tokens_M: torch.Tensor,
@@ -65,23 +65,23 @@ class Layout:
         starts[distinct] = _offsets(widths[distinct])
         starts = starts[owner]
         # Where each response's tokens begin among the N: behind all prompts, each without its last token.
-        read = lengths - 1
-        reads = int(widths[distinct].sum()) + _offsets(read)
-        length = int((widths + read).max())
+        inputs = lengths - 1
+        offsets = int(widths[distinct].sum()) + _offsets(inputs)
+        length = int((widths + inputs).max())
 
         # The grid: for each slot its token.
         column = np.arange(length)[None]
-        slot_tokens = np.where(column < widths[:, None], starts[:, None] + column, (reads - widths)[:, None] + column)
-        slot_tokens[column >= (widths + read)[:, None]] = 0
+        slot_tokens = np.where(column < widths[:, None], starts[:, None] + column, (offsets - widths)[:, None] + column)
+        slot_tokens[column >= (widths + inputs)[:, None]] = 0
         # The way back: for each token its position, and one slot; of a shared prompt, in its first sequence.
         prompt_row, prompt_place = distinct.repeat(widths[distinct]), _ranges(widths[distinct])
-        response_row, response_place = rows.repeat(read), _ranges(read)
+        response_row, response_place = rows.repeat(inputs), _ranges(inputs)
         place = np.concatenate([prompt_place, widths[response_row] + response_place])
         token_slots = np.concatenate([prompt_row, response_row]) * length + place
 
         # The token before each response token predicts it: the prompt's last, or the response's previous one.
-        response_M, at_M = rows.repeat(lengths), _ranges(lengths)
-        predicts = np.where(at_M == 0, (starts + widths)[response_M], (reads[response_M] + at_M)) - 1
+        response_M, place_M = rows.repeat(lengths), _ranges(lengths)
+        predictors = np.where(place_M == 0, (starts + widths)[response_M], (offsets[response_M] + place_M)) - 1
         last_M = np.zeros(len(tokens_M), dtype=bool)
         last_M[lengths.cumsum() - 1] = True
         # Tokens and positions, padded to a multiple of ROWS.
@@ -93,14 +93,14 @@ class Layout:
             place_N=torch.from_numpy(np.concatenate([place, padding])),
             slot_tokens=torch.from_numpy(slot_tokens.reshape(-1)),
             token_slots=torch.from_numpy(token_slots),
-            predicts_M=torch.from_numpy(predicts),
-            lengths_B=torch.from_numpy(widths + read),
+            predictors_M=torch.from_numpy(predictors),
+            lengths_B=torch.from_numpy(widths + inputs),
             batch=len(prompts),
             length=length,
         )
 
     def to(self, device: torch.device) -> Layout:
-        names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predicts_M", "lengths_B")
+        names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -157,25 +157,25 @@ class SharedAttention:
         """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
         small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
         if heads_NHD.device.type == "cpu" and small:
-            attended: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
-            return attended
+            output: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
+            return output
         return self._by_torch(heads_NHD)
 
     def rotate(self, heads_NHD: torch.Tensor) -> torch.Tensor:
-        rotated, half = self.heads + self.kv_heads, heads_NHD.shape[-1] // 2
-        qk = heads_NHD[:, :rotated]
-        return torch.cat([qk * self.cos + qk.roll(half, -1) * self.sin, heads_NHD[:, rotated:]], 1)
+        qk_heads, half = self.heads + self.kv_heads, heads_NHD.shape[-1] // 2
+        qk = heads_NHD[:, :qk_heads]
+        return torch.cat([qk * self.cos + qk.roll(half, -1) * self.sin, heads_NHD[:, qk_heads:]], 1)
 
     def rotate_back(self, grad_NHD: torch.Tensor) -> torch.Tensor:
         """The gradient of `rotate`, given that of its value, which is changed in place. A roll by half is its own inverse."""
-        rotated, half = self.heads + self.kv_heads, grad_NHD.shape[-1] // 2
-        grad_qk = grad_NHD[:, :rotated]
-        rolled = (grad_qk * self.sin).roll(half, -1)
-        grad_qk.mul_(self.cos).add_(rolled)
+        qk_heads, half = self.heads + self.kv_heads, grad_NHD.shape[-1] // 2
+        grad_qk = grad_NHD[:, :qk_heads]
+        sin_part = (grad_qk * self.sin).roll(half, -1)
+        grad_qk.mul_(self.cos).add_(sin_part)
         return grad_NHD
 
     def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return batched(left, right, self.kernel)
+        return batched_product(left, right, self.kernel)
 
     def parts(self) -> list[int]:
         return [self.heads, self.kv_heads, self.kv_heads]
@@ -185,8 +185,8 @@ class SharedAttention:
         grid = self.rotate(heads_NHD).index_select(0, layout.slot_tokens)
         q, k, v = grid.view(layout.batch, layout.length, -1, size).transpose(1, 2).split(self.parts(), 1)
         grouped = self.heads != self.kv_heads
-        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-        return _token_rows(attended.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
+        output = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        return _token_rows(output.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
 
 
 class _ByHand(torch.autograd.Function):
@@ -199,11 +199,11 @@ class _ByHand(torch.autograd.Function):
         grid = tokens.view(len(layout.slot_tokens), -1, size).transpose(0, 1).contiguous()
         q, k, v = (_sequences(part, attention) for part in grid.split(attention.parts()))
         weights = torch.baddbmm(attention.future, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
-        attended = attention.product(weights, v).view(attention.heads, -1, size).transpose(0, 1)
+        output = attention.product(weights, v).view(attention.heads, -1, size).transpose(0, 1)
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)
         ctx.attention, ctx.count = attention, count
-        return _token_rows(attended.reshape(len(layout.slot_tokens), -1), layout)
+        return _token_rows(output.reshape(len(layout.slot_tokens), -1), layout)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -218,13 +218,13 @@ class _ByHand(torch.autograd.Function):
             .index_copy_(0, layout.token_slots, grads[0][: len(layout.token_slots)])
         )
         grad = grad.view(slots, attention.heads, size).transpose(0, 1).reshape(q.shape)
-        to_v = attention.product(weights.transpose(1, 2), grad)
-        to_weights = attention.product(grad, v.transpose(1, 2))
-        to_scores = torch.ops.aten._softmax_backward_data(to_weights, weights, -1, torch.float32).mul_(scale)
-        to_q, to_k = attention.product(to_scores, k), attention.product(to_scores.transpose(1, 2), q)
-        every = [part.view(attention.heads, slots, size) for part in (to_q, to_k, to_v)]
-        every[1:] = [part.unflatten(0, (attention.kv_heads, -1)).sum(1) for part in every[1:]]
-        slots_gradient = torch.cat(every).transpose(0, 1).reshape(slots, -1)
+        grad_v = attention.product(weights.transpose(1, 2), grad)
+        grad_weights = attention.product(grad, v.transpose(1, 2))
+        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, torch.float32).mul_(scale)
+        grad_q, grad_k = attention.product(grad_scores, k), attention.product(grad_scores.transpose(1, 2), q)
+        grad_parts = [part.view(attention.heads, slots, size) for part in (grad_q, grad_k, grad_v)]
+        grad_parts[1:] = [part.unflatten(0, (attention.kv_heads, -1)).sum(1) for part in grad_parts[1:]]
+        slots_gradient = torch.cat(grad_parts).transpose(0, 1).reshape(slots, -1)
         tokens = slots_gradient.new_zeros(count, slots_gradient.shape[1]).index_add_(
             0, layout.slot_tokens, slots_gradient
         )

@@ -49,15 +49,15 @@ def _onednn_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.
 @contextmanager
 def _rounding() -> Iterator[None]:
     """Let the processor round the inputs of float32 products to bfloat16 if it multiplies that faster; sums stay float32."""
-    before = torch.get_float32_matmul_precision()
+    precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(precision)
 
 
-def _rounded(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
+def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
     x_NI, weight_OI = _inputs(x_NI, weight_OI)
     with _rounding():
         return functional.linear(x_NI, weight_OI, bias_O)
@@ -65,35 +65,35 @@ def _rounded(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor |
 
 def _inputs(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The inputs of a rounded product: as they are where the processor rounds them, else rounded here, so that both compute the same."""
-    return tensors if rounds() else tuple(tensor.bfloat16().float() for tensor in tensors)
+    return tensors if rounds_inputs() else tuple(tensor.bfloat16().float() for tensor in tensors)
 
 
 @functools.cache
-def rounds() -> bool:
+def rounds_inputs() -> bool:
     """Whether this processor rounds inputs itself where it is allowed to. Those without AMX multiply in float32, by oneDNN's kernels."""
     ones = torch.eye(64)
     with _rounding():
         return not torch.equal(ones * (1 + 2**-12) @ ones, ones * (1 + 2**-12))
 
 
-def batched(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str) -> torch.Tensor:
+def batched_product(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str) -> torch.Tensor:
     """A batch of float32 products, by oneDNN where that is the processor's kernel; it is never rounded.
 
     torch reaches oneDNN's batched product only where rounding is allowed.
     """
-    if resolve_kernel("auto" if kernel == BFLOAT16 else kernel) == "torch" or rounds():
+    if resolve_kernel("auto" if kernel == BFLOAT16 else kernel) == "torch" or rounds_inputs():
         return torch.bmm(left_BNI, right_BIO)
     with _rounding():
         return torch.bmm(left_BNI, right_BIO)
 
 
-def _rounded_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
+def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
     grad_NO, x_NI = _inputs(grad_NO, x_NI)
     with _rounding():
         return grad_NO.t() @ x_NI
 
 
-_PRODUCTS = {"onednn": (_onednn, _onednn_weight_gradient), BFLOAT16: (_rounded, _rounded_weight_gradient)}
+_PRODUCTS = {"onednn": (_onednn, _onednn_weight_gradient), BFLOAT16: (_bfloat16, _bfloat16_weight_gradient)}
 
 
 class _KernelLinear(torch.autograd.Function):
@@ -141,10 +141,10 @@ class Linear:
         return _PRODUCTS[self.kernel][0](x_NI, weight_OI, bias_O)
 
 
-def resolve_kernel(wanted: str) -> str:
+def resolve_kernel(kernel: str) -> str:
     """Return the kernel to use: as configured, or for `auto` oneDNN on AMD's processors where torch has it, and torch's own elsewhere."""
-    if wanted != "auto":
-        return wanted
+    if kernel != "auto":
+        return kernel
     return "onednn" if processor().vendor == AMD and onednn_available() else "torch"
 
 
@@ -152,7 +152,7 @@ def _norm(x_NE: torch.Tensor, weight_E: torch.Tensor, epsilon: float) -> torch.T
     return functional.rms_norm(x_NE, (x_NE.shape[-1],), weight_E, epsilon)
 
 
-def _gated(gate_up_NI: torch.Tensor) -> torch.Tensor:
+def _swiglu(gate_up_NI: torch.Tensor) -> torch.Tensor:
     gate, up = gate_up_NI.chunk(2, -1)
     return functional.silu(gate) * up
 
@@ -180,13 +180,13 @@ class _Norm(torch.autograd.Function):
         return slope_NE.sub_(unit_NE.mul_(mean_N1)).mul_(scale_N1), grad_weight, None
 
 
-class _Gated(torch.autograd.Function):
+class _SwiGlu(torch.autograd.Function):
     """silu(gate) · up of one fused tensor [N, 2 I], whose gradient is written into one tensor."""
 
     @staticmethod
     def forward(ctx: Any, gate_up_NI: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(gate_up_NI)
-        return _gated(gate_up_NI)
+        return _swiglu(gate_up_NI)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -195,9 +195,9 @@ class _Gated(torch.autograd.Function):
         (gate_up_NI,) = ctx.saved_tensors
         gate, up = gate_up_NI.chunk(2, -1)
         out = torch.empty_like(gate_up_NI)
-        to_gate, to_up = out.chunk(2, -1)
-        torch.mul(grad_NI, functional.silu(gate), out=to_up)
-        torch.mul(torch.ops.aten.silu_backward(grad_NI, gate), up, out=to_gate)
+        grad_gate, grad_up = out.chunk(2, -1)
+        torch.mul(grad_NI, functional.silu(gate), out=grad_up)
+        torch.mul(torch.ops.aten.silu_backward(grad_NI, gate), up, out=grad_gate)
         return out
 
 
@@ -206,8 +206,8 @@ class Operators:
     """RMS norm `(x [..., E], weight [E], epsilon) -> [..., E]` and gated SiLU `(gate and up [N, 2 I]) -> [N, I]`."""
 
     norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
-    gated: Callable[[torch.Tensor], torch.Tensor]
+    swiglu: Callable[[torch.Tensor], torch.Tensor]
 
 
-TORCH = Operators(_norm, _gated)
-BY_HAND = Operators(_Norm.apply, _Gated.apply)
+TORCH = Operators(_norm, _swiglu)
+BY_HAND = Operators(_Norm.apply, _SwiGlu.apply)

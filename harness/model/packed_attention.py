@@ -19,7 +19,7 @@ from harness.configuration.error import ConfigError
 
 NAME = "packed_causal"
 # Changes of the scores that some architectures ask for and this does not compute.
-_REFUSED = ("softcap", "s_aux", "position_bias")
+_REFUSED_OPTIONS = ("softcap", "s_aux", "position_bias")
 
 
 def register() -> str:
@@ -32,17 +32,17 @@ def register() -> str:
 
 
 @contextmanager
-def counted() -> Iterator[list[str]]:
+def count_calls() -> Iterator[list[str]]:
     """Every call of the implementation inside, by the class of the layer that attends."""
     from transformers import AttentionInterface
 
     calls: list[str] = []
 
-    def counting(module: torch.nn.Module, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+    def count_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
         calls.append(type(module).__name__)
         return packed_causal(module, *args, **kwargs)
 
-    AttentionInterface.register(NAME, counting)
+    AttentionInterface.register(NAME, count_call)
     try:
         yield calls
     finally:
@@ -76,10 +76,10 @@ def packed_causal(
     Raises:
         NotImplementedError: the architecture changes attention scores in a way that is not computed here, or keeps the boundaries back.
     """
-    refused = [name for name in _REFUSED if kwargs.get(name) is not None]
-    if refused:
+    refused_options = [name for name in _REFUSED_OPTIONS if kwargs.get(name) is not None]
+    if refused_options:
         raise NotImplementedError(
-            f"this architecture's attention uses {', '.join(refused)}, which packed training does not compute"
+            f"this architecture's attention uses {', '.join(refused_options)}, which packed training does not compute"
         )
     if cu_seq_lens_q is None or max_length_q is None or expand is None or places is None:
         raise NotImplementedError("this architecture does not tell its attention where packed sequences end")
@@ -88,14 +88,14 @@ def packed_causal(
     q, k, v = (part.transpose(0, 1).index_select(0, expand) for part in heads_first)  # [places, heads, D]
     half = query.dtype in (torch.bfloat16, torch.float16)
     if query.is_cuda and half and varlen_kernel() is not None:
-        attended = _varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
+        output = _attend_varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     else:
-        attended = _padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
+        output = _attend_padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     padding = query.shape[2] - len(places)
-    return functional.pad(attended.index_select(0, places), (0, 0, 0, 0, 0, padding))[None], None
+    return functional.pad(output.index_select(0, places), (0, 0, 0, 0, 0, padding))[None], None
 
 
-def _padded(
+def _attend_padded(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -119,7 +119,7 @@ def _padded(
         position = torch.arange(longest, device=q.device)
         distance = position[:, None] - position[None]
         mask = (distance >= 0) & (distance < window)
-    attended = functional.scaled_dot_product_attention(
+    output = functional.scaled_dot_product_attention(
         spread(q),
         spread(k),
         spread(v),
@@ -128,10 +128,10 @@ def _padded(
         scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
-    return attended.transpose(1, 2).reshape(batch * longest, *q.shape[1:])[slot]
+    return output.transpose(1, 2).reshape(batch * longest, *q.shape[1:])[slot]
 
 
-def _varlen(
+def _attend_varlen(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -142,7 +142,7 @@ def _varlen(
 ) -> torch.Tensor:
     """Torch's flash kernel over ragged sequences. Before torch 2.12 it knew grouped heads without being told."""
     kernel, grouped = varlen_kernel(), q.shape[1] != k.shape[1]
-    attended: torch.Tensor = kernel(
+    output: torch.Tensor = kernel(
         q.contiguous(),
         k.contiguous(),
         v.contiguous(),
@@ -154,7 +154,7 @@ def _varlen(
         window_size=(-1 if window is None else window - 1, 0),
         **({"enable_gqa": grouped} if "enable_gqa" in _options(kernel) else {}),
     )
-    return attended
+    return output
 
 
 @functools.cache
@@ -176,10 +176,10 @@ def attention_name(device: str) -> str:
     return "varlen_attn" if device == "cuda" and varlen_kernel() is not None else "padded"
 
 
-_REACHES = {"full_attention", "sliding_attention"}  # what `packed_causal` computes
-_CHOOSE = "choose another model, or evaluate this one with engine=transformers or engine=vllm"
+_ATTENTION_KINDS = {"full_attention", "sliding_attention"}  # what `packed_causal` computes
+_ADVICE = "choose another model, or evaluate this one with engine=transformers or engine=vllm"
 # What code raises that was not written for this way of calling it. Other errors, lacking memory among them, are no matter of architecture.
-_UNFIT = (KeyError, TypeError, AttributeError, AssertionError, ValueError, IndexError, NotImplementedError)
+_MISFIT_ERRORS = (KeyError, TypeError, AttributeError, AssertionError, ValueError, IndexError, NotImplementedError)
 
 
 def recurrent(model: Any) -> bool:
@@ -189,7 +189,7 @@ def recurrent(model: Any) -> bool:
         return True
     # Families of hybrids say it of all their models, those with nothing but attention among them.
     kinds = _layer_kinds(model)
-    return bool(getattr(model, "_is_stateful", False)) and not (kinds and kinds <= _REACHES)
+    return bool(getattr(model, "_is_stateful", False)) and not (kinds and kinds <= _ATTENTION_KINDS)
 
 
 def check_packable(model: Any) -> None:
@@ -204,10 +204,10 @@ def check_packable(model: Any) -> None:
             f"{kind} is recurrent (a running state or a convolution beside attention), and sequences that are packed for training would "
             "run into one another; choose another model, or evaluate this one with engine=vllm"
         )
-    others = sorted(_layer_kinds(model) - _REACHES)
+    others = sorted(_layer_kinds(model) - _ATTENTION_KINDS)
     if others:
         raise ConfigError(
-            f"{kind} has layers of {', '.join(others)}, which packed training does not compute; {_CHOOSE}"
+            f"{kind} has layers of {', '.join(others)}, which packed training does not compute; {_ADVICE}"
         )
 
 
@@ -222,10 +222,10 @@ def naming(kind: str) -> Iterator[None]:
         yield
     except ConfigError:
         raise
-    except _UNFIT as error:
+    except _MISFIT_ERRORS as error:
         raise ConfigError(
             f"{kind} cannot be trained here: its code in transformers does not take packed sequences "
-            f"({type(error).__name__}: {error}); {_CHOOSE}"
+            f"({type(error).__name__}: {error}); {_ADVICE}"
         ) from error
 
 
@@ -240,10 +240,10 @@ def rehearse(kind: str, layers: int, score: Callable[[], Any]) -> None:
     Raises:
         ConfigError: the architecture's code fails, or attends in a way of its own that does not know where sequences end.
     """
-    with naming(kind), counted() as calls:
+    with naming(kind), count_calls() as calls:
         score()
     if len(calls) < layers:
         raise ConfigError(
             f"{kind} cannot be trained here: {layers - len(calls)} of its {layers} layers do not attend through the transformers "
-            f"attention interface, so that packed sequences would run into one another; {_CHOOSE}"
+            f"attention interface, so that packed sequences would run into one another; {_ADVICE}"
         )

@@ -83,8 +83,8 @@ class NativePolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        rounds = self.decoder.linear.kernel == BFLOAT16
-        return torch.bfloat16 if rounds else self.decoder.embed.dtype
+        is_mixed = self.decoder.linear.kernel == BFLOAT16
+        return torch.bfloat16 if is_mixed else self.decoder.embed.dtype
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return self.decoder.parameters()
@@ -115,14 +115,14 @@ class NativePolicy:
         Returns:
             `log_probs_N` (of targets [N, K]) and `entropy_N` or None, on the CPU (with gradient into the weights, wherever they are).
         """
-        hidden = self.response_hidden(prompts, tokens_N, lengths_R)
+        hidden_NE = self.response_hidden(prompts, tokens_N, lengths_R)
         targets_N = (tokens_N if targets_NK is None else targets_NK).to(self.device)
         if targets_NK is not None or self.decoder.shape.vocab > FUSED_SCORES_ABOVE:
             scores, entropy_N = token_scores(
-                hidden, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.head_linear
+                hidden_NE, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.head_linear
             )
             return scores.cpu(), None if entropy_N is None else entropy_N.cpu()
-        logits = self.decoder.logits(hidden).float()
+        logits = self.decoder.logits(hidden_NE).float()
         if temperature != 1.0:
             logits = logits / temperature
         if not with_entropy:
@@ -147,11 +147,11 @@ class NativePolicy:
     ) -> torch.Tensor:
         """Final hidden states [N, E] at the positions that predict each response token; arguments as in `token_log_probs`."""
         # A GPU would add the gradients of a shared prompt up in an order of its own.
-        layout = Layout.of(prompts, tokens_N, lengths_R, share=self.device.type == "cpu").to(self.device)
-        return self.decoder.hidden_of(layout)[layout.predicts_M]
+        layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share=self.device.type == "cpu").to(self.device)
+        return self.decoder.hidden_of(layout)[layout.predictors_M]
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        yield from self.decoder.named().items()
+        yield from self.decoder.named_tensors().items()
 
     def state(self) -> dict[str, Any]:
         return self.decoder.state_dict()

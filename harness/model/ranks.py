@@ -101,7 +101,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if full is None else full().detach()
 
 
-def balanced(costs: Sequence[int], ranks: int) -> list[list[int]]:
+def balance_items(costs: Sequence[int], ranks: int) -> list[list[int]]:
     """Item numbers for each rank, with sums of costs as equal as the greedy rule makes them (longest first, to the lightest rank)."""
     sums, parts = [0] * ranks, [[] for _ in range(ranks)]  # type: ignore[var-annotated]
     for item in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):

@@ -51,7 +51,7 @@ class ScoringModel(nn.Module):
             expand=expand,
             places=places,
         )
-        hidden_ME = output.last_hidden_state[0][layout.predicts_M]
+        hidden_ME = output.last_hidden_state[0][layout.predictors_M]
         head_VE = self.model.get_output_embeddings().weight
         return token_scores(hidden_ME, head_VE, tokens_M, temperature, with_entropy, recompute=recompute)
 
@@ -59,12 +59,12 @@ class ScoringModel(nn.Module):
 def check_logits(model: Any) -> None:
     """Refuse a model whose log-probabilities are not softmax(hidden headᵀ). Raises `ConfigError`."""
     head = model.get_output_embeddings()
-    changed = [name for name in _LOGIT_CHANGES if getattr(model.config, name, None) not in (None, 1, 1.0)]
+    changes = [name for name in _LOGIT_CHANGES if getattr(model.config, name, None) not in (None, 1, 1.0)]
     if getattr(head, "bias", None) is not None:
-        changed.append("an output bias")
-    if changed:
+        changes.append("an output bias")
+    if changes:
         raise ConfigError(
-            f"{model.config.model_type}: {', '.join(changed)} is not computed in training; choose a model without it"
+            f"{model.config.model_type}: {', '.join(changes)} is not computed in training; choose a model without it"
         )
 
 
@@ -123,11 +123,11 @@ class _TokenScores(torch.autograd.Function):
         log_probs = torch.empty(tokens_N.shape, dtype=torch.float32, device=hidden_NE.device)
         normaliser, entropy = log_probs.new_empty(len(tokens_N)), log_probs.new_zeros(len(tokens_N))
         tokens_NK, log_probs_NK = map(_columns, (tokens_N, log_probs))
-        needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        whole = linear(hidden_NE, head_VE) if needed and not recompute else None
+        needs_grad = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        whole = linear(hidden_NE, head_VE) if needs_grad and not recompute else None
         for part in _chunks(len(tokens_NK), rows):
             logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
-            z = _tempered(logits, temperature)
+            z = _scale_logits(logits, temperature)
             normaliser[part] = z.logsumexp(-1)
             log_probs_NK[part] = z.gather(-1, tokens_NK[part]) - normaliser[part, None]
             if with_entropy:
@@ -155,7 +155,7 @@ class _TokenScores(torch.autograd.Function):
         for part in _chunks(len(tokens_NK), rows):
             logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
             slope = _slope(
-                _tempered(logits, temperature),
+                _scale_logits(logits, temperature),
                 tokens_NK[part],
                 normaliser[part, None],
                 grads_NK[part],
@@ -187,7 +187,7 @@ def _columns(values: torch.Tensor) -> torch.Tensor:
     return values if values.dim() == 2 else values[:, None]
 
 
-def _tempered(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def _scale_logits(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Float32 logits over the temperature; the tensor itself where nothing changes."""
     z = logits.float()
     return z / temperature if temperature != 1.0 else z

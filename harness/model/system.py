@@ -82,7 +82,7 @@ def _tensor_starts(file: BinaryIO) -> list[int]:
     try:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length)) if length < _LARGEST_HEADER else {}
-        begins = [item["data_offsets"][0] for name, item in header.items() if name != "__metadata__"]
+        offsets = [item["data_offsets"][0] for name, item in header.items() if name != "__metadata__"]
     except (struct.error, ValueError, KeyError, TypeError, AttributeError):
         return [0]
-    return [0, *(8 + length + begin for begin in sorted(begins))]
+    return [0, *(8 + length + offset for offset in sorted(offsets))]

@@ -98,7 +98,7 @@ class TransformersPolicy:
         """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
         # A GPU adds the gradients of a shared prompt up in an order of its own.
         share = self.device.type == "cpu" or not self.runtime.deterministic
-        layout = Layout.of(prompts, tokens_N, lengths_R, share).to(self.device)
+        layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
         targets = (tokens_N if targets_NK is None else targets_NK).to(self.device)
         scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.runtime.gradient_checkpointing)
         if not torch.is_grad_enabled():
@@ -147,14 +147,14 @@ def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
         yield name, value
 
 
-def save_model(weights: Iterable[tuple[str, torch.Tensor]], like: Path, folder: Path, writes: bool = True) -> None:
-    """Write named weights as an ordinary checkpoint, in the precision, with configuration and tokenizer of the folder `like`.
+def save_model(weights: Iterable[tuple[str, torch.Tensor]], source: Path, folder: Path, writes: bool = True) -> None:
+    """Write named weights as an ordinary checkpoint, in the precision, with configuration and tokenizer of the folder `source`.
 
     `writes`: this rank writes; the others only take part in making the tensors whole.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(like)
+    config = AutoConfig.from_pretrained(source)
     dtype, state = config.dtype or torch.float32, {}
     for name, tensor in weights:
         if writes:
@@ -167,7 +167,7 @@ def save_model(weights: Iterable[tuple[str, torch.Tensor]], like: Path, folder: 
     if config.tie_word_embeddings:
         state.pop("lm_head.weight", None)
     blank.save_pretrained(folder, state_dict=state)
-    copy_side_files(like, folder)
+    copy_side_files(source, folder)
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:
@@ -203,10 +203,10 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=precision)
     fully_shard(scoring, mesh=mesh, mp_policy=precision)
-    computed = dict(scoring.named_buffers())
+    buffers = dict(scoring.named_buffers())
     scoring.to_empty(device=device)
     for name, buffer in scoring.named_buffers():
-        buffer.copy_(computed[name])
+        buffer.copy_(buffers[name])
     return scoring
 
 
@@ -230,7 +230,7 @@ def load_weights(scoring: ScoringModel, folder: Path) -> None:
         ConfigError: the checkpoint lacks tensors of the model (on every rank).
     """
     state: dict[str, Any] = {}
-    model, ranks, refused = scoring.model, Ranks(dist.get_rank(), dist.get_world_size()), ""
+    model, ranks, fault = scoring.model, Ranks(dist.get_rank(), dist.get_world_size()), ""
     if ranks.first:
         from transformers.utils.logging import disable_progress_bar
 
@@ -238,15 +238,15 @@ def load_weights(scoring: ScoringModel, folder: Path) -> None:
         try:
             plain = load_model(folder, "auto")
         except ConfigError as error:
-            refused = str(error)
-    refused = ranks.from_first(refused)
-    if refused:
-        raise ConfigError(refused)
+            fault = str(error)
+    fault = ranks.from_first(fault)
+    if fault:
+        raise ConfigError(fault)
     if ranks.first:
-        adapted = {name for name, _ in model.named_modules() if name.endswith(".base_layer")}
+        adapted_modules = {name for name, _ in model.named_modules() if name.endswith(".base_layer")}
         for name, tensor in plain.state_dict().items():
             stem, _, leaf = name.rpartition(".")
-            inner = f"{stem}.base_layer.{leaf}" if f"{stem}.base_layer" in adapted else name
+            inner = f"{stem}.base_layer.{leaf}" if f"{stem}.base_layer" in adapted_modules else name
             state[f"model.{inner}"] = tensor
         state |= _fresh_adapters(model)
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True, strict=False)

@@ -26,21 +26,21 @@ def rollouts(seed: int) -> RolloutBatch:
     )
     components = torch.stack([rewards, 0.1 * (rewards > 0), -lengths / 40.0], -1)
     values = torch.randn(int(lengths.sum()), generator=source)
-    every = torch.ones(GROUPS, SIZE, dtype=torch.bool)
+    counted_PG = torch.ones(GROUPS, SIZE, dtype=torch.bool)
     whole_NV = torch.randn(len(values), 3, generator=source).log_softmax(-1)
-    return RolloutBatch(rewards, rewards > 0, lengths, every, components, None, values, whole_NV[:, 0], whole_NV)
+    return RolloutBatch(rewards, rewards > 0, lengths, counted_PG, components, None, values, whole_NV[:, 0], whole_NV)
 
 
-def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, torch.Tensor]:
+def permute_batch(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, torch.Tensor]:
     """Reorder the responses of every group; also returns where each token of the new order was."""
     rows = (torch.arange(GROUPS)[:, None] * SIZE + order).reshape(-1)
     index_N = torch.cat([(batch.response_N == row).nonzero()[:, 0] for row in rows.tolist()])
-    moved = {
+    columns = {
         name: value[index_N] if name.endswith(("_N", "_NV")) else value[:, order]
         for name, value in vars(batch).items()
         if value is not None
     }
-    return RolloutBatch(**moved), index_N
+    return RolloutBatch(**columns), index_N
 
 
 def advantage_faults(member: Any) -> Iterator[str]:
@@ -48,12 +48,12 @@ def advantage_faults(member: Any) -> Iterator[str]:
     estimator, batch = member.Config(), rollouts(3)
     advantages_N = estimator.advantages(batch)
     if advantages_N.shape != batch.response_N.shape or advantages_N.dtype != torch.float64:
-        expected = f"float64 of shape {list(batch.response_N.shape)}"
-        yield f"advantages are {advantages_N.dtype} of shape {list(advantages_N.shape)}, not {expected}"
+        target = f"float64 of shape {list(batch.response_N.shape)}"
+        yield f"advantages are {advantages_N.dtype} of shape {list(advantages_N.shape)}, not {target}"
         return
     if not advantages_N.isfinite().all():
         yield "advantages are not finite"
-    other, index_N = permuted(batch, torch.tensor([2, 0, 3, 1]))
+    other, index_N = permute_batch(batch, torch.tensor([2, 0, 3, 1]))
     if not torch.allclose(estimator.advantages(other), advantages_N[index_N], rtol=1e-12, atol=1e-12):
         yield "advantages change where the responses of a group change places"
     batch.counted_PG[:, 2] = False
@@ -107,8 +107,8 @@ def surrogate_faults(member: Any) -> Iterator[str]:
     advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
     slope_N = slope(-1.0, advantages_N)
     # A preference loss knows only the sign.
-    expected_N = advantages_N.sign() if surrogate.pairs else advantages_N
-    if not torch.allclose(slope_N.sign() if surrogate.pairs else slope_N, -expected_N):
+    target_N = advantages_N.sign() if surrogate.pairs else advantages_N
+    if not torch.allclose(slope_N.sign() if surrogate.pairs else slope_N, -target_N):
         yield f"at ratio 1 and advantages {advantages_N.tolist()} the slope is {slope_N.tolist()}, not that of -A log π"
     idle = slope(-0.7, torch.zeros(4, dtype=torch.float64))
     if not surrogate.trains_without_advantage and (idle != 0).any():

@@ -74,12 +74,12 @@ def high_entropy_tokens(entropy_N: Tensor, loss_N: Tensor, fraction: float) -> T
     """
     if not bool(loss_N.any()):
         return loss_N.clone()
-    ordered = entropy_N[loss_N].double().sort().values
+    entropies = entropy_N[loss_N].double().sort().values
     # linear interpolation between order statistics, as torch.quantile has it without a limit on the number of tokens
-    place = (1 - fraction) * (len(ordered) - 1)
+    place = (1 - fraction) * (len(entropies) - 1)
     low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    threshold = ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    high = min(low + 1, len(entropies) - 1)
+    threshold = entropies[low] + (entropies[high] - entropies[low]) * (place - low)
     return loss_N & (entropy_N.double() >= threshold)
 
 
@@ -98,7 +98,7 @@ def count(fraction: float, tokens: int) -> int:
     return max(1, int(fraction * tokens))
 
 
-def marked(places: Tensor, like_N: Tensor) -> Tensor:
-    chosen_N = torch.zeros(len(like_N), dtype=torch.bool)
-    chosen_N[places] = True
-    return chosen_N
+def token_mask(places: Tensor, tokens: int) -> Tensor:
+    mask_N = torch.zeros(tokens, dtype=torch.bool)
+    mask_N[places] = True
+    return mask_N

@@ -46,9 +46,9 @@ class ObjectiveStats:
     def total(self, name: str) -> float:
         return float(self.sums[STATISTICS.index(name)])
 
-    def mean(self, name: str, over: str = "tokens") -> float:
+    def mean(self, name: str, denominator: str = "tokens") -> float:
         """One sum over another, by default the mean over computed tokens; NaN where the other is 0."""
-        number = self.total(over)
+        number = self.total(denominator)
         return self.total(name) / number if number else float("nan")
 
     def gradient_share(self, term: str) -> float:
@@ -76,8 +76,8 @@ class Objective:
         self.needs_entropy = config.entropy_coefficient != 0 or config.entropy_control.target_nats is not None
         self.needs_reference = penalised or self.surrogate.needs_reference
         # A response with zero advantage has exactly zero gradient, so that computing it can be skipped.
-        everywhere = self.surrogate.trains_without_advantage
-        self.skips_zero_advantage = not (self.kl_in_loss or self.needs_entropy or likelihood or everywhere)
+        trains_all = self.surrogate.trains_without_advantage
+        self.skips_zero_advantage = not (self.kl_in_loss or self.needs_entropy or likelihood or trains_all)
 
     # ---- before the updates: advantages and denominators ----------------------------------------------------------------
 
@@ -241,22 +241,22 @@ class Objective:
         low_N, high_N = self.surrogate.clipped(logprobs_N, ratio_N, batch) or (none_N, none_N)
         released_N = self.surrogate.released(ratio_N, batch.advantages_N)
         limit = self.config.off_policy_mask_nats
-        masked = 0.0 if limit is None else float((self._on_policy(logprobs_N, batch, limit) == 0).sum())
-        moved_N = logprobs_N - batch.old_logprobs_N
+        masked_tokens = 0.0 if limit is None else float((self._on_policy(logprobs_N, batch, limit) == 0).sum())
+        gap_N = logprobs_N - batch.old_logprobs_N
         sums = (
             float(len(ratio_N)),
             low_N.sum(),
             high_N.sum(),
             (batch.old_logprobs_N.exp() * high_N).sum(),
             0.0 if kl_N is None else kl_N.detach().sum(),
-            moved_N.abs().sum(),
-            (moved_N.expm1() - moved_N).sum(),
+            gap_N.abs().sum(),
+            (gap_N.expm1() - gap_N).sum(),
             0.0 if released_N is None else released_N.sum(),
             *gradients,
-            masked,
+            masked_tokens,
         )
         sums_S = torch.stack([torch.as_tensor(x, dtype=ratio_N.dtype, device=ratio_N.device) for x in sums])
-        return ObjectiveStats(sums_S.double().cpu(), float(ratio_N.max()), float(moved_N.abs().max()))
+        return ObjectiveStats(sums_S.double().cpu(), float(ratio_N.max()), float(gap_N.abs().max()))
 
 
 def retry_factors(batch: RolloutBatch) -> Tensor:

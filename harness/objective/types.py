@@ -133,9 +133,9 @@ def token_cells(lengths_R: Tensor) -> Tensor:
     return torch.arange(int(lengths_R.max())) < lengths_R[:, None]
 
 
-def padded(values_N: Tensor, inside: Tensor) -> Tensor:
+def pad_tokens(values_N: Tensor, cells: Tensor) -> Tensor:
     """Lay the numbers of tokens into the cells that hold one; zero elsewhere."""
-    return values_N.new_zeros(inside.shape).masked_scatter(inside, values_N)
+    return values_N.new_zeros(cells.shape).masked_scatter(cells, values_N)
 
 
 def response_index(lengths_R: Tensor) -> Tensor:

@@ -118,26 +118,26 @@ class Completions:
         means over many tokens. At temperature 0 nothing is drawn, and it is NaN.
         """
         log_probs_N = torch.tensor([value for item in responses for value in item.log_probs], dtype=torch.float32)
-        unknown_N = torch.full_like(log_probs_N, float("nan"))
+        nan_N = torch.full_like(log_probs_N, float("nan"))
         heads = [item.head for item in responses if item.head is not None]
-        made = Completions(
+        completions = Completions(
             tokens_N=torch.tensor([token for item in responses for token in item.tokens], dtype=torch.int64),
             log_probs_N=log_probs_N,
-            entropy_N=-log_probs_N if params.temperature > 0 else unknown_N,
+            entropy_N=-log_probs_N if params.temperature > 0 else nan_N,
             lengths_R=torch.tensor([len(item.tokens) for item in responses], dtype=torch.int64),
             finished_R=torch.tensor([item.finished for item in responses], dtype=torch.bool),
         )
         if heads:
-            made.log_probs_NV, made.head_NV = (
+            completions.log_probs_NV, completions.head_NV = (
                 torch.from_numpy(np.concatenate(parts)) for parts in zip(*heads, strict=True)
             )
-        return made
+        return completions
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
         columns = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Completions)}
-        there = {name: [value for value in values if value is not None] for name, values in columns.items()}
-        return Completions(**{name: torch.cat(values) for name, values in there.items() if values})
+        tensors = {name: [value for value in values if value is not None] for name, values in columns.items()}
+        return Completions(**{name: torch.cat(values) for name, values in tensors.items() if values})
 
 
 class RolloutEngine:
@@ -265,16 +265,16 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tupl
     prompts, texts = prompt_tokens(tokenizer, benchmark), []
     for problem, ids in zip(benchmark.problems, prompts, strict=True):
         text = chat_text(tokenizer, problem.prompt, benchmark.system) if benchmark.chat else problem.prompt
-        begin = tokenizer.decode(ids[: len(ids) - len(tokens(text, add_special_tokens=False))])
+        prefix = tokenizer.decode(ids[: len(ids) - len(tokens(text, add_special_tokens=False))])
         # The first tokens may have to be written, or be left to the tokenizer that adds them.
-        written = (text, f"{begin}{text}", text.removeprefix(tokenizer.bos_token or ""))
-        fitting = next((each for each in written if tokens(each, **settings) == ids), None)
-        if fitting is None:
+        candidates = (text, f"{prefix}{text}", text.removeprefix(tokenizer.bos_token or ""))
+        match = next((candidate for candidate in candidates if tokens(candidate, **settings) == ids), None)
+        if match is None:
             raise ConfigError(
                 f"{benchmark.name}: the prompt of problem {problem.id} cannot be written as a text: this tokenizer makes other tokens of "
                 "it; choose another template for task= (such as boxed, a chat template) or another model"
             )
-        texts.append(fitting)
+        texts.append(match)
     return texts, max(map(len, prompts), default=0)
 
 
@@ -300,8 +300,8 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
 def _text_tokens(tokenizer: Any, text: str) -> list[int]:
     """The token ids of a text; one that begins with the tokenizer's first token gets no second one."""
     first = getattr(tokenizer, "bos_token", None) or ""
-    begun = first != "" and text.startswith(first)
-    return list(tokenizer(text, **{"add_special_tokens": False} if begun else {})["input_ids"])
+    has_bos = first != "" and text.startswith(first)
+    return list(tokenizer(text, **{"add_special_tokens": False} if has_bos else {})["input_ids"])
 
 
 def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -> None:
@@ -324,8 +324,8 @@ def stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
         ConfigError: there is none.
     """
     ends_response = {int(tokenizer.eos_token_id)} if tokenizer.eos_token_id is not None else set()
-    about = (folder / name for name in ("generation_config.json", "config.json"))
-    path = next((file for file in about if file.exists()), None)
+    files = (folder / name for name in ("generation_config.json", "config.json"))
+    path = next((file for file in files if file.exists()), None)
     if path is not None:
         values = json.loads(path.read_text())
         ends = values.get("eos_token_id", values.get("text_config", {}).get("eos_token_id"))

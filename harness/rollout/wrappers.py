@@ -66,22 +66,22 @@ class StopStringEngine(EngineWrapper):
         if not params.stop_strings:
             return completions
         decode = functools.partial(self.tokenizer.batch_decode, skip_special_tokens=False)
-        return cut(completions, params.stop_strings, decode)
+        return end_at_strings(completions, params.stop_strings, decode)
 
 
-def cut(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:
+def end_at_strings(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:
     """End every response at the first token with which its text contains one of `strings`; such a response is finished."""
     rows = completions.token_lists()
     lengths, finished = completions.lengths_R.tolist(), completions.finished_R.tolist()
     for row, (tokens, text) in enumerate(zip(rows, decode(rows), strict=True)):
         if any(string in text for string in strings):
-            lengths[row], finished[row] = _end(tokens, strings, decode), True
+            lengths[row], finished[row] = _find_end(tokens, strings, decode), True
     lengths_R = torch.tensor(lengths, dtype=torch.int64)
-    inside_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
-    return completions.subset(inside_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
+    mask_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
+    return completions.subset(mask_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
 
 
-def _end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> int:
+def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> int:
     """The fewest tokens whose text contains one of `strings`, by bisection; the text of all of them does."""
     low, high = 1, len(tokens)
     while low < high:
@@ -110,7 +110,7 @@ class RecordingEngine(EngineWrapper):
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. The lines are on their way to the disk before the responses are used."""
         completions = self.engine.generate(prompts, seeds_PG, params)
-        lines = _lines(prompts, seeds_PG, params, completions)
+        lines = _record_lines(prompts, seeds_PG, params, completions)
         self._file.writelines(json.dumps(line) + "\n" for line in lines)
         self._file.flush()
         return completions
@@ -140,7 +140,7 @@ def _drop_torn_line(path: Path) -> None:
         file.truncate(whole)
 
 
-def _lines(
+def _record_lines(
     prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, completions: Completions
 ) -> Iterator[dict[str, Any]]:
     sampling = dataclasses.asdict(params)
@@ -256,55 +256,55 @@ def choose(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingPar
     """
     rows = max(1, CHUNK_ELEMENTS // logits_RV.shape[-1])
     if logits_RV.is_cuda or len(logits_RV) <= rows:
-        return _choose(logits_RV, uniform_R, params)
+        return _choose_rows(logits_RV, uniform_R, params)
     parts = zip(logits_RV.split(rows), uniform_R.split(rows), strict=True)
-    return tuple(map(torch.cat, zip(*(_choose(*part, params) for part in parts), strict=True)))
+    return tuple(map(torch.cat, zip(*(_choose_rows(*part, params) for part in parts), strict=True)))
 
 
-def _choose(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams) -> tuple[torch.Tensor, ...]:
+def _choose_rows(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams) -> tuple[torch.Tensor, ...]:
     logits = logits_RV.float()
     if params.temperature not in (0.0, 1.0):
         logits = logits / params.temperature
-    cut = bool(params.top_k) or params.top_p < 1
-    if cut:
-        logits = filtered(logits, params.top_k, params.top_p)
+    is_filtered = bool(params.top_k) or params.top_p < 1
+    if is_filtered:
+        logits = filter_logits(logits, params.top_k, params.top_p)
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
     if params.temperature == 0:
-        chosen = log_probs.argmax(-1)
+        tokens_R = log_probs.argmax(-1)
     else:
-        chosen = draw_by_integers(probs, uniform_R) if logits.is_cuda else draw(probs, uniform_R)
-    entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if cut else log_probs)).sum(-1)
-    made = chosen, log_probs.gather(-1, chosen[:, None])[:, 0], entropy
+        tokens_R = draw_by_integers(probs, uniform_R) if logits.is_cuda else draw(probs, uniform_R)
+    entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if is_filtered else log_probs)).sum(-1)
+    draws = tokens_R, log_probs.gather(-1, tokens_R[:, None])[:, 0], entropy
     if not params.with_distribution:
-        return made
+        return draws
     if not params.head:
-        return *made, log_probs
+        return *draws, log_probs
     head = log_probs.topk(min(params.head, log_probs.shape[-1]), -1)
-    return *made, head.values, head.indices.int()
+    return *draws, head.values, head.indices.int()
 
 
 def draw(probs_RV: torch.Tensor, uniform_R: torch.Tensor) -> torch.Tensor:
     """The first token at which the summed probability reaches the uniform number, [R]."""
     cumulative = probs_RV.double().cumsum(-1) if probs_RV.shape[-1] > 4096 else probs_RV.cumsum(-1)
     # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
-    drawn = uniform_R.to(cumulative.dtype) * cumulative[:, -1]
-    return torch.searchsorted(cumulative, drawn[:, None])[:, 0]
+    target = uniform_R.to(cumulative.dtype) * cumulative[:, -1]
+    return torch.searchsorted(cumulative, target[:, None])[:, 0]
 
 
 def draw_by_integers(probs_RV: torch.Tensor, uniform_R: torch.Tensor) -> torch.Tensor:
     """`draw` with sums that no order of addition changes; see the module."""
     cumulative = _units(probs_RV).cumsum(-1)
     # At least 1: a token without a unit is never reached.
-    drawn = (uniform_R.double() * cumulative[:, -1]).ceil().long().clamp(min=1)
-    return torch.searchsorted(cumulative, drawn[:, None])[:, 0]
+    target = (uniform_R.double() * cumulative[:, -1]).ceil().long().clamp(min=1)
+    return torch.searchsorted(cumulative, target[:, None])[:, 0]
 
 
 def _units(probs: torch.Tensor) -> torch.Tensor:
     return (probs * _UNIT).long()
 
 
-def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+def filter_logits(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
     """Logits with tokens outside the top-k and outside the smallest set of mass ≥ top_p set to -inf.
 
     The most likely token always stays. Order: top-k first, then top-p on what is left (as vLLM and transformers do).
@@ -313,13 +313,13 @@ def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
         threshold = logits_RV.topk(min(top_k, logits_RV.shape[-1]), -1).values[:, -1:]
         logits_RV = logits_RV.masked_fill(logits_RV < threshold, float("-inf"))
     if top_p < 1:
-        ordered, index = logits_RV.sort(dim=-1, descending=True, stable=True)
-        mass, enough = ordered.softmax(-1), top_p
+        sorted_logits, index = logits_RV.sort(dim=-1, descending=True, stable=True)
+        mass, enough = sorted_logits.softmax(-1), top_p
         if mass.is_cuda:
             mass, enough = _units(mass), top_p * _UNIT
-        drop = mass.cumsum(-1) - mass >= enough
-        drop[:, 0] = False
-        logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
+        excluded = mass.cumsum(-1) - mass >= enough
+        excluded[:, 0] = False
+        logits_RV = logits_RV.masked_fill(torch.zeros_like(excluded).scatter(-1, index, excluded), float("-inf"))
     return logits_RV
 
 
@@ -346,11 +346,11 @@ class ResponseBuffers:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample the token at `position` of the responses in `columns_M`; the tokens [M], and which of them are stop tokens [M]."""
         uniform_M = self.uniform_TR[position, columns_M]
-        made = choose(logits_MV, uniform_M, self.params)
-        self.buffers = self.buffers or [values.new_zeros(*self.uniform_TR.shape, *values.shape[1:]) for values in made]
-        for buffer, values in zip(self.buffers, made, strict=True):
+        draws = choose(logits_MV, uniform_M, self.params)
+        self.buffers = self.buffers or [values.new_zeros(*self.uniform_TR.shape, *values.shape[1:]) for values in draws]
+        for buffer, values in zip(self.buffers, draws, strict=True):
             buffer[position, columns_M] = values
-        return made[0], torch.isin(made[0], self.stops)
+        return draws[0], torch.isin(draws[0], self.stops)
 
     def end(self, columns: torch.Tensor, position: int) -> None:
         self.lengths_R[columns] = position + 1
@@ -359,9 +359,9 @@ class ResponseBuffers:
     def completions(self, count: int) -> Completions:
         """The first `count` responses, cut at their lengths; on the CPU."""
         lengths_R = self.lengths_R[:count]
-        inside_RT = torch.arange(len(self.uniform_TR), device=lengths_R.device)[None] < lengths_R[:, None]
+        mask_RT = torch.arange(len(self.uniform_TR), device=lengths_R.device)[None] < lengths_R[:, None]
         tokens_N, log_probs_N, entropy_N, *wide = (
-            buffer[:, :count].transpose(0, 1)[inside_RT].cpu() for buffer in self.buffers
+            buffer[:, :count].transpose(0, 1)[mask_RT].cpu() for buffer in self.buffers
         )
         finished_R = self.finished_R[:count].cpu()
         return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), finished_R, *wide)

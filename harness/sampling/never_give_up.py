@@ -30,20 +30,20 @@ class NeverGiveUp(Curriculum):
         self.waiting = np.zeros(0, dtype=np.int64)
         self.observed = 0  # calls of `observe`, which number the draws of luck
         self._report = Report("retried", "solved", "given_up")
-        self._drawn = 0
+        self._draw_count = 0
 
     def calibrate(self, pass_rates: np.ndarray) -> None:
         self.inner.calibrate(pass_rates)
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, len(self.attempts))
-        drawn, self.waiting = self.waiting[:count], self.waiting[count:]
-        self._report.add("retried", drawn)
-        self._drawn += count
-        while len(drawn) < count:
-            fresh = self.inner.draw(count - len(drawn))
-            drawn = np.concatenate([drawn, fresh[~np.isin(fresh, [*drawn, *self.waiting])]])
-        return drawn
+        indices, self.waiting = self.waiting[:count], self.waiting[count:]
+        self._report.add("retried", indices)
+        self._draw_count += count
+        while len(indices) < count:
+            fresh = self.inner.draw(count - len(indices))
+            indices = np.concatenate([indices, fresh[~np.isin(fresh, [*indices, *self.waiting])]])
+        return indices
 
     def earlier(self, problems_P: np.ndarray) -> np.ndarray:
         return self.attempts[problems_P]
@@ -68,7 +68,7 @@ class NeverGiveUp(Curriculum):
         """Return the inner curriculum's entries, how many wait, the share drawn again, and the problems retried, solved so and given up."""
         row = {
             "curriculum_waiting": float(len(self.waiting)),
-            "retried_fraction": self._report.count("retried") / max(self._drawn, 1),
+            "retried_fraction": self._report.count("retried") / max(self._draw_count, 1),
         }
-        self._drawn = 0
+        self._draw_count = 0
         return {**self.inner.record(), **row, **self._report.take()}

@@ -19,7 +19,7 @@ _PARTS = ("first", "kept", "surplus")
 
 
 @dataclass
-class Collected:
+class Selection:
     """The groups that one step rolled out.
 
     `first` is the first, unfiltered round (what metrics describe); `kept` is trained on; `surplus` are live groups beyond the
@@ -36,10 +36,10 @@ class Collected:
     generated_groups: int
 
     @staticmethod
-    def of_state(state: dict[str, Any]) -> Collected:
+    def of_state(state: dict[str, Any]) -> Selection:
         """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
         parts = {name: None if state[name] is None else Groups.of_state(state[name]) for name in _PARTS}
-        return Collected(**{**state, **parts})
+        return Selection(**{**state, **parts})
 
 
 def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, carried: Groups | None) -> bool:
@@ -53,26 +53,26 @@ def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, car
 
 def choose_groups(
     rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, carried: Groups | None
-) -> Collected:
+) -> Selection:
     """Choose the groups to train on from a step's rounds; with refill those `carried` from the step before come first."""
     keeps, refills = config.policy == "keep", config.policy == "refill"
     eligible = [
         groups if keeps else groups.select(groups.contrast_P(config.metric).nonzero()[:, 0]) for groups in rounds
     ]
-    generated = sum(map(len, rounds))
+    generated_groups = sum(map(len, rounds))
     pool = Groups.concatenate([carried, *eligible] if refills and carried is not None else eligible)
     full = min(prompts, len(pool))
     rest = torch.arange(full, len(pool))
     carries = config.surplus == "carry" and len(rest) > 0
-    return Collected(
+    return Selection(
         first=rounds[0],
         kept=pool.select(torch.arange(full)),
         surplus=pool.select(rest) if carries else None,
         rounds=len(rounds),
-        dead=generated - sum(map(len, eligible)),
+        dead=generated_groups - sum(map(len, eligible)),
         unused=0 if carries else len(rest),
         generated_tokens=sum(int(groups.completions.lengths_R.sum()) for groups in rounds),
-        generated_groups=generated,
+        generated_groups=generated_groups,
     )
 
 

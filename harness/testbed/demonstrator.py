@@ -24,10 +24,10 @@ def fact(operator: str, value: int, operand: int, share: float, low: float, high
     """(Probability that the demonstrator knows this fact, the wrong value it gives otherwise): fixed by a hash, not by a seed."""
     rng = random.Random(f"{operator}{value}{operand}")
     right = apply(value, operator, operand)
-    knows = 1.0
+    probability = 1.0
     if rng.random() < share:
-        knows = math.exp(rng.uniform(math.log(low), math.log(high)))
-    return knows, (right + rng.choice((1, -1, 2, -2))) % MODULUS
+        probability = math.exp(rng.uniform(math.log(low), math.log(high)))
+    return probability, (right + rng.choice((1, -1, 2, -2))) % MODULUS
 
 
 def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
@@ -58,7 +58,7 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
 
 
 def _recall(rng: random.Random, value: int, operator: str, operand: int, teacher: Demonstrator, slip: float) -> int:
-    knows, wrong = fact(
+    probability, wrong = fact(
         operator,
         value,
         operand,
@@ -66,7 +66,7 @@ def _recall(rng: random.Random, value: int, operator: str, operand: int, teacher
         teacher.misconception_low,
         teacher.misconception_high,
     )
-    if knows < 1 and rng.random() > knows:
+    if probability < 1 and rng.random() > probability:
         return wrong
     right = apply(value, operator, operand)
     return (right + rng.choice((1, -1))) % MODULUS if rng.random() < slip else right

@@ -80,8 +80,8 @@ def base_set(name: str) -> BaseSet:
         ConfigError: there is none, naming the nearest.
     """
     if not (SETS / name / MANIFEST).exists():
-        known = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
-        raise ConfigError(f"model.bases.set has no option {name!r}{nearest(name, known)}")
+        names = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
+        raise ConfigError(f"model.bases.set has no option {name!r}{nearest(name, names)}")
     return read_set(SETS / name)
 
 
@@ -92,28 +92,28 @@ def read_set(folder: Path) -> BaseSet:
     return BaseSet(manifest["set"], folder, manifest["recipe"], manifest["files"], weights)
 
 
-def check_recipe(name: str, wanted: dict[str, Any], max_operations: int) -> None:
+def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> None:
     """Refuse a configuration that asks for what the policies of a set were not made with.
 
     Args:
         name: of the set.
-        wanted: the sections `architecture`, `demonstrator` and `warmup` of a testbed model's configuration.
+        sections: the sections `architecture`, `demonstrator` and `warmup` of a testbed model's configuration.
         max_operations: of the task: prompts are padded to its longest.
 
     Raises:
         ConfigError: naming the key, the value the set has, and the fix.
     """
     recipe = base_set(name).recipe
-    made = flatten({section: recipe[section] for section in wanted}) | {"warmup.seed": 0}
-    for key, value in flatten(wanted).items():
+    shipped_values = flatten({section: recipe[section] for section in sections}) | {"warmup.seed": 0}
+    for key, value in flatten(sections).items():
         if key == "warmup.seed" and value != 0:
             raise ConfigError(
                 f"model.warmup.seed={value} changes nothing with model.bases.set={name}: choose a shipped policy with "
                 f"model.bases.first and model.bases.count, or set model.bases.set=null for a warm-up of the run's own"
             )
-        if value != made[key]:
+        if value != shipped_values[key]:
             raise ConfigError(
-                f"model.{key}={value}, but the shipped policies of model.bases.set={name} were made with {made[key]}: set "
+                f"model.{key}={value}, but the shipped policies of model.bases.set={name} were made with {shipped_values[key]}: set "
                 "model.bases.set=null for a warm-up of the run's own, or leave the key as it is"
             )
     if max_operations != recipe["operations"][1]:
@@ -224,8 +224,8 @@ class Bases:
     def identity(self) -> list[str]:
         """Return what a run's id holds of a choice among shipped policies: the content of those that take turns, in order."""
         assert self.set is not None
-        chosen = base_set(self.set)
-        return [chosen.content(self.first + turn) for turn in range(self.count)]
+        policies = base_set(self.set)
+        return [policies.content(self.first + turn) for turn in range(self.count)]
 
 
 @dataclass

@@ -40,10 +40,10 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
     """Return the folder of this recipe's warmed-up policy, which exists once it was made."""
-    made_by = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
+    settings = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
     recipe = {
         "version": RECIPE_VERSION,
-        "model": made_by,
+        "model": settings,
         "operations": [task.min_operations, task.max_operations],
     }
     return cache / f"testbed-{content_hash(recipe)}"
@@ -76,8 +76,8 @@ def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:
     tokenizer.save_pretrained(folder)
     assert config.warmup.seed is not None, "the run's seed is put in before (harness.base_policy.testbed)"
     generator = torch.Generator().manual_seed(config.warmup.seed)
-    decoder = Decoder(Shape.of(architecture), Linear(linear_kernel))
-    for name, slot in decoder.named().items():
+    decoder = Decoder(Shape.from_config(architecture), Linear(linear_kernel))
+    for name, slot in decoder.named_tensors().items():
         if slot.dim() == 1:
             slot.fill_(1.0)
             continue
@@ -111,9 +111,9 @@ def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[fl
         total = sum(len(ids) - width for ids in sequences)
         optimizer.zero_grad(set_to_none=True)
         # Two length buckets: one long babbler does not pad the rest.
-        cut = len(sequences) * 3 // 4
+        boundary = len(sequences) * 3 // 4
         losses.append(
-            sum(_backward(decoder, part, width, total) for part in (sequences[:cut], sequences[cut:]) if part)
+            sum(_backward(decoder, part, width, total) for part in (sequences[:boundary], sequences[boundary:]) if part)
         )
         torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
         optimizer.step()
@@ -123,10 +123,10 @@ def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[fl
 def _backward(decoder: Decoder, sequences: list[list[int]], width: int, total: int) -> float:
     longest = max(map(len, sequences))
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in sequences])
-    hidden = decoder.hidden(ids[:, :-1]).view(len(sequences), longest - 1, -1)[:, width - 1 :]
+    hidden_states = decoder.hidden_states(ids[:, :-1]).view(len(sequences), longest - 1, -1)[:, width - 1 :]
     targets = ids[:, width:]
     lengths = torch.tensor([len(row) - width for row in sequences])
     mask = torch.arange(longest - width)[None] < lengths[:, None]
-    loss = functional.cross_entropy(decoder.logits(hidden[mask]), targets[mask], reduction="sum") / total
+    loss = functional.cross_entropy(decoder.logits(hidden_states[mask]), targets[mask], reduction="sum") / total
     loss.backward()
     return float(loss.detach())

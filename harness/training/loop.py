@@ -31,12 +31,12 @@ from harness.model.system import processor, trim_heap
 from harness.reward.shaping import Grader, shaped_rewards
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds, uniforms
-from harness.sampling.selection import Collected, Groups, choose_groups, enough
+from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-from harness.training.run_parts import RunParts, TaskParts, fitting, out_of_memory, save_fault
+from harness.training.run_parts import RunParts, TaskParts, fit_memory, out_of_memory, save_fault
 from harness.training.step_data import (
-    UNFINISHED,
+    UNFINISHED_STATUSES,
     NumericalFault,
     Tally,
     UpdateStats,
@@ -77,19 +77,19 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
 def take_step(parts: RunParts, attempt: int) -> None:
     """Take the next step: roll out and grade groups, update on them, give the engine the new weights, evaluate, and record the step."""
     config, progress, updater, ranks = parts.config, parts.progress, parts.updater, parts.ranks
-    step, begin, tally = progress.step + 1, time.perf_counter(), Tally()
+    step, start, tally = progress.step + 1, time.perf_counter(), Tally()
 
     # Roll out and grade the groups of this step, with a lag also those of later ones.
-    for due in steps_to_collect(parts, step):
-        progress.waiting.append(collect(parts, due, progress.carried, tally))
+    for due_step in steps_to_collect(parts, step):
+        progress.waiting.append(collect(parts, due_step, progress.carried, tally))
         progress.carried = progress.waiting[-1].surplus
-    collected = progress.waiting.pop(0)
-    graders = graders_row(parts, collected, step, tally) if ranks.first else {}
+    selection = progress.waiting.pop(0)
+    graders = graders_row(parts, selection, step, tally) if ranks.first else {}
     collected_at = time.perf_counter()
 
     # Update the policy, while the engine leaves the device's memory to it.
     parts.engine.sleep()
-    stats = update(parts, step, collected)
+    stats = update(parts, step, selection)
     updater.reset_reference(step)
     if parts.policy.shares_prompts:  # a small policy's update leaves nothing worth the call
         trim_heap()
@@ -103,8 +103,8 @@ def take_step(parts: RunParts, attempt: int) -> None:
     # Count the step. One clock decides when a time budget is spent.
     progress.step = step
     progress.updates += stats.updates
-    progress.generated_tokens += collected.generated_tokens
-    progress.seconds += ranks.from_first(synced_at - begin)
+    progress.generated_tokens += selection.generated_tokens
+    progress.seconds += ranks.from_first(synced_at - start)
 
     # Evaluate.
     evaluating_at = time.perf_counter()
@@ -116,12 +116,12 @@ def take_step(parts: RunParts, attempt: int) -> None:
         "step": step,
         "updates": progress.updates,
         "attempt": attempt,
-        **rollout_row(collected),
+        **rollout_row(selection),
         "generated_tokens_total": progress.generated_tokens,
         **verdicts_row(ranks.gather(tally), config),
         **graders,
         **update_row(stats, config),
-        **engagement_row(collected, stats, config),
+        **engagement_row(selection, stats, config),
         **parts.curriculum.record(),
         "learning_rate": updater.learning_rate(step),
         "seconds_rollout": tally.seconds_rollout,
@@ -129,7 +129,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
         "seconds_train": updated_at - collected_at,
         "seconds_sync": synced_at - updated_at,
         "seconds_evaluate": end - evaluating_at,
-        "seconds_total": end - begin,
+        "seconds_total": end - start,
     }
     if ranks.first:
         warn_of_mismatch(parts, row["sampler_kl_nats"])
@@ -142,8 +142,8 @@ def steps_to_collect(parts: RunParts, step: int) -> range:
     The first step of a run collects all up to that one. Tokens are counted with the step that trains on them; nothing is rolled out for
     steps beyond the last.
     """
-    ahead = min(step + parts.config.sampling.lag_steps, parts.config.training.steps)
-    return range(step + len(parts.progress.waiting), max(step, ahead) + 1)
+    last_step = min(step + parts.config.sampling.lag_steps, parts.config.training.steps)
+    return range(step + len(parts.progress.waiting), max(step, last_step) + 1)
 
 
 def evaluate(parts: RunParts, step: int, attempt: int) -> None:
@@ -154,11 +154,11 @@ def evaluate(parts: RunParts, step: int, attempt: int) -> None:
         parts.say(attempt, layout.TRAINING)
 
 
-def update(parts: RunParts, step: int, collected: Collected) -> UpdateStats:
+def update(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
     """Make the step's updates; a numerical fault saves its batch and ends the run."""
-    prompts = [parts.prompts[i] for i in collected.kept.problems_P.tolist()]
+    prompts = [parts.prompts[i] for i in selection.kept.problems_P.tolist()]
     try:
-        stats = parts.updater.update_step(step, collected.kept, prompts)
+        stats = parts.updater.update_step(step, selection.kept, prompts)
     except NumericalFault as fault:
         # All ranks raise together, and only once the file is there: the first that ends takes the others with it.
         path = parts.ranks.from_first(save_fault(parts.run, step, fault.batch) if parts.ranks.first else None)
@@ -205,20 +205,20 @@ SECOND_EVERY = 8  # steps
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
 
 
-def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) -> Collected:
+def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) -> Selection:
     """Roll out a step's groups, round by round until there are enough; `carried` are those left over from the step before.
 
     Noise belongs to (run seed, step, round, problem, sample, position).
     """
     algorithm, rounds = parts.config.algorithm, list[Groups]()
-    selection = algorithm.dead_groups, algorithm.prompts_per_step, carried
-    while not enough(rounds, *selection):
+    settings = algorithm.dead_groups, algorithm.prompts_per_step, carried
+    while not enough(rounds, *settings):
         # Choose problems.
         problems_P = parts.curriculum.draw(algorithm.prompts_per_step)
         stream = key("train", parts.config.seed, step, len(rounds))
         seeds_PG = sample_seeds(stream, parts.prompt_keys[problems_P], algorithm.responses_per_prompt)
         # Generate and grade their groups.
-        groups = _round(parts, problems_P, seeds_PG, tally)
+        groups = _collect_round(parts, problems_P, seeds_PG, tally)
         groups.earlier_P = torch.from_numpy(parts.curriculum.earlier(problems_P))
         if step == 1 and not rounds:
             refuse_a_broken_function(parts, tally)
@@ -226,23 +226,23 @@ def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) ->
         parts.curriculum.observe(problems_P, groups.accuracy_P.numpy())
         rounds.append(groups)
     # Choose the groups to train on.
-    return choose_groups(rounds, *selection)
+    return choose_groups(rounds, *settings)
 
 
-def _round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
+def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
     """Generate and grade the groups of these problems; all of them, in order, come back on every rank."""
-    begin = time.perf_counter()
-    mine, graded = parts.ranks.share(len(problems_P)), list[Groups]()
+    start = time.perf_counter()
+    mine, own_groups = parts.ranks.share(len(problems_P)), list[Groups]()
     if len(problems_P[mine]):
         completions = parts.source.generate(problems_P[mine], seeds_PG[mine], parts.params)
-        tally.seconds_rollout += time.perf_counter() - begin
-        begin = time.perf_counter()
-        graded.append(graded_groups(parts, problems_P[mine], completions, seeds_PG[mine], tally))
-        tally.seconds_verify += time.perf_counter() - begin
-        begin = time.perf_counter()
-    gathered = [groups for rank_groups in parts.ranks.gather(graded) for groups in rank_groups]
-    tally.seconds_rollout += time.perf_counter() - begin
-    return Groups.concatenate(gathered)
+        tally.seconds_rollout += time.perf_counter() - start
+        start = time.perf_counter()
+        own_groups.append(graded_groups(parts, problems_P[mine], completions, seeds_PG[mine], tally))
+        tally.seconds_verify += time.perf_counter() - start
+        start = time.perf_counter()
+    round_groups = [groups for rank_groups in parts.ranks.gather(own_groups) for groups in rank_groups]
+    tally.seconds_rollout += time.perf_counter() - start
+    return Groups.concatenate(round_groups)
 
 
 def graded_groups(
@@ -254,9 +254,9 @@ def graded_groups(
     # The verifier's verdicts, and what a noisy verifier makes of them.
     grades = parts.grader.grade(*answers)
     exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
-    correct, outcome = believed(exact, seeds_PG, algorithm.reward), None
+    correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults
-    for status in UNFINISHED:
+    for status in UNFINISHED_STATUSES:
         tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
     # A user's own reward function takes the verifier's place.
     if function is not None:
@@ -290,7 +290,7 @@ def _answers(
     return list(texts), [problem.gold for problem in problems], [problem.prompt for problem in problems]
 
 
-def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
+def noisy_verdicts(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
     """The verdicts that training sees, bool [P, G]: a verifier errs at the rates `true_positive` and `false_positive` of `reward`.
 
     The setting of noisy-verifier studies (arXiv:2601.04411: Youden's J = true minus false positive rate) and, at equal rates, a reward
@@ -318,13 +318,13 @@ def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
         )
 
 
-def graders_row(parts: TaskParts, collected: Collected, step: int, tally: Tally) -> dict[str, float]:
+def graders_row(parts: TaskParts, selection: Selection, step: int, tally: Tally) -> dict[str, float]:
     """Return the shares of a step's first responses that training and the second grader accept: both, or only one. A metric, no reward.
 
     It looks at whole groups of the first round, `SECOND_RESPONSES` responses in all. Golds that are not numerals take time, so they are
     looked at every `SECOND_EVERY` steps only.
     """
-    begin, first = time.perf_counter(), collected.first
+    start, first = time.perf_counter(), selection.first
     size = first.correct_PG.shape[1]
     groups = max(1, SECOND_RESPONSES // size)
     golds = [parts.problems[i].gold for i in first.problems_P[:groups].tolist() for _ in range(size)]
@@ -332,7 +332,7 @@ def graders_row(parts: TaskParts, collected: Collected, step: int, tally: Tally)
     texts = parts.tokenizer.batch_decode(tokens, skip_special_tokens=True)
     second = parts.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
     agreement = grader_shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
-    tally.seconds_verify += time.perf_counter() - begin
+    tally.seconds_verify += time.perf_counter() - start
     return {f"graders_{part}_fraction": share for part, share in agreement.items()}
 
 
@@ -342,17 +342,17 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
     stream = key("calibrate", parts.config.seed)
     for problems in np.array_split(np.arange(len(rates)), max(1, len(rates) // 256)):
         mine = problems[parts.ranks.share(len(problems))]
-        measured = np.zeros(0), 0
+        share = np.zeros(0), 0
         if len(mine):
             seeds_PG = sample_seeds(stream, parts.prompt_keys[mine], samples)
             prompts = [parts.prompts[i] for i in mine]
             completions = parts.engine.generate(prompts, seeds_PG, parts.params)
             correct_R = parts.grader.grade(*_answers(parts, mine, completions)).correct_R
             accuracy_P = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
-            measured = accuracy_P, int(completions.lengths_R.sum())
-        gathered = parts.ranks.gather(measured)
-        rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in gathered])
-        tokens += sum(count for _, count in gathered)
+            share = accuracy_P, int(completions.lengths_R.sum())
+        shares = parts.ranks.gather(share)
+        rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in shares])
+        tokens += sum(count for _, count in shares)
     return rates, tokens
 
 
@@ -360,7 +360,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     """Prepare the initial policy, train, evaluate; see `harness.backends`."""
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
-        ranks, config = Ranks.join(), fitting(config, run)
+        ranks, config = Ranks.join(), fit_memory(config, run)
         # Rank 0 warms up or downloads; the others wait, and find it in the cache.
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
         with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
@@ -383,8 +383,8 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
     Raises:
         ConfigError: the configuration asks for another kernel than the run began with, or this machine lacks that one.
     """
-    begun = _begun_with(run, attempt) if run.checkpoints() else None
-    kernel = begun or resolve_kernel(runtime.linear_kernel)
+    recorded_kernel = _read_kernel(run, attempt) if run.checkpoints() else None
+    kernel = recorded_kernel or resolve_kernel(runtime.linear_kernel)
     if runtime.linear_kernel not in ("auto", kernel):
         raise ConfigError(
             f"runtime.linear_kernel={runtime.linear_kernel}, but run {run.run_id} began with {kernel}: set it to auto to resume"
@@ -406,7 +406,7 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
     return kernel
 
 
-def _begun_with(run: RunDir, attempt: int) -> str | None:
+def _read_kernel(run: RunDir, attempt: int) -> str | None:
     """The kernel of the newest earlier attempt that told it."""
     for number in range(attempt - 1, -1, -1):
         path = layout.attempt_dir(run.path, number) / layout.NUMERICS
@@ -418,25 +418,25 @@ def _begun_with(run: RunDir, attempt: int) -> str | None:
 
 
 @contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`wanted` False: nothing).
+def deterministic(enabled: bool) -> Iterator[None]:
+    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`enabled` False: nothing).
 
     A CPU with one thread needs nothing. On a GPU the backward of flash attention and of indexing adds in an order that changes from call
     to call.
 
     Must be entered before the first matrix product on a GPU: cuBLAS reads its workspace's size once.
     """
-    if not wanted:
+    if not enabled:
         yield
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before, memory = torch.are_deterministic_algorithms_enabled(), cast(Any, torch.utils.deterministic)
-    filled = memory.fill_uninitialized_memory
+    former_mode, memory = torch.are_deterministic_algorithms_enabled(), cast(Any, torch.utils.deterministic)
+    former_fill = memory.fill_uninitialized_memory
     # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
     torch.use_deterministic_algorithms(True)
     memory.fill_uninitialized_memory = False  # nothing here reads what was not written
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
-        memory.fill_uninitialized_memory = filled
+        torch.use_deterministic_algorithms(former_mode)
+        memory.fill_uninitialized_memory = former_fill

@@ -31,7 +31,7 @@ from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, 
 from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync, key
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.never_give_up import NeverGiveUp
-from harness.sampling.selection import Collected, Groups
+from harness.sampling.selection import Groups, Selection
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
@@ -54,7 +54,7 @@ class Progress:
     generated_tokens: int = 0
     seconds: float = 0.0
     carried: Groups | None = None
-    waiting: list[Collected] = field(default_factory=list)
+    waiting: list[Selection] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
@@ -64,7 +64,7 @@ class Progress:
         vars(self).update({name: state[name] for name in self.counts()})
         if state.get("carried") is not None:
             self.carried = Groups.of_state(state["carried"])
-        self.waiting = [Collected.of_state(item) for item in state.get("waiting", ())]
+        self.waiting = [Selection.of_state(item) for item in state.get("waiting", ())]
 
 
 class TaskParts:
@@ -111,14 +111,14 @@ class RunParts(TaskParts):
         super().__init__(config, run, initial, grader, ranks)
         self.progress, self.warned = Progress(), False
         # The policy and what trains it.
-        self.policy = open_policy(config, initial, linear_kernel, self.ranks, begun_with_transformers(run))
+        self.policy = open_policy(config, initial, linear_kernel, self.ranks, has_transformers_checkpoint(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
         # The engine.
         engine = build_engine(config, self.policy, self.tokenizer)
-        self.engine = self._recorded(engine)
+        self.engine = self._wrap_recording(engine)
         # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
         # Where responses come from.
@@ -126,11 +126,11 @@ class RunParts(TaskParts):
         context = SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score)
         self.source: Source = implementation(SOURCE, source).build(source, context)
         # Evaluation. A record has to hold a run's own samples, so it shares none.
-        shared = None
+        cache = None
         if not config.runtime.record_rollouts:
-            shared = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
+            cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
         self.evaluator = Evaluator(
-            config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
+            config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, cache, self.ranks
         )
 
     def close(self) -> None:
@@ -142,8 +142,8 @@ class RunParts(TaskParts):
 
     def counts(self) -> dict[str, Any]:
         """Return how far the run is: what a resume needs after its last step."""
-        recorded = self.ranks.gather(getattr(self.engine, "recorded_bytes", None))
-        return {"recorded": recorded, **self.progress.counts()}
+        recorded_bytes = self.ranks.gather(getattr(self.engine, "recorded_bytes", None))
+        return {"recorded": recorded_bytes, **self.progress.counts()}
 
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides weights and optimiser: tensors and plain values.
@@ -177,7 +177,7 @@ class RunParts(TaskParts):
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 
-    def _recorded(self, engine: RolloutEngine) -> RolloutEngine:
+    def _wrap_recording(self, engine: RolloutEngine) -> RolloutEngine:
         if not self.config.runtime.record_rollouts:
             return engine
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
@@ -219,10 +219,10 @@ def base_evaluations(
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     # Another device rounds otherwise, and some responses go on otherwise.
     device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
-    sharded = ["sharded"] if ranks.world > 1 else []  # a policy on several ranks rounds otherwise, too
+    sharding = ["sharded"] if ranks.world > 1 else []  # a policy on several ranks rounds otherwise, too
     verifier = grader.verifier.fingerprint()
-    depends = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharded]
-    return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
+    dependencies = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharding]
+    return run.path.parent.parent / "cache" / "evaluations" / content_hash(*dependencies)
 
 
 def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:
@@ -321,17 +321,17 @@ class Checkpoints:
 
     def _write(self, folder: Path, state: dict[str, Any], final: bool) -> None:
         """Write this rank's part."""
-        native, trained = isinstance(self.policy, NativePolicy), {} if final else _trained(self.policy, self.optimizer)
+        native, tensors = isinstance(self.policy, NativePolicy), {} if final else _tensors(self.policy, self.optimizer)
         if self.ranks.first:
-            _save(state | trained if native else state, folder / STATE)
+            _save(state | tensors if native else state, folder / STATE)
         if final:
             self.policy.save(folder / POLICY)
         elif self.ranks.world > 1:
             from torch.distributed.checkpoint.state_dict_saver import save
 
-            save(trained, checkpoint_id=folder / SHARDS, process_group=objects_group())
+            save(tensors, checkpoint_id=folder / SHARDS, process_group=objects_group())
         elif not native:
-            _save(trained, folder / WHOLE)
+            _save(tensors, folder / WHOLE)
 
     def newest(self) -> dict[str, Any] | None:
         """Load weights and optimiser from the newest checkpoint that is what was written; the loop's state, None where there is none.
@@ -359,7 +359,7 @@ class Checkpoints:
         return state
 
 
-def begun_with_transformers(run: RunDir) -> bool:
+def has_transformers_checkpoint(run: RunDir) -> bool:
     return any((folder / name).exists() for _, folder in run.checkpoints() for name in (WHOLE, SHARDS))
 
 
@@ -373,9 +373,9 @@ def newest_checkpoint(run: RunDir) -> Path | None:
 
 def warn_of_lost_steps(run: RunDir, config: RunConfig) -> None:
     """Tell how many steps a run without a checkpoint trains once more."""
-    if lost := (run.last_step() or {"step": 0})["step"]:
+    if lost_steps := (run.last_step() or {"step": 0})["step"]:
         every = f"runtime.checkpoint_every={config.runtime.checkpoint_every}"
-        _warn(f"the run starts again from step 1 and trains {lost} steps anew: no checkpoint is left ({every})")
+        _warn(f"the run starts again from step 1 and trains {lost_steps} steps anew: no checkpoint is left ({every})")
 
 
 def _warn(text: str) -> None:
@@ -397,16 +397,16 @@ def out_of_memory(config: RunConfig, run: RunDir) -> MemoryError:
     )
 
 
-def fitting(config: RunConfig, run: RunDir) -> RunConfig:
+def fit_memory(config: RunConfig, run: RunDir) -> RunConfig:
     """The configuration with half of the smallest micro-batch that did not fit before. No gradient depends on it.
 
     A process of its own begins with it: FSDP2 gives wrong scores, silently, after a pass that broke off.
     """
-    asked, files = config.runtime.micro_batch_tokens, run.path.glob(f"attempts/*/{OUT_OF_MEMORY}")
-    size = min([asked, *(max(1, int(file.read_text()) // 2) for file in files)])
-    if size == asked:
+    tokens, files = config.runtime.micro_batch_tokens, run.path.glob(f"attempts/*/{OUT_OF_MEMORY}")
+    size = min([tokens, *(max(1, int(file.read_text()) // 2) for file in files)])
+    if size == tokens:
         return config
-    _warn(f"memory ran out with larger micro-batches: runtime.micro_batch_tokens={size} instead of {asked}")
+    _warn(f"memory ran out with larger micro-batches: runtime.micro_batch_tokens={size} instead of {tokens}")
     return dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, micro_batch_tokens=size))
 
 
@@ -443,12 +443,12 @@ def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) ->
 
     # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
     optimizer.zero_grad(set_to_none=True)
-    tensors = _trained(policy, optimizer)
+    tensors = _tensors(policy, optimizer)
     load(tensors, checkpoint_id=folder, process_group=objects_group())
     _restore(policy, optimizer, tensors)
 
 
-def _trained(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _tensors(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Weights and optimiser as a checkpoint holds them: whole on one rank, this rank's shards on several."""
     if isinstance(policy, NativePolicy):
         return {"policy": policy.state(), "optimizer": optimizer.state_dict()}
@@ -458,17 +458,17 @@ def _trained(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     return {"policy": policy.state(), "optimizer": state}
 
 
-def _restore(policy: Any, optimizer: torch.optim.Optimizer, trained: dict[str, Any]) -> None:
+def _restore(policy: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, Any]) -> None:
     """Take weights and optimiser back, whole or as this rank's shards. Collective."""
-    policy.restore(trained["policy"])
+    policy.restore(tensors["policy"])
     if isinstance(policy, NativePolicy):
-        optimizer.load_state_dict(trained["optimizer"])
+        optimizer.load_state_dict(tensors["optimizer"])
         return
     from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
 
     optimizer.zero_grad(set_to_none=True)  # see `_read_shards`
     set_optimizer_state_dict(
-        policy.scoring, optimizer, trained["optimizer"], options=policy.state_options(trained["policy"])
+        policy.scoring, optimizer, tensors["optimizer"], options=policy.state_options(tensors["policy"])
     )
     for parameter in policy.parameters():
         parameter.grad = torch.zeros_like(parameter)

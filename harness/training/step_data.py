@@ -18,14 +18,14 @@ import torch
 from harness.configuration.registry import AGGREGATION, kinds, member
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import weighs_as
-from harness.model.ranks import Ranks, balanced
+from harness.model.ranks import Ranks, balance_items
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.correction import Mismatch, high_entropy_tokens
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch, response_index
 from harness.reward.shaping import overlong_ramp, shaped_rewards
 from harness.rollout.types import Completions, ragged_index
-from harness.sampling.selection import Collected, Groups
+from harness.sampling.selection import Groups, Selection
 
 
 class NumericalFault(RuntimeError):
@@ -157,16 +157,16 @@ def micro_batches(
     prompts_R = data.prompt_lengths_R
     totals_R = data.lengths_R + prompts_R
     if shares_prompts and not pairs:
-        yield from _packed(rows, prompts_R, totals_R, data.group_R, limit)
+        yield from _packed_parts(rows, prompts_R, totals_R, data.group_R, limit)
         return
     if pairs:
         units = [rows[data.group_R[rows] == group].tolist() for group in data.group_R[rows].unique()]
     else:
         units = [[row] for row in rows[totals_R[rows].argsort(stable=True)].tolist()]
-    yield from _padded(units, totals_R.tolist(), limit)
+    yield from _padded_parts(units, totals_R.tolist(), limit)
 
 
-def _padded(units: list[list[int]], totals: list[int], limit: int) -> Iterator[torch.Tensor]:
+def _padded_parts(units: list[list[int]], totals: list[int], limit: int) -> Iterator[torch.Tensor]:
     """Parts of whole units (rows), each of which costs its rows times its longest."""
     part, longest = list[int](), 0
     for unit in units:
@@ -179,20 +179,20 @@ def _padded(units: list[list[int]], totals: list[int], limit: int) -> Iterator[t
     yield torch.tensor(part)
 
 
-def _packed(
+def _packed_parts(
     rows: torch.Tensor, prompts_R: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, limit: int
 ) -> Iterator[torch.Tensor]:
     """Parts in the order of groups, which cost a group's prompt once; a group that is cut costs it in both parts."""
     rows = rows[group_R[rows].argsort(stable=True)]
     groups, totals, prompts = group_R[rows].tolist(), totals_R[rows].tolist(), prompts_R[rows].tolist()
-    start, filled = 0, 0
+    start, part_tokens = 0, 0
     for end in range(len(rows)):
-        shared = prompts[end] if end > start and groups[end] == groups[end - 1] else 0
-        cost = totals[end] - shared
-        if end > start and filled + cost > limit:
+        shared_tokens = prompts[end] if end > start and groups[end] == groups[end - 1] else 0
+        cost = totals[end] - shared_tokens
+        if end > start and part_tokens + cost > limit:
             yield rows[start:end]
-            start, filled, cost = end, 0, totals[end]
-        filled += cost
+            start, part_tokens, cost = end, 0, totals[end]
+        part_tokens += cost
     yield rows[start:]
 
 
@@ -209,25 +209,25 @@ def rank_batches(
         list(micro_batches(share, data, limit, shares_prompts=True, pairs=pairs))
         for share in _shares(rows, data, ranks.world, whole)
     ]
-    most = max(map(len, parts))
+    passes = max(map(len, parts))
     mine: list[torch.Tensor | None] = list(parts[ranks.rank])
-    return mine + [None] * (most - len(mine))
+    return mine + [None] * (passes - len(mine))
 
 
 def _shares(rows: torch.Tensor, data: StepData, world: int, whole: bool) -> list[torch.Tensor]:
     totals_R, group_R = data.lengths_R + data.prompt_lengths_R, data.group_R
     if not whole:
-        return [rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)]
+        return [rows[torch.tensor(part, dtype=torch.long)] for part in balance_items(totals_R[rows].tolist(), world)]
     members = [rows[group_R[rows] == group] for group in group_R[rows].unique()]
     costs = [int(totals_R[part].sum()) for part in members]
     empty = rows[:0]
-    return [torch.cat([empty, *(members[i] for i in part)]) for part in balanced(costs, world)]
+    return [torch.cat([empty, *(members[i] for i in part)]) for part in balance_items(costs, world)]
 
 
-UNFINISHED = ("unevaluated", "restated")
+UNFINISHED_STATUSES = ("unevaluated", "restated")
 # The aggregations that weights are compared with; the columns of the metrics stand in this order.
-COMPARED = tuple(kind for kind in sorted(kinds(AGGREGATION), reverse=True) if weighs_as(kind) == kind)
-MOVED = 1e-3  # an engine weight further from 1 than this has moved
+COMPARED_KINDS = tuple(kind for kind in sorted(kinds(AGGREGATION), reverse=True) if weighs_as(kind) == kind)
+MOVE_THRESHOLD = 1e-3  # an engine weight further from 1 than this has moved
 _NAN = float("nan")
 
 
@@ -262,7 +262,7 @@ class MechanismShares:
     correction_change_mean: float = 0.0
     weighting_change: float | None = None  # where something weighs responses
     kl_reward_share: float = _NAN
-    weight_changes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPARED, 0.0))
+    weight_changes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPARED_KINDS, 0.0))
     responses: int = 0
 
     def add_update(
@@ -279,7 +279,7 @@ class MechanismShares:
             return
         self.responses += responses
         counts = objective.count(lengths_R, group_R)
-        for kind in COMPARED:
+        for kind in COMPARED_KINDS:
             if kind == objective.config.aggregation.kind:
                 continue  # no change
             other_R = member(AGGREGATION, kind).Config().response_weights(lengths_R, group_R, counts)
@@ -319,9 +319,9 @@ class UpdateStats:
         return len(self.losses)
 
 
-def rollout_row(collected: Collected) -> dict[str, float]:
+def rollout_row(selection: Selection) -> dict[str, float]:
     """Metrics of the first, unfiltered round (the policy as it is), and the ledger of groups and tokens over all rounds."""
-    first = collected.first
+    first = selection.first
     lengths = first.lengths_PG.double()
     correct, truncated = first.correct_PG, first.truncated_PG
     accuracy = first.accuracy_P
@@ -338,13 +338,13 @@ def rollout_row(collected: Collected) -> dict[str, float]:
         "groups": len(first),
         "all_right_groups": int((accuracy == 1).sum()),
         "all_wrong_groups": int((accuracy == 0).sum()),
-        "kept_groups": len(collected.kept),
-        "discarded_groups": collected.dead + collected.unused,
-        "surplus_groups": collected.unused + (len(collected.surplus) if collected.surplus else 0),
-        "refill_rounds": collected.rounds,
-        "generated_groups": collected.generated_groups,
-        "generated_tokens": collected.generated_tokens,
-        "trained_tokens": int(collected.kept.completions.lengths_R.sum()),
+        "kept_groups": len(selection.kept),
+        "discarded_groups": selection.dead + selection.unused,
+        "surplus_groups": selection.unused + (len(selection.surplus) if selection.surplus else 0),
+        "refill_rounds": selection.rounds,
+        "generated_groups": selection.generated_groups,
+        "generated_tokens": selection.generated_tokens,
+        "trained_tokens": int(selection.kept.completions.lengths_R.sum()),
     }
 
 
@@ -352,7 +352,7 @@ def verdicts_row(tallies: Sequence[Tally], config: RunConfig) -> dict[str, float
     """Return the verdicts of all ranks: faults, unfinished answers, and those that a noisy verifier or a reward function changed."""
     verdicts = sum(tally.verdicts for tally in tallies) or float("nan")
     row: dict[str, float] = {"verifier_faults": sum(tally.faults for tally in tallies)}
-    for status in UNFINISHED:
+    for status in UNFINISHED_STATUSES:
         row[f"{status}_fraction"] = sum(tally.unfinished[status] for tally in tallies) / verdicts
     if not config.algorithm.reward.exact:
         row["flipped_verdicts_fraction"] = sum(tally.flipped for tally in tallies) / verdicts
@@ -377,7 +377,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "gradient_groups": stats.gradient_groups,
         "clip_fraction_low": objective.total("clipped_low") / tokens,
         "clip_fraction_high": objective.total("clipped_high") / tokens,
-        "up_clipped_old_probability_mean": objective.mean("up_clipped_old_probability", over="clipped_high"),
+        "up_clipped_old_probability_mean": objective.mean("up_clipped_old_probability", denominator="clipped_high"),
         "ratio_max": objective.ratio_max if stats.updates else float("nan"),
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
         **mismatch_row(stats),
@@ -385,7 +385,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     }
 
 
-def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+def engagement_row(selection: Selection, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     """Return what each mechanism touched (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
     algorithm, objective, shares = config.algorithm, stats.objective, stats.shares
     kl = 0.0
@@ -399,7 +399,7 @@ def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) 
         "clip_released_fraction": objective.total("clip_released") / tokens,
         "off_policy_masked_fraction": objective.total("off_policy_masked") / tokens,
         **shares.row(),
-        **groups_row(collected, config),
+        **groups_row(selection, config),
         "kl_share": kl,
         "entropy_share": objective.gradient_share("entropy") if entropy or controlled else 0.0,
         "nll_share": objective.gradient_share("nll") if likelihood else 0.0,
@@ -443,20 +443,20 @@ def mechanism_shares(
     """Measure what masks, punishment, standard deviations, corrections and a KL in the reward touch in a step's kept groups."""
     masked_R = (data.loss_lengths_R == 0) & (data.lengths_R > 0)
     excludes = config.algorithm.overlong.statistics == "exclude"
-    punished, penalty = _punished(config, groups, masked_R & excludes)
+    fraction, penalty = _length_punishment(config, groups, masked_R & excludes)
     shares = MechanismShares(
         # An excluded response left the statistics of its group, too, whatever its advantage would have been.
         masked_fraction=float((masked_R & (has_advantage_R | excludes)).double().mean()),
-        punished_fraction=punished,
+        punished_fraction=fraction,
         length_penalty_mean=penalty,
         sigma_weight_change=sigma_weight_change(rollouts),
         kl_reward_share=_kl_reward_share(objective, rollouts, data.advantages_N),
         weighting_change=weighting_change(objective, rollouts),
     )
     if data.correction_N is not None:
-        moved_N = (data.correction_N[data.completion_mask_N].double() - 1).abs()
-        shares.correction_moved_fraction = float((moved_N > MOVED).double().mean())
-        shares.correction_change_mean = float(moved_N.mean())
+        change_N = (data.correction_N[data.completion_mask_N].double() - 1).abs()
+        shares.correction_moved_fraction = float((change_N > MOVE_THRESHOLD).double().mean())
+        shares.correction_change_mean = float(change_N.mean())
     return shares
 
 
@@ -465,12 +465,12 @@ def sigma_weight_change(rollouts: RolloutBatch) -> float:
 
     0 where all live groups have one standard deviation (then it is a constant factor); NaN where no group is live.
     """
-    returns, counted = rollouts.returns_PG, rollouts.counted_PG.double()
-    contrast_P = (counted.sum(1) > 1) & ~equal_returns(returns, counted)
+    returns, counted_PG = rollouts.returns_PG, rollouts.counted_PG.double()
+    contrast_P = (counted_PG.sum(1) > 1) & ~equal_returns(returns, counted_PG)
     if not bool(contrast_P.any()):
         return _NAN
-    size_P = (centre(returns, counted, "group_mean") * counted).abs().sum(1)[contrast_P]
-    return weight_change(size_P / group_std(returns, counted, 1)[contrast_P, 0], size_P)
+    size_P = (centre(returns, counted_PG, "group_mean") * counted_PG).abs().sum(1)[contrast_P]
+    return weight_change(size_P / group_std(returns, counted_PG, 1)[contrast_P, 0], size_P)
 
 
 def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | None:
@@ -483,7 +483,7 @@ def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | No
     return weight_change(size_R * factors_PG.reshape(-1), size_R)
 
 
-def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
+def _length_punishment(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
     """Share of responses whose reward the length punishment lowers (without `excluded_R`), and the mean it takes off a reward.
 
     The mean is NaN where the punishment multiplies the rewards of a user's function, whose own values are not kept.
@@ -493,13 +493,13 @@ def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tu
         return 0.0, 0.0
     cap = config.sampling.max_response_tokens
     ramp_PG = overlong_ramp(groups.lengths_PG, cap, overlong.buffer_fraction)
-    taken_PG = overlong.penalty * ramp_PG
+    penalty_PG = overlong.penalty * ramp_PG
     if overlong.shape == "multiplicative":
-        unpunished = dataclasses.replace(overlong, policy="score")
-        given = groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
-        taken_PG = _NAN * ramp_PG if reward.function else shaped_rewards(*given) * taken_PG.clamp(max=1.0)
-    inside_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
-    return float(inside_R.double().mean()), float(taken_PG.mean())
+        plain = dataclasses.replace(overlong, policy="score")
+        inputs = groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, plain, groups.truncated_PG
+        penalty_PG = _NAN * ramp_PG if reward.function else shaped_rewards(*inputs) * penalty_PG.clamp(max=1.0)
+    punished_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
+    return float(punished_R.double().mean()), float(penalty_PG.mean())
 
 
 def _kl_reward_share(objective: Objective, rollouts: RolloutBatch, advantages_N: torch.Tensor) -> float:
@@ -512,11 +512,11 @@ def _kl_reward_share(objective: Objective, rollouts: RolloutBatch, advantages_N:
     return change / whole if whole else _NAN
 
 
-def groups_row(collected: Collected, config: RunConfig) -> dict[str, float]:
+def groups_row(selection: Selection, config: RunConfig) -> dict[str, float]:
     """Return the dead groups taken out of the first round, and the groups that replaced them, as shares of the first round."""
-    dead_groups, planned = config.algorithm.dead_groups, len(collected.first)
+    dead_groups, first_groups = config.algorithm.dead_groups, len(selection.first)
     if dead_groups.policy == "keep":
         return {"removed_fraction": 0.0, "refilled_fraction": 0.0}
-    number = int(collected.first.contrast_P(dead_groups.metric).sum())
-    refilled = max(0, len(collected.kept) - number) if dead_groups.policy == "refill" else 0
-    return {"removed_fraction": 1 - number / planned, "refilled_fraction": refilled / planned}
+    number = int(selection.first.contrast_P(dead_groups.metric).sum())
+    refilled_groups = max(0, len(selection.kept) - number) if dead_groups.policy == "refill" else 0
+    return {"removed_fraction": 1 - number / first_groups, "refilled_fraction": refilled_groups / first_groups}

@@ -115,8 +115,8 @@ class Updater:
                     stats.value_losses.append(self.critic.update(batches))
                 if self.critic is None or not self.critic.trains_alone(step):
                     if self.objective.surrogate.selects:
-                        selected = self._select(data, rows, key("selection", self.config.seed, step, epoch))
-                        stats.selected_tokens = (stats.selected_tokens or 0) + selected
+                        count = self._select(data, rows, key("selection", self.config.seed, step, epoch))
+                        stats.selected_tokens = (stats.selected_tokens or 0) + count
                     self._update(data, has_gradient_R, rows, stats)
         return stats
 
@@ -188,8 +188,8 @@ class Updater:
             if entropy is not None:
                 entropy_N[index_N] = entropy
         if self.ranks.world > 1:  # each token was scored on exactly one rank
-            gathered = self.ranks.gather((scores_N, entropy_N))
-            scores_N, entropy_N = (torch.stack(parts).sum(0) for parts in zip(*gathered, strict=True))
+            rank_scores = self.ranks.gather((scores_N, entropy_N))
+            scores_N, entropy_N = (torch.stack(parts).sum(0) for parts in zip(*rank_scores, strict=True))
         return scores_N, entropy_N
 
     def score_responses(
@@ -297,9 +297,9 @@ class Updater:
             total += float(loss.detach())
             sums = sums + part_sums
         if world > 1:
-            gathered = self.ranks.gather((total, sums))
-            total = sum(value for value, _ in gathered)
-            sums = functools.reduce(operator.add, (part for _, part in gathered))
+            rank_sums = self.ranks.gather((total, sums))
+            total = sum(value for value, _ in rank_sums)
+            sums = functools.reduce(operator.add, (part for _, part in rank_sums))
         return total, sums
 
     def _forward(self, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
@@ -324,9 +324,9 @@ def learning_rate(config: RunConfig, step: int) -> float:
     warmup, steps = settings.warmup_steps, config.training.steps
     if step <= warmup:
         return settings.learning_rate * step / warmup
-    done = min(1.0, (step - 1 - warmup) / max(1, steps - warmup))
-    left = {"none": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[settings.decay]
-    return settings.learning_rate * (settings.final_share + (1 - settings.final_share) * left)
+    fraction = min(1.0, (step - 1 - warmup) / max(1, steps - warmup))
+    factor = {"none": 1.0, "linear": 1 - fraction, "cosine": (1 + math.cos(math.pi * fraction)) / 2}[settings.decay]
+    return settings.learning_rate * (settings.final_share + (1 - settings.final_share) * factor)
 
 
 def rollout_batch(
@@ -356,8 +356,8 @@ def rollout_batch(
 def components_of(config: RunConfig, groups: Groups) -> torch.Tensor:
     """The addends of the groups' rewards, float64 [P, G, 3]; see `reward_components`."""
     algorithm, cap = config.algorithm, config.sampling.max_response_tokens
-    given = groups.correct_PG, groups.answered_PG, groups.lengths_PG
-    return reward_components(*given, cap, algorithm.reward, algorithm.overlong, groups.truncated_PG)
+    grids = groups.correct_PG, groups.answered_PG, groups.lengths_PG
+    return reward_components(*grids, cap, algorithm.reward, algorithm.overlong, groups.truncated_PG)
 
 
 class EntropyController:
@@ -377,10 +377,10 @@ class EntropyController:
         target = self.settings.target_nats
         if target is None:
             return self.value
-        below = entropy < target
-        moved = self.value + (self.settings.step if below else -self.settings.step)
-        self.value = min(max(moved, 0.0), self.settings.maximum)
-        return self.value if below else 0.0
+        is_low = entropy < target
+        value = self.value + (self.settings.step if is_low else -self.settings.step)
+        self.value = min(max(value, 0.0), self.settings.maximum)
+        return self.value if is_low else 0.0
 
 
 class Critic:
@@ -446,8 +446,8 @@ def value_loss(values_N: torch.Tensor, batch: StepData, value_clip: float | None
     assert targets_N is not None
     error = (values_N - targets_N).square()
     if value_clip is not None:
-        moved = (values_N - old_N).clamp(-value_clip, value_clip)
-        error = torch.maximum(error, (old_N + moved - targets_N).square())
+        change = (values_N - old_N).clamp(-value_clip, value_clip)
+        error = torch.maximum(error, (old_N + change - targets_N).square())
     return error / 2
 
 

@@ -19,7 +19,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.schema import RunConfig
 from harness.objective.types import RolloutBatch
 from harness.rollout.types import Completions
-from harness.sampling.selection import Collected, Groups, choose_groups, enough
+from harness.sampling.selection import Groups, Selection, choose_groups, enough
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
 from build_peer import ready
@@ -78,7 +78,7 @@ def groups_of(given: Round, first: int) -> Groups:
     return Groups(first + torch.arange(len(given)), completions, right.bool(), right.bool(), score)
 
 
-def selected(config: RunConfig, rounds: list[Round]) -> Collected:
+def selected(config: RunConfig, rounds: list[Round]) -> Selection:
     """What our own trainer takes of the rounds."""
     used: list[Groups] = []
     dead = config.algorithm.dead_groups

@@ -51,7 +51,7 @@ def test_logits_and_gradients_agree_with_transformers(name: str, tied: bool, ker
     weights = torch.randn(3, 11, 40, generator=torch.Generator().manual_seed(3))
 
     expected = model(ids).logits
-    actual = decoder.logits(decoder.hidden(ids)).view(3, 11, 40)
+    actual = decoder.logits(decoder.hidden_states(ids)).view(3, 11, 40)
     torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-5)
 
     (expected * weights).sum().backward()

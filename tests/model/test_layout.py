@@ -17,7 +17,7 @@ TOKENS = torch.arange(int(LENGTHS.sum())) + 10
 
 
 def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
-    layout = Layout.of([[5, 6], [5, 6], [7]], torch.tensor([10, 11, 20, 30, 31, 32]), torch.tensor([2, 1, 3]))
+    layout = Layout.from_tokens([[5, 6], [5, 6], [7]], torch.tensor([10, 11, 20, 30, 31, 32]), torch.tensor([2, 1, 3]))
 
     # Prompt 5 6, prompt 7, then the responses without their last tokens: 10 | (none) | 30 31.
     assert layout.ids_N[:6].tolist() == [5, 6, 7, 10, 30, 31]
@@ -25,7 +25,7 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
     assert layout.slot_tokens.view(3, 3).tolist() == [[0, 1, 3], [0, 1, 0], [2, 4, 5]]
     assert layout.token_slots.tolist() == [0, 1, 6, 2, 7, 8]
     # The first token of a response is predicted by the end of its prompt, whoever else shares it.
-    assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4, 5]
+    assert layout.predictors_M.tolist() == [1, 3, 1, 2, 4, 5]
     assert len(layout.ids_N) == ROWS
 
 
@@ -45,8 +45,8 @@ def test_values_and_gradients_are_those_of_padded_sequences(
         return {key: parameter.grad for key, parameter in decoder.named_parameters()}
 
     ours = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
-    layout = Layout.of(PROMPTS, TOKENS, LENGTHS, share)
-    shared_ME = ours.hidden_of(layout)[layout.predicts_M]
+    layout = Layout.from_tokens(PROMPTS, TOKENS, LENGTHS, share)
+    shared_ME = ours.hidden_of(layout)[layout.predictors_M]
     plain = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
     padded_ME = _padded(plain)
 
@@ -62,7 +62,7 @@ def _padded(decoder: Decoder) -> torch.Tensor:
     rows = [[*prompt, *part.tolist()] for prompt, part in zip(PROMPTS, parts, strict=True)]
     longest = max(map(len, rows)) - 1
     ids = torch.tensor([(row[:-1] + [0] * longest)[:longest] for row in rows])
-    hidden = decoder.hidden(ids).view(len(rows), longest, -1)
+    hidden = decoder.hidden_states(ids).view(len(rows), longest, -1)
     return torch.cat(
         [hidden[r, len(p) - 1 : len(row) - 1] for r, (p, row) in enumerate(zip(PROMPTS, rows, strict=True))]
     )
@@ -75,5 +75,5 @@ def test_operators_by_hand_have_torchs_values_and_gradients() -> None:
     assert torch.autograd.gradcheck(lambda x, w: BY_HAND.norm(x, w, 1e-3), (x, weight))
     assert torch.equal(BY_HAND.norm(x, weight, 1e-3), TORCH.norm(x, weight, 1e-3))
     fused = torch.randn(5, 8, generator=generator, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(BY_HAND.gated, (fused,))
-    assert torch.equal(BY_HAND.gated(fused), TORCH.gated(fused))
+    assert torch.autograd.gradcheck(BY_HAND.swiglu, (fused,))
+    assert torch.equal(BY_HAND.swiglu(fused), TORCH.swiglu(fused))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.model import linear
-from harness.model.linear import KERNELS, batched
+from harness.model.linear import KERNELS, batched_product
 from harness.model.system import Processor, parse_cpuinfo
 
 INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC")
@@ -48,7 +48,7 @@ def test_rounded_products_are_those_of_rounded_inputs_and_leave_other_products_a
 ) -> None:
     """On every processor: one without bfloat16 products gets rounded inputs."""
     if not by_the_processor:
-        monkeypatch.setattr(linear, "rounds", lambda: False)
+        monkeypatch.setattr(linear, "rounds_inputs", lambda: False)
     torch.manual_seed(0)
     x, weight, grad = torch.randn(64, 32), torch.randn(48, 32), torch.randn(64, 48)
     rounded = linear.Linear(linear.BFLOAT16)
@@ -74,6 +74,6 @@ def test_batched_product_is_never_rounded(kernel: str) -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.randn(6, 40, 40, generator=generator) for _ in range(2))
     before = torch.get_float32_matmul_precision()
-    made = batched(left, right, kernel)
+    made = batched_product(left, right, kernel)
     assert (made - left.double() @ right.double()).abs().max() < 1e-5
     assert torch.get_float32_matmul_precision() == before

@@ -133,13 +133,13 @@ def test_a_tensor_that_the_first_rank_lacks_ends_every_rank(monkeypatch: pytest.
 
 def test_sequences_end_to_end_by_hand() -> None:
     """Two responses share the prompt 1 2, a third has the prompt 3: tokens 1 2 3 | 5 (of 5 6) | - (of 7) | 8 (of 8 9)."""
-    layout = Layout.of([[1, 2], [1, 2], [3]], torch.tensor([5, 6, 7, 8, 9]), torch.tensor([2, 1, 2]))
+    layout = Layout.from_tokens([[1, 2], [1, 2], [3]], torch.tensor([5, 6, 7, 8, 9]), torch.tensor([2, 1, 2]))
     expand, places, boundaries = layout.end_to_end()
     assert layout.ids_N[:5].tolist() == [1, 2, 3, 5, 8]
     assert layout.ids_N[expand].tolist() == [1, 2, 5, 1, 2, 3, 8]
     assert boundaries.tolist() == [0, 3, 5, 7]
     assert expand[places].tolist() == [0, 1, 2, 3, 4]
-    assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4]
+    assert layout.predictors_M.tolist() == [1, 3, 1, 2, 4]
 
 
 def test_a_shared_prompt_gives_the_gradients_of_one_prompt_a_response(checkpoint: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_flash_kernel_is_told_of_grouped_heads_where_it_asks(asks: bool, monke
 
     monkeypatch.setattr(packed_attention, "varlen_kernel", lambda: of_2_12 if asks else of_2_11)
     q, k = torch.zeros(5, 4, 8), torch.zeros(5, 2, 8)
-    packed_attention._varlen(q, k, k, torch.tensor([0, 2, 5]), 3, 0.5, None)
+    packed_attention._attend_varlen(q, k, k, torch.tensor([0, 2, 5]), 3, 0.5, None)
     assert told == [{"scale": 0.5, "window_size": (-1, 0)} | ({"enable_gqa": True} if asks else {})]
     assert [packed_attention.attention_name(device) for device in ("cuda", "cpu")] == ["varlen_attn", "padded"]
     monkeypatch.setattr(packed_attention, "varlen_kernel", lambda: None)

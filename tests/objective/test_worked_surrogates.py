@@ -110,7 +110,7 @@ def test_a_trust_region_in_probabilities() -> None:
     old, new = torch.tensor([0.01, 0.5, 0.8, 0.8]).double(), torch.tensor([0.05, 0.8, 0.5, 0.5]).double()
     advantages = torch.tensor([1.0, 1.0, -1.0, 1.0])
     config = divergence_mask.Config()
-    kept = config.allowed(new.log(), old.log(), advantages)
+    kept = config.gradient_mask(new.log(), old.log(), advantages)
     assert kept.tolist() == [True, False, False, True]  # the last one moves against its advantage
     batch = responses([1] * 4, old.log(), advantages)
     log_probs = new.log().requires_grad_()
@@ -122,7 +122,7 @@ def test_a_trust_region_in_probabilities() -> None:
     # KL(0.5 || 0.8) of two points: 0.5 log(0.5/0.8) + 0.5 log(0.5/0.2) = 0.2231; KL(0.01 || 0.05) = 0.0247
     for threshold, expected in ((0.05, [True, False]), (0.23, [True, True]), (0.02, [False, False])):
         kl = divergence_mask.Config(divergence="kl", threshold_high=threshold)
-        assert kl.allowed(new.log(), old.log(), advantages)[:2].tolist() == expected
+        assert kl.gradient_mask(new.log(), old.log(), advantages)[:2].tolist() == expected
 
 
 def test_a_whole_responses_weight_falls_off_on_both_sides() -> None:
@@ -140,7 +140,7 @@ def test_an_undirected_trust_region_also_stops_a_move_against_the_advantage() ->
     # as above: only 0.01 -> 0.05 stays inside 0.2
     old, new = torch.tensor([0.01, 0.5, 0.8, 0.8]).double(), torch.tensor([0.05, 0.8, 0.5, 0.5]).double()
     config = divergence_mask.Config(directed=False)
-    assert config.allowed(new.log(), old.log(), torch.tensor([1.0, 1.0, -1.0, 1.0])).tolist() == [
+    assert config.gradient_mask(new.log(), old.log(), torch.tensor([1.0, 1.0, -1.0, 1.0])).tolist() == [
         True,
         False,
         False,

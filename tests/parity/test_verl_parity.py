@@ -84,7 +84,7 @@ def test_members_put_together_at_random_agree_with_verl_where_the_export_takes_t
     drawn = {name: one for name, one in accepted(extension, "backend=verl").items() if not documented(*one)}
     assert len(drawn) > 50
     assert {config.algorithm.engine_correction.kind for config, _ in drawn.values()} == TAKEN
-    ours = [config for config, _ in drawn.values() if extension.needed(config)]
+    ours = [config for config, _ in drawn.values() if extension.needs_plugin(config)]
     assert {config.algorithm.advantage.kind for config in ours} == {"group", "best_worst", "return_to_go"}
     assert assert_agrees("verl", case, {name: [one] for name, one in drawn.items()}) < 1e-6
 

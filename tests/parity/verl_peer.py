@@ -63,7 +63,7 @@ def load_plugin(settings, index):
         trainer_mode="sync", trainer_config={}, max_off_policy_threshold=None, max_off_policy_strategy="drop",
         sampler_kwargs=given.sampler_kwargs,
     )  # fmt: skip
-    sampler._counted = set(index)
+    sampler._counted_uids = set(index)
 
 
 def advantages(settings, tensors):

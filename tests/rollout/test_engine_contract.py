@@ -24,7 +24,7 @@ from engine_support import (
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.rollout.wrappers import filtered
+from harness.rollout.wrappers import filter_logits
 
 EOS = 1
 CAP = 24
@@ -133,7 +133,7 @@ def test_first_tokens_follow_the_policys_distribution(
 ) -> None:
     samples = 512
     made = engine.generate(prompts[:1], seeds_for(prompts[:1], samples), SamplingParams(1, temperature))
-    logits = policy.decoder.logits(policy.decoder.hidden(torch.tensor(prompts[:1])))[-1]
+    logits = policy.decoder.logits(policy.decoder.hidden_states(torch.tensor(prompts[:1])))[-1]
     expected = (logits.detach().double() / temperature).softmax(-1) * samples
     counts = torch.bincount(made.tokens_N, minlength=len(expected)).double()
     common = expected > 5
@@ -165,7 +165,7 @@ def test_filtered_sampling_has_the_filtered_distributions_log_probs(
     rows = [prompt for prompt in prompts for _ in range(4)]
     with torch.no_grad():
         logits = policy.decoder.logits(policy.response_hidden(rows, made.tokens_N, made.lengths_R))
-    wanted = filtered(logits / 0.9, top_k, top_p).log_softmax(-1).gather(-1, made.tokens_N[:, None])[:, 0]
+    wanted = filter_logits(logits / 0.9, top_k, top_p).log_softmax(-1).gather(-1, made.tokens_N[:, None])[:, 0]
     torch.testing.assert_close(made.log_probs_N, wanted, rtol=0, atol=1e-4)
 
 

@@ -10,7 +10,7 @@ from engine_support import seeds_for
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import Completions, SamplingParams
-from harness.rollout.wrappers import draw, draw_by_integers, filtered, key, sample_seeds, uniforms
+from harness.rollout.wrappers import draw, draw_by_integers, filter_logits, key, sample_seeds, uniforms
 
 EOS = 1
 PARAMS = SamplingParams(max_response_tokens=24, stop_token_ids=(EOS,))
@@ -80,7 +80,7 @@ def test_greedy_takes_the_most_likely_token(policy: NativePolicy, prompts: list[
     made = NativeEngine(policy.decoder).generate(prompts, seeds_for(prompts, 1), params)
     tokens = made.token_lists()[0]
     ids = torch.tensor([prompts[0] + tokens])
-    logits = policy.decoder.logits(policy.decoder.hidden(ids))
+    logits = policy.decoder.logits(policy.decoder.hidden_states(ids))
     assert logits.argmax(-1)[len(prompts[0]) - 1 : -1].tolist() == tokens
 
 
@@ -90,14 +90,14 @@ def test_greedy_takes_the_most_likely_token(policy: NativePolicy, prompts: list[
 )
 def test_top_p_keeps_the_smallest_set_that_reaches_the_mass(top_k: int, top_p: float, kept: list[float]) -> None:
     log_probs = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()
-    torch.testing.assert_close(filtered(log_probs, top_k, top_p).softmax(-1), torch.tensor([kept]))
+    torch.testing.assert_close(filter_logits(log_probs, top_k, top_p).softmax(-1), torch.tensor([kept]))
 
 
 def test_a_filter_biases_the_correction_by_the_mass_that_it_leaves() -> None:
     """E[p/q] over samples of the filtered q is the mass of p that the filter keeps, 0.8 here, and 1 without it: hence no correction."""
     p = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
     for top_k, mass in ((2, 0.8), (0, 1.0)):
-        q = filtered(p.log(), top_k, 1.0).softmax(-1)
+        q = filter_logits(p.log(), top_k, 1.0).softmax(-1)
         assert float((q * torch.where(q > 0, p / q, 0.0)).sum()) == pytest.approx(mass)
 
 

@@ -16,7 +16,7 @@ from harness.configuration.sections import EvaluationConfig, SamplingConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.rollout.types import Completions, SamplingParams
-from harness.rollout.wrappers import StopStringEngine, cut
+from harness.rollout.wrappers import StopStringEngine, end_at_strings
 
 TEXTS = ["", "a", "b", "ab", "Que", "stion", ":"]
 
@@ -37,7 +37,7 @@ def completions(*rows: list[int], finished: tuple[bool, ...]) -> Completions:
 
 
 def test_a_string_may_span_tokens_and_its_last_token_stays() -> None:
-    made = cut(
+    made = end_at_strings(
         completions([1, 4, 5, 6, 2, 2], [1, 2, 1], [4, 5, 6], finished=(False, True, False)),
         ["Question:"],
         decode,
@@ -48,7 +48,7 @@ def test_a_string_may_span_tokens_and_its_last_token_stays() -> None:
 
 
 def test_the_string_that_comes_first_ends_it() -> None:
-    made = cut(completions([2, 1, 3, 3, 6], [6, 6], finished=(False, False)), ["ab", "bab", "ba"], decode)
+    made = end_at_strings(completions([2, 1, 3, 3, 6], [6, 6], finished=(False, False)), ["ab", "bab", "ba"], decode)
     assert made.token_lists() == [[2, 1], [6, 6]]
     assert made.finished_R.tolist() == [True, False]
 
@@ -64,7 +64,7 @@ def test_every_engine_ends_at_the_same_place(
     pairs = [text[i : i + 2] for text in texts for i in range(2, 12)]
     ends = (max(set(pairs), key=pairs.count),)
     made = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24, stop_strings=ends))
-    wanted = cut(free, ends, lambda rows: tokenizer.batch_decode(rows))
+    wanted = end_at_strings(free, ends, lambda rows: tokenizer.batch_decode(rows))
     assert made.token_lists() == wanted.token_lists()
     assert made.finished_R.tolist() == wanted.finished_R.tolist()
     assert int(made.finished_R.sum()) > 0

@@ -45,7 +45,7 @@ def test_an_architecture_that_the_native_decoder_lacks_is_sampled_with_its_own_l
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=40, n_positions=64, n_embd=32, n_layer=2, n_head=4)
     with pytest.raises(UnsupportedArchitectureError):
-        Shape.of(config)
+        Shape.from_config(config)
     model = GPT2LMHeadModel(config)
     prompts = [[3, 4, 5, 6], [7, 8]]
     made = TransformersEngine(model).generate(prompts, seeds_for(prompts, 3), SamplingParams(10, stop_token_ids=(2,)))

@@ -7,7 +7,7 @@ import torch
 
 from harness.configuration.sections import DeadGroupsConfig
 from harness.rollout.types import Completions
-from harness.sampling.selection import Collected, Groups, choose_groups, enough
+from harness.sampling.selection import Groups, Selection, choose_groups, enough
 
 SIZE = 4
 
@@ -35,7 +35,7 @@ def groups_of(right: list[int], first_problem: int, rewards: torch.Tensor | None
     )
 
 
-def collect(outcomes: list[list[int]], config: DeadGroupsConfig, carried: Groups | None = None) -> Collected:
+def collect(outcomes: list[list[int]], config: DeadGroupsConfig, carried: Groups | None = None) -> Selection:
     """A step of three groups, whose rounds go as `outcomes` say; problems are numbered on."""
     rounds: list[Groups] = []
     while not enough(rounds, config, 3, carried):

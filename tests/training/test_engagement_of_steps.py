@@ -22,7 +22,7 @@ from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.objective.weighting import top_fraction
 from harness.rollout.types import Completions
-from harness.sampling.selection import Collected, Groups
+from harness.sampling.selection import Groups, Selection
 from harness.training.step_data import (
     MechanismShares,
     engagement_row,
@@ -70,7 +70,7 @@ def exact_log_probs(folder: Path, groups: Groups) -> torch.Tensor:
 
 
 def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> dict[str, float]:
-    kept = Collected(groups, groups, None, 1, 0, 0, 0, len(groups))
+    kept = Selection(groups, groups, None, 1, 0, 0, 0, len(groups))
     return engagement_row(kept, updated(config, folder, groups, updates), config)
 
 
@@ -271,7 +271,7 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     live, dead = [1.0, -1.0], [1.0, 1.0]
     first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
     kept = groups_of([[2, 2]] * 3, [live] * 3)
-    collected = Collected(first, kept, None, 2, 3, 0, 0, 8)
+    collected = Selection(first, kept, None, 2, 3, 0, 0, 8)
     for policy, removed, refilled in (
         ("keep", 0.0, 0.0),
         ("drop", 0.75, 0.0),

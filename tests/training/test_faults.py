@@ -15,7 +15,7 @@ from harness.configuration.registry import member
 from harness.objective.objective import ObjectiveStats
 from harness.rollout.wrappers import EngineMismatch, WeightSync
 from harness.training.loop import train
-from harness.training.run_parts import RunParts, fitting, out_of_memory
+from harness.training.run_parts import RunParts, fit_memory, out_of_memory
 from harness.training.step_data import NumericalFault, StepData
 from harness.training.update import Updater
 
@@ -70,7 +70,7 @@ def test_an_update_that_does_not_fit_is_made_with_half_of_the_micro_batch(
     with pytest.raises(MemoryError, match=named):
         train(trainer, never, attempt=0)
     monkeypatch.undo()
-    halved = fitting(config, run)
+    halved = fit_memory(config, run)
     assert halved.runtime.micro_batch_tokens == 48
     assert capsys.readouterr().err.count("runtime.micro_batch_tokens=48 instead of 96") == 1
     again = bench.trained(halved)

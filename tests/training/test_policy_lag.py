@@ -15,7 +15,7 @@ from harness.exchange import trl, verl
 from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
-from harness.sampling.selection import Collected, Groups
+from harness.sampling.selection import Groups, Selection
 from harness.training.loop import collect
 from harness.training.run_parts import RunParts
 from harness.training.step_data import Tally
@@ -29,7 +29,7 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
         """Train; step → (step of the policy that its responses came from, the responses)."""
         seen = {}
 
-        def watch(trainer: RunParts, step: int, carried: Groups | None, tally: Tally) -> Collected:
+        def watch(trainer: RunParts, step: int, carried: Groups | None, tally: Tally) -> Selection:
             collected = collect(trainer, step, carried, tally)
             # the policy has been trained for `trainer.progress.step` steps
             seen[step] = (trainer.progress.step, collected.kept.completions.tokens_N.clone())

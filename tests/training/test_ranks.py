@@ -26,7 +26,7 @@ from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
-from harness.model.ranks import Ranks, balanced, objects_group, open_group
+from harness.model.ranks import Ranks, balance_items, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
@@ -231,7 +231,7 @@ def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> Step
 
 
 def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
-    assert balanced([5, 4, 3, 3, 3], 2) == [[0, 3], [1, 2, 4]] or balanced([5, 4, 3, 3, 3], 2) == [
+    assert balance_items([5, 4, 3, 3, 3], 2) == [[0, 3], [1, 2, 4]] or balance_items([5, 4, 3, 3, 3], 2) == [
         [0, 3, 4],
         [1, 2],
     ]

@@ -162,7 +162,7 @@ def test_the_final_checkpoint_is_an_ordinary_transformers_model(bench: Bench) ->
     ids = tokenizer(r"7+8*3:________\boxed{5}<eos>")["input_ids"]
     assert tokenizer.decode(ids, skip_special_tokens=True) == r"7+8*3:________\boxed{5}"
     with torch.no_grad():
-        expected = trainer.policy.decoder.logits(trainer.policy.decoder.hidden(torch.tensor([ids])))
+        expected = trainer.policy.decoder.logits(trainer.policy.decoder.hidden_states(torch.tensor([ids])))
         torch.testing.assert_close(model(torch.tensor([ids])).logits[0], expected, atol=1e-4, rtol=1e-4)
 
 

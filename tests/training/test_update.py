@@ -20,7 +20,7 @@ from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.rollout.engine import native, transformers
 from harness.rollout.types import Completions
-from harness.rollout.wrappers import filtered
+from harness.rollout.wrappers import filter_logits
 from harness.sampling.selection import Groups
 from harness.training.loop import collect, train
 from harness.training.step_data import NumericalFault, Tally, UpdateStats
@@ -129,7 +129,7 @@ def test_the_gradient_is_that_of_the_loss_written_out(base_policy: Path, policy:
         if policy == "mask" and not groups.completions.finished_R[i]:
             continue
         ids = torch.tensor([prompts[i // 4] + tokens])
-        logits = model.decoder.logits(model.decoder.hidden(ids[:, :-1]))
+        logits = model.decoder.logits(model.decoder.hidden_states(ids[:, :-1]))
         scores = logits.log_softmax(-1)[len(prompts[i // 4]) - 1 :]
         log_probs = scores.gather(-1, torch.tensor(tokens)[:, None])[:, 0]
         ratio, advantage = (log_probs - old[i]).exp(), z.reshape(-1)[i].float()
@@ -296,7 +296,7 @@ def test_ratios_of_a_filtered_sampler_are_one_to_the_trainers_own_log_probs(benc
     # The exact mean at every place: the sum over kept tokens v of q(v) p(v) / q(v).
     with torch.no_grad():
         whole_NV = parts.policy.decoder.logits(parts.policy.response_hidden(*data.inputs)).log_softmax(-1)
-    kept_N = whole_NV.exp().masked_fill(filtered(whole_NV, 0, top_p).isinf(), 0.0).sum(-1)
+    kept_N = whole_NV.exp().masked_fill(filter_logits(whole_NV, 0, top_p).isinf(), 0.0).sum(-1)
     ratio_N = (scores_N - groups.completions.log_probs_N).exp()
     torch.testing.assert_close(ratio_N, kept_N, rtol=0, atol=1e-5)
     assert (float(kept_N.min()) < 0.95) == (top_p < 1)

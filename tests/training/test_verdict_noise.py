@@ -14,14 +14,14 @@ from harness.configuration.sections import AlgorithmConfig, RewardConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.rollout.wrappers import sample_seeds
-from harness.training.loop import believed
+from harness.training.loop import noisy_verdicts
 
 SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
 
 
 def test_exact_verdicts_are_believed() -> None:
     correct = torch.rand(200, 50) < 0.3
-    assert believed(correct, SEEDS, RewardConfig()) is correct
+    assert noisy_verdicts(correct, SEEDS, RewardConfig()) is correct
     assert "true_positive" not in identity(compose_run([]))["algorithm"]["reward"]
     assert "advantage_sign" not in identity(compose_run([]))["algorithm"]
 
@@ -29,22 +29,22 @@ def test_exact_verdicts_are_believed() -> None:
 def test_rates_are_met_and_a_draw_belongs_to_its_response() -> None:
     correct = torch.arange(200)[:, None].expand(200, 50) < 100
     erring = RewardConfig(true_positive=0.9, false_positive=0.2)
-    seen = believed(correct, SEEDS, erring)
+    seen = noisy_verdicts(correct, SEEDS, erring)
     # 5,000 draws each: standard errors of 0.4 and 0.6 points
     assert float(seen[:100].double().mean()) == pytest.approx(0.9, abs=0.02)
     assert float(seen[100:].double().mean()) == pytest.approx(0.2, abs=0.02)
-    part = believed(correct[90:110], SEEDS[90:110], erring)
+    part = noisy_verdicts(correct[90:110], SEEDS[90:110], erring)
     assert torch.equal(part, seen[90:110])
     # one draw a response: who is believed when wrong would be believed when right, too
-    when_right, when_wrong = (believed(all_, SEEDS, erring) for all_ in (correct | True, correct & False))
+    when_right, when_wrong = (noisy_verdicts(all_, SEEDS, erring) for all_ in (correct | True, correct & False))
     assert bool((when_right | ~when_wrong).all())
-    assert not bool(believed(correct, SEEDS, RewardConfig(true_positive=0.0)).any())
+    assert not bool(noisy_verdicts(correct, SEEDS, RewardConfig(true_positive=0.0)).any())
 
 
 def test_a_random_reward_knows_nothing_of_the_answer() -> None:
     correct = torch.arange(200)[:, None].expand(200, 50) < 100
     random = RewardConfig(true_positive=0.5, false_positive=0.5)
-    assert torch.equal(believed(correct, SEEDS, random), believed(~correct, SEEDS, random))
+    assert torch.equal(noisy_verdicts(correct, SEEDS, random), noisy_verdicts(~correct, SEEDS, random))
 
 
 def test_rates_outside_zero_and_one_are_refused() -> None:

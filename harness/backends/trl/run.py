@@ -34,7 +34,7 @@ from harness.training.run_parts import (
     TaskParts,
     base_evaluations,
     build_engine,
-    fitting,
+    fit_memory,
     newest_checkpoint,
     open_policy,
     out_of_memory,
@@ -60,7 +60,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         torch.set_num_threads(config.runtime.threads)
         ranks = Ranks.join()
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
-        return _TrlRun(fitting(config, run), run, initial.resolve(), kernel, grader, attempt, ranks).finish(stop)
+        return _TrlRun(fit_memory(config, run), run, initial.resolve(), kernel, grader, attempt, ranks).finish(stop)
 
 
 class _TrlRun:
@@ -73,7 +73,7 @@ class _TrlRun:
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
-        step, folder = self.ranks.from_first(self._rewound() if self.ranks.first else None)
+        step, folder = self.ranks.from_first(self._rewind_run() if self.ranks.first else None)
         if folder is not None and (folder / POLICY).is_dir():
             return True
         if not step:
@@ -84,7 +84,7 @@ class _TrlRun:
         self.parts.say(self.attempt, layout.TRAINING)
         return self._train(folder, stop)
 
-    def _rewound(self) -> tuple[int, Path | None]:
+    def _rewind_run(self) -> tuple[int, Path | None]:
         """Go back to the newest checkpoint: its step and folder, 0 and None where there is none.
 
         Raises:
@@ -94,10 +94,10 @@ class _TrlRun:
         if folder is None:
             warn_of_lost_steps(self.run, self.config)
         elif (folder / TRAINER).is_dir():
-            began = len(list((folder / TRAINER).glob("rng_state*.pth")))
-            if began != self.ranks.world:
+            world = len(list((folder / TRAINER).glob("rng_state*.pth")))
+            if world != self.ranks.world:
                 raise ConfigError(
-                    f"run {self.run.run_id} began with runtime.ranks={began}, and each process draws random numbers of its own: set it "
+                    f"run {self.run.run_id} began with runtime.ranks={world}, and each process draws random numbers of its own: set it "
                     "(on GPUs runtime.gpus_per_run) to that number to resume"
                 )
         step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
@@ -166,8 +166,8 @@ class _TrlRun:
             plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
             config = dataclasses.replace(config, model=plain)
         policy = open_policy(config, folder, self.kernel, ALONE)  # each process has a copy
-        shared = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, ALONE)
+        cache = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, ALONE)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
-            evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, shared, self.ranks)
+            evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, cache, self.ranks)
             return evaluator.evaluate(step, last=last)

@@ -1,7 +1,7 @@
 """The configuration of a run as `GRPOConfig`, and what it cannot say.
 
 The algorithm's part is the dialect's (`harness.exchange.trl`). What code of ours does inside TRL's trainer needs no word of TRL's: rewards,
-the selection of groups, the learning rate's course, budgets. `told` leaves these out before the dialect is asked.
+the selection of groups, the learning rate's course, budgets. `trl_config` leaves these out before the dialect is asked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reward_scale(config: RunConfig) -> float:
     return EPSILON / epsilon if scaled else 1.0
 
 
-def told(config: RunConfig) -> RunConfig:
+def trl_config(config: RunConfig) -> RunConfig:
     """Return the configuration as TRL has to be told it, without what code of ours does inside its trainer."""
     algorithm = config.algorithm
     advantage, overlong = algorithm.advantage, algorithm.overlong
@@ -53,11 +53,11 @@ def told(config: RunConfig) -> RunConfig:
 
 def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
     """Return the fields of `GRPOConfig` without its folder, the user's own last; `longest_prompt` in tokens cuts micro-batches."""
-    values = {key: value for key, value in dialect.export(told(config)).settings.items() if key not in _SCHEDULE}
-    return values | _rewards(config) | _batches(config, values, longest_prompt) | _machine(config) | _own(config)
+    values = {key: value for key, value in dialect.export(trl_config(config)).settings.items() if key not in _SCHEDULE}
+    return values | _rewards(config) | _batches(config, values, longest_prompt) | _machine(config) | _overrides(config)
 
 
-def _own(config: RunConfig) -> dict[str, Any]:
+def _overrides(config: RunConfig) -> dict[str, Any]:
     return read_assignments(config.backend.overrides, lambda text, _: yaml.safe_load(text))
 
 
@@ -77,10 +77,10 @@ def _batches(config: RunConfig, values: dict[str, Any], longest_prompt: int) -> 
         return {"gradient_accumulation_steps": values["gradient_accumulation_steps"] // ranks}
     share = max(1, values["per_device_train_batch_size"] // ranks)
     row = longest_prompt + config.sampling.max_response_tokens
-    fits = max(1, config.runtime.micro_batch_tokens // row)
+    limit = max(1, config.runtime.micro_batch_tokens // row)
     if algorithm.entropy_coefficient or algorithm.top_entropy_fraction < 1:
-        fits = share
-    size = max(part for part in range(1, share + 1) if share % part == 0 and part <= fits)
+        limit = share
+    size = max(part for part in range(1, share + 1) if share % part == 0 and part <= limit)
     return {"per_device_train_batch_size": size, "gradient_accumulation_steps": share // size}
 
 
@@ -110,29 +110,29 @@ def _machine(config: RunConfig) -> dict[str, Any]:
 
 def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why TRL does not train this configuration; empty where it does."""
-    refused = (_refused_groups, _refused_sampling, _refused_machine, _refused_cuts, _refused_overrides)
-    return [*dialect.export(told(config)).inexpressible, *(line for part in refused for line in part(config))]
+    checks = (_refused_groups, _refused_sampling, _refused_machine, _refused_cuts, _refused_overrides)
+    return [*dialect.export(trl_config(config)).inexpressible, *(line for part in checks for line in part(config))]
 
 
 def _refused_groups(config: RunConfig) -> Iterator[str]:
     """Dynamic sampling is ours, by TRL's `rollout_func`; places that no live group fills carry no loss."""
     algorithm = config.algorithm
-    policy, asked = algorithm.dead_groups.policy, f"algorithm.dead_groups.policy={algorithm.dead_groups.policy}"
+    policy, setting = algorithm.dead_groups.policy, f"algorithm.dead_groups.policy={algorithm.dead_groups.policy}"
     if policy == "keep":
         return
     if policy == "never_give_up":
-        yield f"{asked}: TRL's data set stands in one order, so no prompt is tried again in a later step; set it to keep, drop or refill"
+        yield f"{setting}: TRL's data set stands in one order, so no prompt is tried again in a later step; set it to keep, drop or refill"
     if algorithm.aggregation.kind != "batch_token_mean":
         yield (
-            f"{asked} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "
+            f"{setting} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "
             "a mean over the update's tokens leaves out those without loss; use aggregation=batch_token_mean or dead_groups.policy=keep"
         )
     if getattr(algorithm.advantage, "scale", "") == "batch_reward_std" or algorithm.advantage.kind == "decoupled":
-        yield f"{asked}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
+        yield f"{setting}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
     if algorithm.dead_groups.surplus == "carry":
         yield "algorithm.dead_groups.surplus=carry: TRL samples a step's groups in that step; set it to discard"
     if config.backend.sampler != "transformers":
-        yield f"{asked} with backend.sampler={config.backend.sampler}: rounds are sampled with transformers here; set backend.sampler"
+        yield f"{setting} with backend.sampler={config.backend.sampler}: rounds are sampled with transformers here; set backend.sampler"
 
 
 def _refused_sampling(config: RunConfig) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
             f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, "
             "or backend.sampler=vllm_colocate"
         )
-    filters = [key for key in ("min_p", "repetition_penalty") if key in _own(config)]
+    filters = [key for key in ("min_p", "repetition_penalty") if key in _overrides(config)]
     if filters and correction.kind != "none":
         yield (
             f"backend.overrides: {filters[0]} with algorithm.engine_correction.kind={correction.kind}: sampler and trainer have other "
@@ -158,8 +158,8 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
 def _refused_machine(config: RunConfig) -> Iterator[str]:
     runtime, model = config.runtime, config.model
     yield from refused_places(runtime)
-    if config.seed >= (most := _SEEDS // wanted_ranks(runtime)):
-        yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {most}"
+    if config.seed >= (limit := _SEEDS // wanted_ranks(runtime)):
+        yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {limit}"
     if runtime.device == "cuda" and 0 < runtime.ranks < runtime.gpus_per_run:
         yield f"runtime.ranks={runtime.ranks}: TRL trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if getattr(model, "precision", "") == "mixed":
@@ -172,21 +172,21 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
 
 def _refused_cuts(config: RunConfig) -> Iterator[str]:
     """Several processes: DDP takes the mean of their losses, which is the update's only where their shares weigh alike."""
-    ranks, values = wanted_ranks(config.runtime), dialect.export(told(config)).settings
+    ranks, values = wanted_ranks(config.runtime), dialect.export(trl_config(config)).settings
     if ranks == 1:
         return
-    asked = f"{ranks} processes (runtime.ranks, runtime.gpus_per_run)"
+    setting = f"{ranks} processes (runtime.ranks, runtime.gpus_per_run)"
     responses, parts = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
     if config.algorithm.entropy_coefficient:
-        yield f"algorithm.entropy_coefficient with {asked}: TRL's bonus is a mean over each process's tokens; set it to 0"
+        yield f"algorithm.entropy_coefficient with {setting}: TRL's bonus is a mean over each process's tokens; set it to 0"
     if values["loss_type"] == "bnpo" and parts % ranks:
         yield (
-            f"algorithm.aggregation=microbatch_token_mean with {asked}: an update's number of micro-batches, {parts}, is no multiple of "
+            f"algorithm.aggregation=microbatch_token_mean with {setting}: an update's number of micro-batches, {parts}, is no multiple of "
             f"{ranks}; change algorithm.aggregation.micro_batch_responses"
         )
     elif values["loss_type"] != "bnpo" and responses % ranks:
         yield (
-            f"{asked} cannot share an update of {responses} responses equally; change algorithm.updates_per_step, or train with another "
+            f"{setting} cannot share an update of {responses} responses equally; change algorithm.updates_per_step, or train with another "
             "number"
         )
 

@@ -118,18 +118,18 @@ def sample(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
     ids = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     device, accelerator = trainer.accelerator.device, trainer.accelerator
-    unwrapped = unwrap_model_for_generation(
+    context = unwrap_model_for_generation(
         trainer.model_wrapped, accelerator, generation_kwargs=trainer.generation_kwargs
     )
-    with unwrapped as model, torch.no_grad():
+    with context as model, torch.no_grad():
         whole = model.generate(
             input_ids=ids.to(device), attention_mask=mask.to(device), generation_config=trainer.generation_config
         )
     stops = set(trainer.eos_token_ids)
-    return [_cut(row, stops) for row in whole[:, longest:].tolist()]
+    return [_truncate_response(row, stops) for row in whole[:, longest:].tolist()]
 
 
-def _cut(tokens: list[int], stops: set[int]) -> list[int]:
+def _truncate_response(tokens: list[int], stops: set[int]) -> list[int]:
     """The tokens up to the first that ends a response, that one included."""
     end = next((place for place, token in enumerate(tokens) if token in stops), len(tokens) - 1)
     return tokens[: end + 1]
@@ -158,21 +158,21 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         self.parts, self.rollouts, self.attempt = parts, rollouts, attempt
         self.evaluate, self.publish, self.stop = evaluate, publish, stop
         self.updates = updates_per_step(parts.config)
-        self.tokens, self.seconds = spent(parts)
+        self.tokens, self.seconds = spent_budget(parts)
         self.ended = False  # a budget is spent
         self._logs: list[dict[str, float]] = []
-        self._began = 0.0
+        self._step_start = 0.0
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """An update begins: with the first of a rollout step its clock."""
         if state.global_step % self.updates == 0:
-            self._began, self._logs = time.perf_counter(), []
+            self._step_start, self._logs = time.perf_counter(), []
             self.rollouts.begin(state.global_step // self.updates + 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """An update has ended: after the last of a rollout step save and stop where it is due."""
-        step, inside = divmod(state.global_step, self.updates)
-        if inside:
+        step, remainder = divmod(state.global_step, self.updates)
+        if remainder:
             return
         runtime = self.parts.config.runtime
         self._count(step)
@@ -181,11 +181,11 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
     def _count(self, step: int) -> None:
-        collected = self.rollouts.collected
-        assert collected is not None
+        selection = self.rollouts.selection
+        assert selection is not None
         self._trained_at = time.perf_counter()
-        self.tokens += collected.generated_tokens
-        self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._began)
+        self.tokens += selection.generated_tokens
+        self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._step_start)
         self.ended = self.parts.config.training.is_spent(step, self.tokens, self.seconds)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
@@ -196,21 +196,19 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         """
         if "grad_norm" not in logs:  # the summary of the whole training
             return
-        step, inside = divmod(state.global_step, self.updates)
+        step, remainder = divmod(state.global_step, self.updates)
         if not math.isfinite(logs["grad_norm"]):
-            text = (
-                f"step {step + bool(inside)}: the gradient norm is {logs['grad_norm']}; lower optimizer.learning_rate"
-            )
+            text = f"step {step + bool(remainder)}: the gradient norm is {logs['grad_norm']}; lower optimizer.learning_rate"
             raise NumericalFault(text, {})
         self._logs.append(dict(logs))
-        if inside:
+        if remainder:
             return
-        evaluated_from = time.perf_counter()
+        evaluation_start = time.perf_counter()
         if self.ended or step % self.parts.config.training.evaluate_every == 0:
             self.evaluate(model, step, self.ended)
         end, tallies = time.perf_counter(), self.rollouts.ranks.gather(self.rollouts.tally)
         if self.rollouts.ranks.first:
-            self.parts.run.append_step(self._row(step, tallies, end - evaluated_from, end - self._began))
+            self.parts.run.append_step(self._row(step, tallies, end - evaluation_start, end - self._step_start))
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Trainer has written a checkpoint."""
@@ -219,12 +217,12 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
 
     def _row(self, step: int, tallies: list[Tally], seconds_evaluate: float, seconds_total: float) -> dict[str, Any]:
         rollouts, config = self.rollouts, self.parts.config
-        collected, tally = rollouts.collected, rollouts.tally
-        assert collected is not None
-        graders = graders_row(self.parts, collected, step, tally)
-        named = load_table("trl").log["metrics"]
-        logged = {
-            ours: self._mean(theirs) for theirs, ours in named.items() if any(theirs in each for each in self._logs)
+        selection, tally = rollouts.selection, rollouts.tally
+        assert selection is not None
+        graders = graders_row(self.parts, selection, step, tally)
+        names = load_table("trl").log["metrics"]
+        log_means = {
+            ours: self._mean(theirs) for theirs, ours in names.items() if any(theirs in each for each in self._logs)
         }
         shares, gradient_groups = rollouts.shares()
         rate, limit = learning_rate(config, step), config.optimizer.max_gradient_norm
@@ -233,19 +231,19 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             "step": step,
             "updates": step * self.updates,
             "attempt": self.attempt,
-            **logged,
-            **rollout_row(collected),
+            **log_means,
+            **rollout_row(selection),
             # Of the policy in every update, not of the one that sampled.
-            "entropy_nats": logged.get("entropy_nats", _NAN),
+            "entropy_nats": log_means.get("entropy_nats", _NAN),
             "generated_tokens_total": self.tokens,
             **verdicts_row(tallies, config),
             **graders,
             "gradient_clipped_fraction": sum(clipped) / len(clipped),
             "gradient_groups": gradient_groups,
             **shares.row(),
-            **groups_row(collected, config),
+            **groups_row(selection, config),
             "learning_rate": rate,
-            "seconds_rollout": rollouts.graded_at - self._began - tally.seconds_verify,
+            "seconds_rollout": rollouts.graded_at - self._step_start - tally.seconds_verify,
             "seconds_verify": tally.seconds_verify,
             "seconds_train": self._trained_at - rollouts.graded_at,
             "seconds_sync": 0.0,
@@ -258,7 +256,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         return average(np.array([each[name] for each in self._logs if each.get(name) is not None]))
 
 
-def spent(parts: TaskParts) -> tuple[int, float]:
+def spent_budget(parts: TaskParts) -> tuple[int, float]:
     """Tokens generated and seconds trained in the steps that the store has rows of."""
     rows = parts.run.steps()
     if not len(rows):

@@ -22,11 +22,11 @@ _OURS = ("algorithm.advantage.", "algorithm.responses_per_prompt=")
 _OVER_TOKENS = ("batch_token_mean", "token_sum")
 
 
-def needed(config: RunConfig) -> bool:
+def needs_plugin(config: RunConfig) -> bool:
     """Return whether verl itself lacks something that the plugin has."""
     dead = config.algorithm.dead_groups.policy
-    bounds = dead == "refill" and "unbounded_refill" not in config.backend.accept
-    if config.algorithm.overlong.masks or dead == "drop" or bounds:
+    bounded_refill = dead == "refill" and "unbounded_refill" not in config.backend.accept
+    if config.algorithm.overlong.masks or dead == "drop" or bounded_refill:
         return True
     refused = any(line.startswith(_OURS) for line in dialect.export(config).inexpressible)
     return refused and config.algorithm.advantage.kind in _ESTIMATORS
@@ -34,25 +34,25 @@ def needed(config: RunConfig) -> bool:
 
 def export(config: RunConfig) -> Translation:
     """Return the algorithm's part in verl's keys: by the dialect alone, or with the plugin beside what is left for verl itself."""
-    if not needed(config):
+    if not needs_plugin(config):
         return dialect.export(config)
-    out = dialect.export(_left_for_verl(config))
+    translation = dialect.export(_verl_config(config))
     if config.algorithm.advantage.kind in _ESTIMATORS:
         # The dialect's own reason, for its own estimators.
-        out.inexpressible = [line for line in out.inexpressible if not line.startswith(_OURS)]
-    out.inexpressible += _limits(config)
-    out.settings |= {"algorithm.adv_estimator": ESTIMATOR, **_settings(config)}
-    return out
+        translation.inexpressible = [line for line in translation.inexpressible if not line.startswith(_OURS)]
+    translation.inexpressible += _limits(config)
+    translation.settings |= {"algorithm.adv_estimator": ESTIMATOR, **_settings(config)}
+    return translation
 
 
-def _left_for_verl(config: RunConfig) -> RunConfig:
-    left = copy.deepcopy(config)
-    algorithm, overlong = left.algorithm, left.algorithm.overlong
+def _verl_config(config: RunConfig) -> RunConfig:
+    config = copy.deepcopy(config)
+    algorithm, overlong = config.algorithm, config.algorithm.overlong
     overlong.policy = {"mask": "score", "mask_and_soft": "soft"}.get(overlong.policy, overlong.policy)
     algorithm.dead_groups = DeadGroupsConfig()
     if algorithm.advantage.kind in _ESTIMATORS:
         algorithm.advantage = member(ADVANTAGE, "group").Config()
-    return left
+    return config
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:

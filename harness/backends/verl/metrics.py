@@ -34,12 +34,12 @@ from harness.store.samples import SAMPLES
 from harness.training.step_data import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
-_ESTIMATED = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
+_ESTIMATED_COLUMNS = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
 # With this aggregation verl's entropy and KL are sums over tokens divided by a constant, not means over tokens.
-_NOT_PER_TOKEN = {"constant_sum": ("entropy_nats", "kl_to_reference")}
+_SUM_COLUMNS = {"constant_sum": ("entropy_nats", "kl_to_reference")}
 
 
-class Graded(NamedTuple):
+class GradedResponse(NamedTuple):
     """One graded training response: its step, its group, and what came of it."""
 
     step: int
@@ -55,42 +55,42 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._read: dict[Path, int] = defaultdict(int)
-        self._steps: dict[int, list[Graded]] = defaultdict(list)
+        self._offsets: dict[Path, int] = defaultdict(int)
+        self._steps: dict[int, list[GradedResponse]] = defaultdict(list)
 
-    def step(self, number: int) -> Sequence[Graded]:
+    def step(self, number: int) -> Sequence[GradedResponse]:
         for path in sorted(self._folder.glob("*.jsonl")):
-            lines, self._read[path] = new_lines(path, self._read[path])
+            lines, self._offsets[path] = new_lines(path, self._offsets[path])
             for line in lines:
-                graded = Graded(*json.loads(line))
-                self._steps[graded.step].append(graded)
+                response = GradedResponse(*json.loads(line))
+                self._steps[response.step].append(response)
         return self._steps.get(number, ())
 
     def forget(self, number: int) -> None:
         self._steps.pop(number, None)
 
 
-def is_complete(graded: Sequence[Graded], groups: int, size: int) -> bool:
+def is_complete(responses: Sequence[GradedResponse], groups: int, size: int) -> bool:
     """Whether the ledger of a step holds at least so many groups, all of them with `size` responses.
 
     Lines of another node may be seen seconds after the metrics of their step.
     """
-    sizes = Counter(item.group for item in graded)
+    sizes = Counter(item.group for item in responses)
     return len(sizes) >= groups and set(sizes.values()) == {size}
 
 
-def ledger_columns(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> Mapping[str, float]:
+def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> Mapping[str, float]:
     """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome)."""
-    tokens = np.array([item.tokens for item in graded], dtype=np.float64)
-    correct = np.array([item.correct for item in graded], dtype=bool)
-    truncated = np.array([item.truncated for item in graded], dtype=bool)
+    tokens = np.array([item.tokens for item in responses], dtype=np.float64)
+    correct = np.array([item.correct for item in responses], dtype=bool)
+    truncated = np.array([item.truncated for item in responses], dtype=bool)
     groups: dict[str, list[int]] = defaultdict(list)
-    for item in graded:
+    for item in responses:
         groups[item.group].append(item.correct)
     shares = np.array([np.mean(outcomes) for outcomes in groups.values()])
-    kept = _kept_groups(graded, algorithm)
+    kept_groups = _kept_groups(responses, algorithm)
     return {
-        "reward_mean": float(np.mean([item.reward for item in graded])),
+        "reward_mean": float(np.mean([item.reward for item in responses])),
         "accuracy_mean": float(correct.mean()),
         "response_tokens_mean": float(tokens.mean()),
         "response_tokens_p95": float(np.percentile(tokens, 95)),
@@ -101,20 +101,20 @@ def ledger_columns(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> Mapp
         "groups": len(groups),
         "all_right_groups": int((shares == 1).sum()),
         "all_wrong_groups": int((shares == 0).sum()),
-        "kept_groups": kept,
-        "discarded_groups": len(groups) - kept,
+        "kept_groups": kept_groups,
+        "discarded_groups": len(groups) - kept_groups,
         "generated_groups": len(groups),
         "generated_tokens": int(tokens.sum()),
     }
 
 
-def _kept_groups(graded: Sequence[Graded], algorithm: AlgorithmConfig) -> int:
+def _kept_groups(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> int:
     """Count the groups that were trained on; the rest was dead or surplus."""
     dead, outcomes = algorithm.dead_groups, defaultdict(set)
-    for item in graded:
+    for item in responses:
         outcomes[item.group].add(item.reward if dead.metric == "reward" else item.correct)
-    live = [found for found in outcomes.values() if dead.policy == "keep" or len(found) > 1]
-    return min(len(live), algorithm.prompts_per_step)
+    live_groups = [values for values in outcomes.values() if dead.policy == "keep" or len(values) > 1]
+    return min(len(live_groups), algorithm.prompts_per_step)
 
 
 class MetricsImport:
@@ -151,7 +151,7 @@ class MetricsImport:
 
     def _append(self, row: dict[str, Any]) -> None:
         step, algorithm = int(row["step"]), self._config.algorithm
-        for column in (*_ESTIMATED, *_NOT_PER_TOKEN.get(algorithm.aggregation.kind, ())):
+        for column in (*_ESTIMATED_COLUMNS, *_SUM_COLUMNS.get(algorithm.aggregation.kind, ())):
             row.pop(column, None)
         if self._is_complete(step):
             row |= ledger_columns(self._ledger.step(step), algorithm)
@@ -172,8 +172,8 @@ def _tokens_until(run: RunDir, step: int) -> int:
     if step < 1:
         return 0
     rows = run.steps()
-    known = rows[rows["step"] <= step]["generated_tokens_total"].dropna()
-    return int(known.iloc[-1]) if len(known) else 0
+    totals = rows[rows["step"] <= step]["generated_tokens_total"].dropna()
+    return int(totals.iloc[-1]) if len(totals) else 0
 
 
 def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
@@ -185,10 +185,10 @@ def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
             continue
         rows = [json.loads(line) for line in new_lines(path, 0)[0]]  # without a torn last line it counts as incomplete
         for name, benchmark in benchmarks.items():
-            mine = [row for row in rows if row.get("benchmark") == name]
-            complete = len(mine) == len(benchmark.problems) * config.evaluation.samples_per_problem
+            samples = [row for row in rows if row.get("benchmark") == name]
+            complete = len(samples) == len(benchmark.problems) * config.evaluation.samples_per_problem
             if complete and step not in run.sample_steps(name):
-                table = _table(mine, benchmark, config.sampling.max_response_tokens, grader)
+                table = _table(samples, benchmark, config.sampling.max_response_tokens, grader)
                 run.write_samples(name, benchmark.version, step, table)
 
 
@@ -202,24 +202,24 @@ def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: G
     order = {problem.id: place for place, problem in enumerate(benchmark.problems)}
     golds = {problem.id: problem.gold for problem in benchmark.problems}
     # uid is `{prompt}_{session}_{output}`: the session numbers the samples of a prompt.
-    keyed = sorted(rows, key=lambda row: (order[row["problem_id"]], int(row["uid"].rsplit("_", 2)[1])))
-    second = grader.second([row["output"] for row in keyed], [golds[row["problem_id"]] for row in keyed])
-    unknown = np.full(len(keyed), np.nan, dtype=np.float32)
+    sorted_rows = sorted(rows, key=lambda row: (order[row["problem_id"]], int(row["uid"].rsplit("_", 2)[1])))
+    second = grader.second([row["output"] for row in sorted_rows], [golds[row["problem_id"]] for row in sorted_rows])
+    nan_values = np.full(len(sorted_rows), np.nan, dtype=np.float32)
     return pa.table(
         {
-            "problem_id": [row["problem_id"] for row in keyed],
-            "sample_index": [int(row["uid"].rsplit("_", 2)[1]) for row in keyed],
-            "sampling_seed": np.zeros(len(keyed), dtype=np.uint64),
-            "max_response_tokens": np.full(len(keyed), cap, dtype=np.int32),
-            "response_tokens": [int(row["response_tokens"]) for row in keyed],
-            "finish_reason": [row["finish_reason"] for row in keyed],
-            "answer": [row["answer"] if row["answered"] == "True" else None for row in keyed],
-            "correct": [bool(row["acc"]) for row in keyed],
-            "verdict": [row["verdict"] for row in keyed],
-            "method": [row["method"] for row in keyed],
-            "entropy_sum_nats": unknown,
-            "log_prob_sum": unknown,
-            "response": [row["output"] for row in keyed],
+            "problem_id": [row["problem_id"] for row in sorted_rows],
+            "sample_index": [int(row["uid"].rsplit("_", 2)[1]) for row in sorted_rows],
+            "sampling_seed": np.zeros(len(sorted_rows), dtype=np.uint64),
+            "max_response_tokens": np.full(len(sorted_rows), cap, dtype=np.int32),
+            "response_tokens": [int(row["response_tokens"]) for row in sorted_rows],
+            "finish_reason": [row["finish_reason"] for row in sorted_rows],
+            "answer": [row["answer"] if row["answered"] == "True" else None for row in sorted_rows],
+            "correct": [bool(row["acc"]) for row in sorted_rows],
+            "verdict": [row["verdict"] for row in sorted_rows],
+            "method": [row["method"] for row in sorted_rows],
+            "entropy_sum_nats": nan_values,
+            "log_prob_sum": nan_values,
+            "response": [row["output"] for row in sorted_rows],
             "second_correct": second,
         },
         schema=SAMPLES,
@@ -258,16 +258,16 @@ def export(python: str, run: RunDir, place: Place, step: int, log: Path) -> Path
     shards = place.checkpoints / f"global_step_{step}" / "actor"
 
     def write(folder: Path) -> None:
-        policy, merged = folder / POLICY, folder / "merged"
+        policy, target = folder / POLICY, folder / "merged"
         policy.mkdir()
         command = [python, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-        run_to_end([*command, "--local_dir", str(shards), "--target_dir", str(merged)], environment(python), log)
+        run_to_end([*command, "--local_dir", str(shards), "--target_dir", str(target)], environment(python), log)
         copy_side_files(place.model, policy)
-        weights = [*merged.glob("*.safetensors"), *merged.glob("*.safetensors.index.json")]
+        weights = [*target.glob("*.safetensors"), *target.glob("*.safetensors.index.json")]
         if not weights:
             raise VerlFailed(f"verl's model merger left no safetensors of {shards}; see {log}")
         for file in weights:
             file.rename(policy / file.name)
-        shutil.rmtree(merged)
+        shutil.rmtree(target)
 
     return run.publish_checkpoint(step, write) / POLICY

@@ -96,8 +96,8 @@ class Place:
 
 def data_folder(config: RunConfig, cache: Path, model: Path) -> Path:
     """Return the folder of a configuration's problems: named by all they depend on (the tokenizer writes chat turns)."""
-    depends = [DATA_VERSION, dump(config.task), dump(config.evaluation)["benchmarks"], str(model)]
-    return cache / "verl" / content_hash(*depends)
+    dependencies = [DATA_VERSION, dump(config.task), dump(config.evaluation)["benchmarks"], str(model)]
+    return cache / "verl" / content_hash(*dependencies)
 
 
 def overrides(config: RunConfig, place: Place) -> list[str]:
@@ -245,12 +245,12 @@ def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
 def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why verl does not train this configuration; empty where it does."""
     translation = extension.export(config)
-    unaccepted = (
+    deviations = (
         f"{text}; list {name} in backend.accept to train it all the same"
         for name, text in translation.deviations.items()
         if name not in config.backend.accept
     )
-    return [*translation.inexpressible, *unaccepted, *_refused_settings(config), *_refused_overrides(config)]
+    return [*translation.inexpressible, *deviations, *_refused_settings(config), *_refused_overrides(config)]
 
 
 def _refused_settings(config: RunConfig) -> Iterator[str]:
@@ -268,9 +268,9 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
     if config.runtime.deterministic:
         yield f"runtime.deterministic=true: {_NO_DETERMINISM}"
-    between, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
-    if between is not None and between < samples:
-        yield f"evaluation.samples_between={between}: verl validates with {samples} samples every time; set it to null"
+    interim_samples, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
+    if interim_samples is not None and interim_samples < samples:
+        yield f"evaluation.samples_between={interim_samples}: verl validates with {samples} samples every time; set it to null"
     if config.evaluation.stop_strings:
         yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
 

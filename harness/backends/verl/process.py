@@ -17,8 +17,8 @@ from harness.store.reader import read_tail
 from harness.training.torchrun import Child
 
 LOG = "verl.log"
-_ASK = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"
-_ASK_SECONDS = 60.0
+_VERSION_SCRIPT = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"
+_SCRIPT_SECONDS = 60.0
 _HINT = "docs/verl.md says how to make that environment"
 
 
@@ -35,8 +35,8 @@ def check(child: Child, log: Path) -> None:
     """Raise `VerlFailed` where a child ended with an error."""
     code = child.code
     if code:
-        how = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-        raise VerlFailed(f"verl ended with {how}; the end of {log}:\n{read_tail(log)}")
+        ending = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+        raise VerlFailed(f"verl ended with {ending}; the end of {log}:\n{read_tail(log)}")
 
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
@@ -63,18 +63,18 @@ def interpreter(runtime: VerlRuntime) -> str:
         raise ConfigError(f"runtime.verl.python={runtime.python} is no interpreter; {_HINT}")
     try:
         answer = subprocess.run(
-            [python, "-c", _ASK],
+            [python, "-c", _VERSION_SCRIPT],
             capture_output=True,
             text=True,
-            timeout=_ASK_SECONDS,
+            timeout=_SCRIPT_SECONDS,
             check=False,
             env=environment(python),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"runtime.verl.python={runtime.python} does not run: {error}") from error
     if answer.returncode:
-        last = (answer.stderr.strip() or "no message").splitlines()[-1]
-        raise ConfigError(f"runtime.verl.python={runtime.python} has no verl ({last}); {_HINT}")
+        last_line = (answer.stderr.strip() or "no message").splitlines()[-1]
+        raise ConfigError(f"runtime.verl.python={runtime.python} has no verl ({last_line}); {_HINT}")
     if answer.stdout != VERSION:
         raise ConfigError(
             f"runtime.verl.python={runtime.python} has verl {answer.stdout}, but keys and units are those of {VERSION}: "
@@ -85,11 +85,11 @@ def interpreter(runtime: VerlRuntime) -> str:
 
 def environment(python: str) -> dict[str, str]:
     """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
-    inherited = {
+    variables = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
     return {
-        **inherited,
+        **variables,
         "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
     }
 

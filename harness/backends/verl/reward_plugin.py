@@ -31,12 +31,12 @@ class _Service:
         request = json.dumps({"response": response, "gold": gold, "problem": problem}) + "\n"
         with self._lock:
             try:
-                return self._ask(request)
+                return self._send_request(request)
             except (OSError, ValueError):
                 self._process = None
-                return self._ask(request)
+                return self._send_request(request)
 
-    def _ask(self, request: str) -> dict[str, Any]:
+    def _send_request(self, request: str) -> dict[str, Any]:
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment, text=True
@@ -52,7 +52,7 @@ class _Service:
 
 
 _services: dict[tuple[str, str, str], _Service] = {}
-_starting = threading.Lock()
+_start_lock = threading.Lock()
 
 
 def compute_score(
@@ -76,20 +76,20 @@ def compute_score(
     Texts in the result stay texts on purpose: verl bootstraps every number in it.
     """
     rules = json.dumps({"extraction": extraction, "answer_must_end": answer_must_end, "form": form, "workers": workers})
-    with _starting:
+    with _start_lock:
         service = _services.setdefault((python, root, rules), _Service(python, root, rules))
-    graded = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))
-    answered = graded["answer"] is not None
-    score = (correct if graded["correct"] else wrong) + (format_credit if answered else 0.0)
+    verdict = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))
+    answered = verdict["answer"] is not None
+    score = (correct if verdict["correct"] else wrong) + (format_credit if answered else 0.0)
     return {
         "score": float(score),
-        "acc": float(graded["correct"]),
+        "acc": float(verdict["correct"]),
         "benchmark": str(data_source),
         "problem_id": str((extra_info or {}).get("problem_id", "")),
         "answered": str(answered),
-        "answer": graded["answer"] or "",
-        "verdict": graded["verdict"],
-        "method": graded["method"],
+        "answer": verdict["answer"] or "",
+        "verdict": verdict["verdict"],
+        "method": verdict["method"],
     }
 
 

@@ -90,8 +90,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
 def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt: int) -> Place:
     tokenizer = load_tokenizer(initial)
     data = data_folder(config, cache, initial)
-    ends = stop_tokens(tokenizer, initial)
-    place = Place(run.path.resolve(), data, initial, 0, ends, attempt)
+    stop_token_ids = stop_tokens(tokenizer, initial)
+    place = Place(run.path.resolve(), data, initial, 0, stop_token_ids, attempt)
     longest = write_data(config, tokenizer, place.train_file, place.validation_file)
     return replace(place, prompt_tokens=longest)
 
@@ -99,12 +99,12 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
 def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader) -> bool:
     """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
     place.folder.mkdir(exist_ok=True)
-    begun = newest_step(place.checkpoints)
-    if begun >= config.training.steps:
+    start_step = newest_step(place.checkpoints)
+    if start_step >= config.training.steps:
         return True
     remove_old(place.checkpoints)
-    run.rewind(begun)  # validations beyond the checkpoint are of a policy that is gone
-    metrics = MetricsImport(config, run, place, begun)
+    run.rewind(start_step)  # validations beyond the checkpoint are of a policy that is gone
+    metrics = MetricsImport(config, run, place, start_step)
     variables = {**environment(python), FILE_LOGGER: str(place.metrics)}
     # Without an address Ray would join whatever cluster it finds on this machine.
     variables["RAY_ADDRESS"] = config.runtime.verl.ray_address or "local"
@@ -122,9 +122,9 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     if stopped:
         return False
     check(child, log)
-    reached = newest_step(place.checkpoints)
-    if reached < config.training.steps:
-        raise VerlFailed(f"verl ended without an error at step {reached} of {config.training.steps}; see {log}")
+    last_step = newest_step(place.checkpoints)
+    if last_step < config.training.steps:
+        raise VerlFailed(f"verl ended without an error at step {last_step} of {config.training.steps}; see {log}")
     return True
 
 
@@ -139,10 +139,10 @@ def _evaluate(
     sampler = sampler_of(model, config, linear_kernel, max(config.evaluation.caps))
     versions = {name: load_benchmark(item).version for name, item in names.items()}
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
-    depends = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
-    shared, engine = cache / "evaluations" / content_hash(*depends), sampler.engine
+    dependencies = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
+    evaluations, engine = cache / "evaluations" / content_hash(*dependencies), sampler.engine
     try:
-        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, shared).evaluate(step)
+        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, evaluations).evaluate(step)
     finally:
         engine.close()
         del engine, sampler
@@ -188,10 +188,10 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
         ConfigError: fewer problems than a step needs, or prompts that verl's tokenizer cannot be given.
     """
     task = load_benchmark(config.task)
-    needed = config.algorithm.prompts_per_step
-    if len(task.problems) < needed:
+    prompts = config.algorithm.prompts_per_step
+    if len(task.problems) < prompts:
         raise ConfigError(
-            f"algorithm.prompts_per_step={needed} is more than the {len(task.problems)} training problems of {task.name}"
+            f"algorithm.prompts_per_step={prompts} is more than the {len(task.problems)} training problems of {task.name}"
         )
     train, longest = _table(tokenizer, TRAIN, TRAIN, task)
     validation = []

@@ -44,8 +44,8 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
 
     def __init__(self, *, sampler_kwargs: Any, **kwargs: Any) -> None:
         super().__init__(sampler_kwargs=sampler_kwargs, **kwargs)
-        self._settings, self._counted = sampler_kwargs, frozenset[str]()
-        _find_ours(Path(sampler_kwargs.root))
+        self._settings, self._counted_uids = sampler_kwargs, frozenset[str]()
+        _load_harness(Path(sampler_kwargs.root))
         advantage = dict(sampler_kwargs.advantage)
         self._estimator = importlib.import_module(f"harness.objective.advantage.{advantage['kind']}").Config(
             **advantage
@@ -60,18 +60,18 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         while rounds < self._settings.max_rounds and len(live) < batch_size:
             if rounds:
                 self.refill_fn(batch_size)
-            batch, found = super().sample(global_steps, partition_id, batch_size)
-            metrics, rounds = metrics | found, rounds + 1
+            batch, round_metrics = super().sample(global_steps, partition_id, batch_size)
+            metrics, rounds = metrics | round_metrics, rounds + 1
             for group in self._groups(batch):
                 (live if self._is_live(group) else dead).append(group)
-        kept, fill = live[:batch_size], dead[: max(0, batch_size - len(live))]
-        unused = [*live[len(kept) :], *dead[len(fill) :]]
-        if unused:
-            tq.kv_clear(keys=[one.key for group in unused for one in group], partition_id=partition_id)
-        self._counted = frozenset(one.uid for group in kept for one in group)
-        self._mask([one for group in kept for one in group], [one for group in fill for one in group], partition_id)
-        chosen = [one for group in [*kept, *fill] for one in group]
-        keys, tags = [one.key for one in chosen], [one.tag for one in chosen]
+        groups, fill = live[:batch_size], dead[: max(0, batch_size - len(live))]
+        unused_groups = [*live[len(groups) :], *dead[len(fill) :]]
+        if unused_groups:
+            tq.kv_clear(keys=[one.key for group in unused_groups for one in group], partition_id=partition_id)
+        self._counted_uids = frozenset(one.uid for group in groups for one in group)
+        self._mask([one for group in groups for one in group], [one for group in fill for one in group], partition_id)
+        responses = [one for group in [*groups, *fill] for one in group]
+        keys, tags = [one.key for one in responses], [one.tag for one in responses]
         return KVBatchMeta(partition_id=partition_id, keys=keys, tags=tags), metrics | {"train/num_gen_batches": rounds}
 
     def _groups(self, batch: KVBatchMeta) -> _Groups:
@@ -91,16 +91,16 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
     def _is_live(self, group: Sequence[_Response]) -> bool:
         return not self._settings.drops_dead or len({one.outcome for one in group}) > 1
 
-    def _mask(self, kept: Sequence[_Response], fill: Sequence[_Response], partition_id: str) -> None:
+    def _mask(self, responses: Sequence[_Response], fill: Sequence[_Response], partition_id: str) -> None:
         """Take the loss off truncated responses and off groups that only fill the batch."""
-        masked = [one for one in kept if self._settings.masks_truncated and one.truncated] + list(fill)
-        if len(masked) == len(kept) + len(fill):
+        targets = [one for one in responses if self._settings.masks_truncated and one.truncated] + list(fill)
+        if len(targets) == len(responses) + len(fill):
             # verl fails on a batch without a loss token: one response keeps its own, and no advantage is but zero.
-            masked, self._counted = masked[1:], frozenset()
-        if masked:
-            zeros = torch.nested.as_nested_tensor([torch.zeros_like(one.mask) for one in masked], layout=torch.jagged)
-            fields = TensorDict({"response_mask": zeros, "loss_mask": zeros.clone()}, batch_size=len(masked))
-            tq.kv_batch_put(keys=[one.key for one in masked], partition_id=partition_id, fields=fields)
+            targets, self._counted_uids = targets[1:], frozenset()
+        if targets:
+            zeros = torch.nested.as_nested_tensor([torch.zeros_like(one.mask) for one in targets], layout=torch.jagged)
+            fields = TensorDict({"response_mask": zeros, "loss_mask": zeros.clone()}, batch_size=len(targets))
+            tq.kv_batch_put(keys=[one.key for one in targets], partition_id=partition_id, fields=fields)
 
     def advantages(
         self, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **_others: Any
@@ -114,16 +114,16 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         sizes = np.bincount(group_R)
         # Rows in the order of their groups; a group that lost a response ends with a cell of length 0.
         order = torch.from_numpy(np.argsort(group_R, kind="stable"))
-        inside = torch.from_numpy(np.arange(sizes.max()) < sizes[:, None])
+        cells = torch.from_numpy(np.arange(sizes.max()) < sizes[:, None])
         mask = response_mask[order].bool()
-        has_statistics = torch.tensor([uid in self._counted for uid in index])[order]
+        has_statistics = torch.tensor([uid in self._counted_uids for uid in index])[order]
         if not self._settings.counts_masked:
             has_statistics &= mask.any(1)
         batch = types.RolloutBatch(
-            rewards_PG=types.padded(token_level_rewards[order].double().sum(1), inside),
-            correct_PG=inside,
-            lengths_PG=types.padded(mask.sum(1), inside),
-            counted_PG=types.padded(has_statistics, inside),
+            rewards_PG=types.pad_tokens(token_level_rewards[order].double().sum(1), cells),
+            correct_PG=cells,
+            lengths_PG=types.pad_tokens(mask.sum(1), cells),
+            counted_PG=types.pad_tokens(has_statistics, cells),
         )
         result = torch.zeros_like(token_level_rewards)
         flat = self._estimator.advantages(batch).to(result.dtype)
@@ -131,7 +131,7 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
         return result, result
 
 
-def _find_ours(root: Path) -> None:
+def _load_harness(root: Path) -> None:
     """Make our package importable from its checkout, and nothing else that lies beside it."""
     if "harness" in sys.modules:
         return

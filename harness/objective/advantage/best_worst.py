@@ -22,9 +22,9 @@ class Config(Advantage):
     def advantages(self, batch: RolloutBatch) -> Tensor:
         import torch
 
-        returns, out = batch.returns_PG, ~batch.counted_PG.bool()
-        best = returns.masked_fill(out, float("-inf")).argmax(1, keepdim=True)
-        worst = returns.masked_fill(out, float("inf")).argmin(1, keepdim=True)
+        returns, excluded_PG = batch.returns_PG, ~batch.counted_PG.bool()
+        best = returns.masked_fill(excluded_PG, float("-inf")).argmax(1, keepdim=True)
+        worst = returns.masked_fill(excluded_PG, float("inf")).argmin(1, keepdim=True)
         signs = torch.zeros_like(returns).scatter(1, best, 1.0).scatter(1, worst, -1.0)
         dead = equal_returns(returns, batch.counted_PG.double())
         return batch.per_token(signs.masked_fill(dead[:, None], 0.0))

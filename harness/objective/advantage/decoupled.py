@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import choice
 from harness.objective.advantage import Advantage
-from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
+from harness.objective.advantage.group import centre, divide, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
 
 
@@ -43,14 +43,14 @@ class Config(Advantage):
 
         if batch.components_PGC is None:
             raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
-        counted = batch.counted_PG.double()
+        counted_PG = batch.counted_PG.double()
         weights = (self.outcome_weight, self.format_weight, self.length_weight)
-        total = torch.zeros_like(counted)
+        total = torch.zeros_like(counted_PG)
         for component, weight in zip(batch.components_PGC.double().unbind(-1), weights, strict=True):
-            std = group_std(component, counted, self.ddof)
-            total = total + weight * divided(centre(component, counted, "group_mean"), std, self.epsilon)
+            std = group_std(component, counted_PG, self.ddof)
+            total = total + weight * divide(centre(component, counted_PG, "group_mean"), std, self.epsilon)
         if self.batch_normalise:
             # Every group's sum has mean zero, so there is nothing to subtract.
-            _, std = weighted_moments(total, counted, self.ddof)
-            total = divided(total, std, self.epsilon)
-        return batch.per_token(total * counted)
+            _, std = weighted_moments(total, counted_PG, self.ddof)
+            total = divide(total, std, self.epsilon)
+        return batch.per_token(total * counted_PG)

@@ -26,19 +26,19 @@ class Config(group.Config):
     def advantages(self, batch: RolloutBatch) -> Tensor:
         if batch.old_logprobs_N is None:
             raise ValueError("dropout needs RolloutBatch.old_logprobs_N")
-        counted, lengths_PG = batch.counted_PG.double(), batch.lengths_PG
+        counted_PG, lengths_PG = batch.counted_PG.double(), batch.lengths_PG
         native_PG = self.of_responses(batch)
         logprobs_PG = native_PG.new_zeros(lengths_PG.numel()).index_add(
             0, batch.response_N, batch.old_logprobs_N.double()
         ).view_as(native_PG) / lengths_PG.clamp(min=1)  # fmt: skip
-        mean = (logprobs_PG * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
-        entropy_PG = native_PG * (mean - logprobs_PG) * counted
-        ordered, order_PG = entropy_PG.sort(1)
-        rest = ordered.flip(1).cumsum(1).flip(1)  # what is left once all before are out
-        out_PG = (rest < -_ROUNDING).gather(1, order_PG.argsort(1)) & (native_PG > 0)
-        weights = (logprobs_PG - mean).exp() * counted * ~out_PG
-        centred = native_PG - (weights * native_PG).sum(1, keepdim=True) / weights.sum(1, keepdim=True).clamp(
+        mean = (logprobs_PG * counted_PG).sum(1, keepdim=True) / counted_PG.sum(1, keepdim=True).clamp(min=1)
+        entropy_PG = native_PG * (mean - logprobs_PG) * counted_PG
+        sorted_PG, order_PG = entropy_PG.sort(1)
+        rest = sorted_PG.flip(1).cumsum(1).flip(1)  # what is left once all before are out
+        dropped_PG = (rest < -_ROUNDING).gather(1, order_PG.argsort(1)) & (native_PG > 0)
+        weights = (logprobs_PG - mean).exp() * counted_PG * ~dropped_PG
+        advantages_PG = native_PG - (weights * native_PG).sum(1, keepdim=True) / weights.sum(1, keepdim=True).clamp(
             min=1e-300
         )
-        dead = equal_returns(batch.returns_PG, counted)[:, None]
-        return batch.per_token((centred * counted).masked_fill(out_PG | dead, 0.0))
+        dead = equal_returns(batch.returns_PG, counted_PG)[:, None]
+        return batch.per_token((advantages_PG * counted_PG).masked_fill(dropped_PG | dead, 0.0))

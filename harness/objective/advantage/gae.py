@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness.configuration.error import Checked, choice, ranged
 from harness.objective.advantage import Advantage
 from harness.objective.advantage.return_to_go import whiten
-from harness.objective.types import RolloutBatch, Tensor, padded, token_cells
+from harness.objective.types import RolloutBatch, Tensor, pad_tokens, token_cells
 
 
 @dataclass
@@ -84,15 +84,15 @@ def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: Tens
     import torch
 
     lengths = batch.lengths_PG.reshape(-1)
-    inside = token_cells(lengths)
-    values, rewards = padded(_values(batch), inside), padded(batch.token_rewards_N, inside)
-    following = torch.cat([values[:, 1:], torch.zeros(len(lengths), 1, dtype=torch.float64)], 1)
-    delta = (rewards + discount * following - values) * inside
+    cells = token_cells(lengths)
+    values, rewards = pad_tokens(_values(batch), cells), pad_tokens(batch.token_rewards_N, cells)
+    next_values = torch.cat([values[:, 1:], torch.zeros(len(lengths), 1, dtype=torch.float64)], 1)
+    delta = (rewards + discount * next_values - values) * cells
     result, running = torch.zeros_like(delta), torch.zeros(len(lengths), dtype=torch.float64)
-    for position in reversed(range(inside.shape[1])):
+    for position in reversed(range(cells.shape[1])):
         running = delta[:, position] + discount * lambdas_R * running
         result[:, position] = running
-    return result[inside]
+    return result[cells]
 
 
 def _values(batch: RolloutBatch) -> Tensor:

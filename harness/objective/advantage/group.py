@@ -51,31 +51,31 @@ class Config(Advantage):
 
     def of_responses(self, batch: RolloutBatch) -> Tensor:
         """Return one advantage a response, float64 [P, G]."""
-        returns, counted = batch.returns_PG, batch.counted_PG.double()
-        centred = centre(returns, counted, self.baseline, batch.lengths_PG.double())
+        returns, counted_PG = batch.returns_PG, batch.counted_PG.double()
+        advantages_PG = centre(returns, counted_PG, self.baseline, batch.lengths_PG.double())
         if self.scale == "group_std":
-            centred = divided(centred, group_std(returns, counted, self.ddof), self.epsilon)
+            advantages_PG = divide(advantages_PG, group_std(returns, counted_PG, self.ddof), self.epsilon)
         elif self.scale == "others_std":
-            std = others_std(returns, counted, self.ddof)
+            std = others_std(returns, counted_PG, self.ddof)
             varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
-            centred = (centred / (std + self.epsilon)).where(varies, centred)
+            advantages_PG = (advantages_PG / (std + self.epsilon)).where(varies, advantages_PG)
         elif self.scale in ("group_mean", "group_headroom"):
-            mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
-            best = returns.masked_fill(counted == 0, float("-inf")).max(1, keepdim=True).values
-            centred = divided(centred, mean if self.scale == "group_mean" else best - mean, self.epsilon)
+            mean = (returns * counted_PG).sum(1, keepdim=True) / counted_PG.sum(1, keepdim=True).clamp(min=1)
+            best = returns.masked_fill(counted_PG == 0, float("-inf")).max(1, keepdim=True).values
+            advantages_PG = divide(advantages_PG, mean if self.scale == "group_mean" else best - mean, self.epsilon)
         elif self.scale == "nonzero_share":
-            centred = centred * (counted.sum() / ((returns != 0) * counted).sum().clamp(min=1))
+            advantages_PG = advantages_PG * (counted_PG.sum() / ((returns != 0) * counted_PG).sum().clamp(min=1))
         elif self.scale != "none":
-            weight = counted * (batch.lengths_PG.double() if self.whiten_over == "tokens" else 1.0)
-            spread = returns if self.scale == "batch_reward_std" else centred
+            weight = counted_PG * (batch.lengths_PG.double() if self.whiten_over == "tokens" else 1.0)
+            spread = returns if self.scale == "batch_reward_std" else advantages_PG
             mean, std = weighted_moments(spread, weight, self.ddof)
             # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
-            centred_already = self.baseline != "none" and self.whiten_over == "sequences"
-            shift = mean if self.scale == "batch_whiten" and not centred_already else 0.0
-            centred = divided(centred - shift, std, self.epsilon)
+            has_zero_mean = self.baseline != "none" and self.whiten_over == "sequences"
+            shift = mean if self.scale == "batch_whiten" and not has_zero_mean else 0.0
+            advantages_PG = divide(advantages_PG - shift, std, self.epsilon)
             if self.scale == "batch_whiten" and without_spread(returns, std):
-                centred = centred * 0
-        return centred * counted
+                advantages_PG = advantages_PG * 0
+        return advantages_PG * counted_PG
 
     def engagement(self, old: Advantage) -> Found:
         assert isinstance(old, Config)
@@ -90,18 +90,18 @@ def centre(returns_PG: Tensor, counted_PG: Tensor, baseline: str, lengths_PG: Te
     number = counted_PG.sum(1, keepdim=True)
     weights_PG = counted_PG * lengths_PG if baseline == "length_weighted" and lengths_PG is not None else counted_PG
     mean = (returns_PG * weights_PG).sum(1, keepdim=True) / weights_PG.sum(1, keepdim=True).clamp(min=1)
-    centred = returns_PG - mean
+    deviations_PG = returns_PG - mean
     if baseline == "leave_one_out":
         # r_i - mean of the others = G/(G-1) (r_i - mean); one counted response has no others and gets zero.
-        centred = centred * (number / (number - 1).clamp(min=1))
-    return centred.masked_fill(equal_returns(returns_PG, counted_PG)[:, None], 0.0)
+        deviations_PG = deviations_PG * (number / (number - 1).clamp(min=1))
+    return deviations_PG.masked_fill(equal_returns(returns_PG, counted_PG)[:, None], 0.0)
 
 
 def equal_returns(returns_PG: Tensor, counted_PG: Tensor) -> Tensor:
     """Find the groups whose counted returns are all exactly equal, bool [P]."""
-    out = counted_PG == 0
-    low = returns_PG.masked_fill(out, float("inf")).min(1).values
-    high = returns_PG.masked_fill(out, float("-inf")).max(1).values
+    excluded_PG = counted_PG == 0
+    low = returns_PG.masked_fill(excluded_PG, float("inf")).min(1).values
+    high = returns_PG.masked_fill(excluded_PG, float("-inf")).max(1).values
     return high <= low
 
 
@@ -122,7 +122,7 @@ def others_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
     return (square / (number - ddof).clamp(min=1)).sqrt()
 
 
-def divided(values: Tensor, std: Tensor, epsilon: float) -> Tensor:
+def divide(values: Tensor, std: Tensor, epsilon: float) -> Tensor:
     """Values over a standard deviation; 0 where nothing varies at all (a quotient by `epsilon` alone would mean nothing)."""
     return (values / (std + epsilon)).masked_fill(std == 0, 0.0)
 

@@ -21,5 +21,5 @@ class Config(Advantage):
     dead_groups_vanish = False  # an all-right group is the best there is to imitate
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        counted = batch.counted_PG.double()
-        return batch.per_token(counted * batch.correct_PG.double() if self.imitate == "right" else counted)
+        counted_PG = batch.counted_PG.double()
+        return batch.per_token(counted_PG * batch.correct_PG.double() if self.imitate == "right" else counted_PG)

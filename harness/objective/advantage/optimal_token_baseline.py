@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import ranged
 from harness.objective.advantage import Advantage
-from harness.objective.types import RolloutBatch, Tensor, padded, token_cells
+from harness.objective.types import RolloutBatch, Tensor, pad_tokens, token_cells
 
 
 @dataclass
@@ -27,10 +27,10 @@ class Config(Advantage):
         if batch.old_logprobs_N is None or batch.old_logprobs_NV is None:
             raise ValueError("optimal_token_baseline needs RolloutBatch.old_logprobs_N and old_logprobs_NV")
         lengths_R, (groups, size) = batch.lengths_PG.reshape(-1), batch.rewards_PG.shape
-        inside_RT = token_cells(lengths_R)
+        cells_RT = token_cells(lengths_R)
 
         def grid(values_N: Tensor) -> Tensor:
-            return padded(values_N, inside_RT).view(groups, size, -1)
+            return pad_tokens(values_N, cells_RT).view(groups, size, -1)
 
         counted_N = batch.per_token(batch.counted_PG.double())
         square_N = (2 * batch.old_logprobs_NV.double()).exp().sum(-1)
@@ -39,4 +39,4 @@ class Config(Advantage):
         present = grid(counted_N)
         baseline = (returns * energy * present).sum(1) / ((energy * present).sum(1) + self.epsilon)
         alone = present.sum(1) < 2
-        return ((returns - baseline.masked_fill(alone, 0.0)[:, None]) * present).view(len(lengths_R), -1)[inside_RT]
+        return ((returns - baseline.masked_fill(alone, 0.0)[:, None]) * present).view(len(lengths_R), -1)[cells_RT]

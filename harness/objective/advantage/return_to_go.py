@@ -45,20 +45,20 @@ def penalty_to_go(batch: RolloutBatch) -> Tensor:
     """Σ_{s ≥ t} of the response's KL penalties, float64 [N]."""
     assert batch.kl_penalty_N is not None
     penalty_N = batch.kl_penalty_N.double()
-    before_N = penalty_N.cumsum(0) - penalty_N
+    sums_before_N = penalty_N.cumsum(0) - penalty_N
     ends = batch.lengths_PG.reshape(-1).cumsum(0) - 1
-    through_end_R = penalty_N.cumsum(0)[ends]
-    return through_end_R[batch.response_N] - before_N
+    sums_to_end_R = penalty_N.cumsum(0)[ends]
+    return sums_to_end_R[batch.response_N] - sums_before_N
 
 
-def whiten(values_N: Tensor, batch: RolloutBatch, over: str, ddof: int, epsilon: float) -> Tensor:
-    """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`over` = sequences).
+def whiten(values_N: Tensor, batch: RolloutBatch, whiten_over: str, ddof: int, epsilon: float) -> Tensor:
+    """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`whiten_over` = sequences).
 
     A batch without spread has zero advantages.
     """
     counted_N = batch.per_token(batch.counted_PG.double())
     weight_N = counted_N
-    if over == "sequences":
+    if whiten_over == "sequences":
         weight_N = counted_N / batch.per_token(batch.lengths_PG.double().clamp(min=1))
     mean, std = weighted_moments(values_N, weight_N, ddof)
     if without_spread(values_N, std):

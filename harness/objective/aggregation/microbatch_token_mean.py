@@ -41,10 +41,10 @@ class Config(Aggregation):
         """The micro-batch number of each response, cut in the given order; by tokens greedily."""
         if self.micro_batch_responses:
             return lengths_R.new_ones(len(lengths_R)).cumsum(0).sub(1) // self.micro_batch_responses
-        numbers, number, filled, limit = [], 0, 0, self.micro_batch_tokens
+        numbers, number, tokens, limit = [], 0, 0, self.micro_batch_tokens
         for length in lengths_R.tolist():
-            if length and filled and filled + length > limit:  # a masked response opens none
-                number, filled = number + 1, 0
-            filled += length
+            if length and tokens and tokens + length > limit:  # a masked response opens none
+                number, tokens = number + 1, 0
+            tokens += length
             numbers.append(number)
         return lengths_R.new_tensor(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.objective.kl import KlPenalty, bounded
+from harness.objective.kl import KlPenalty, bound_log_ratio
 from harness.objective.types import Tensor
 
 
@@ -15,5 +15,5 @@ class Config(KlPenalty):
     kind: str = "k3"
 
     def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:
-        minus_x_N = bounded(ref_logprobs_N - logprobs_N)
+        minus_x_N = bound_log_ratio(ref_logprobs_N - logprobs_N)
         return minus_x_N.expm1() - minus_x_N

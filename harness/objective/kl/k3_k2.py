@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.objective.kl import KlPenalty, bounded
+from harness.objective.kl import KlPenalty, bound_log_ratio
 from harness.objective.types import Tensor
 
 
@@ -15,6 +15,6 @@ class Config(KlPenalty):
     kind: str = "k3_k2"
 
     def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:
-        x_N = bounded(logprobs_N - ref_logprobs_N)
+        x_N = bound_log_ratio(logprobs_N - ref_logprobs_N)
         half_square_N = x_N.square() / 2
         return half_square_N + ((-x_N).expm1() + x_N - half_square_N).detach()

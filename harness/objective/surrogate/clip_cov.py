@@ -36,15 +36,15 @@ class Config(Surrogate):
 
     def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
-        from harness.objective.correction import count, marked, token_covariance
+        from harness.objective.correction import count, token_covariance, token_mask
 
         ratio_N = (logprobs_N - old_logprobs_N).exp()
-        low_N, high_N = ppo_clip.outside(ratio_N, advantages_N, self.clip_low, self.clip_high)
+        low_N, high_N = ppo_clip.clipped_tokens(ratio_N, advantages_N, self.clip_low, self.clip_high)
         covariance_N = token_covariance(logprobs_N, advantages_N)
-        inside = (covariance_N > self.low) & (covariance_N < self.high) & ~(low_N | high_N)
-        candidates = inside.nonzero()[:, 0]
+        in_band_N = (covariance_N > self.low) & (covariance_N < self.high) & ~(low_N | high_N)
+        candidates = in_band_N.nonzero()[:, 0]
         order = draws_N[candidates].argsort()
-        return marked(candidates[order[: count(self.fraction, len(logprobs_N))]], logprobs_N)
+        return token_mask(candidates[order[: count(self.fraction, len(logprobs_N))]], len(logprobs_N))
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         if batch.selected_N is None:
@@ -54,4 +54,4 @@ class Config(Surrogate):
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Tokens whose gradient the ratio's bounds removed; those of the covariance are counted in `selected_fraction`."""
-        return ppo_clip.outside(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)
+        return ppo_clip.clipped_tokens(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)

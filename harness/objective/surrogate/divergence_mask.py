@@ -41,26 +41,26 @@ class Config(Surrogate):
     ratio_keys = ("divergence", "threshold_low", "threshold_high", "cap", "directed")
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        inside = self.allowed(logprobs_N.detach(), batch.old_logprobs_N, batch.advantages_N)
-        weight = log_ratio_N.detach().exp().clamp(max=self.cap) * inside
+        mask_N = self.gradient_mask(logprobs_N.detach(), batch.old_logprobs_N, batch.advantages_N)
+        weight = log_ratio_N.detach().exp().clamp(max=self.cap) * mask_N
         return -weight * batch.advantages_N * logprobs_N
 
-    def allowed(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor) -> Tensor:
+    def gradient_mask(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor) -> Tensor:
         """Find the tokens that keep their gradient, bool [N]."""
         import torch
 
         new, old = logprobs_N.exp(), old_logprobs_N.exp()
         if self.divergence == "tv":
-            rises, falls = (new - old) <= self.threshold_high, (new - old) >= -self.threshold_low
+            below_high, above_low = (new - old) <= self.threshold_high, (new - old) >= -self.threshold_low
         else:
             kl = old * (old_logprobs_N - logprobs_N) + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
-            rises, falls = (
+            below_high, above_low = (
                 (kl <= self.threshold_high) | (new <= old),
                 (kl <= self.threshold_low) | (new >= old),
             )
-        return torch.where(advantages_N > 0, rises, falls) if self.directed else rises & falls
+        return torch.where(advantages_N > 0, below_high, above_low) if self.directed else below_high & above_low
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Tokens outside the trust region, those of negative and those of positive advantage."""
-        outside = ~self.allowed(logprobs_N, batch.old_logprobs_N, batch.advantages_N)
-        return outside & (batch.advantages_N < 0), outside & (batch.advantages_N > 0)
+        stopped_N = ~self.gradient_mask(logprobs_N, batch.old_logprobs_N, batch.advantages_N)
+        return stopped_N & (batch.advantages_N < 0), stopped_N & (batch.advantages_N > 0)

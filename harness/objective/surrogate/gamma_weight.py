@@ -36,11 +36,11 @@ class Config(Surrogate):
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         """See `Surrogate`; W is of tokens' ratios, whatever level the objective's ratio has."""
-        moved_N = (logprobs_N - batch.old_logprobs_N).detach().clamp(-20.0, 20.0)
+        token_log_ratio_N = (logprobs_N - batch.old_logprobs_N).detach().clamp(-20.0, 20.0)
         if batch.policy_weights_N is not None:
-            moved_N = moved_N + batch.policy_weights_N.log().clamp(*_LOG_RANGE)
-        log_weight_N = batch.sums_R(moved_N).clamp(*_LOG_RANGE)[batch.response_N]
-        positive = (batch.advantages_N >= 0).to(moved_N.dtype)
+            token_log_ratio_N = token_log_ratio_N + batch.policy_weights_N.log().clamp(*_LOG_RANGE)
+        log_weight_N = batch.sums_R(token_log_ratio_N).clamp(*_LOG_RANGE)[batch.response_N]
+        positive = (batch.advantages_N >= 0).to(token_log_ratio_N.dtype)
         power = positive * self.power_positive + (1 - positive) * self.power_negative
         decay = positive * self.decay_positive + (1 - positive) * self.decay_negative
         weight = (decay + power * log_weight_N - decay * log_weight_N.exp()).exp()

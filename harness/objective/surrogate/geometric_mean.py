@@ -26,9 +26,9 @@ class Config(Surrogate):
         import torch
 
         sign = batch.advantages_N.sign()
-        bounded = log_ratio_N.clamp(-self.clip_low, self.clip_high)
-        held = sign * torch.minimum(sign * log_ratio_N, sign * bounded)
-        return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
+        clip_N = log_ratio_N.clamp(-self.clip_low, self.clip_high)
+        pessimistic_N = sign * torch.minimum(sign * log_ratio_N, sign * clip_N)
+        return -batch.advantages_N * (batch.sums_R(pessimistic_N) / batch.lengths_R).exp()[batch.response_N]
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         log_ratio = ratio_N.log()

@@ -40,12 +40,12 @@ class Config(Surrogate):
         return -gain
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        return outside(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)
+        return clipped_tokens(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)
 
     def released(self, ratio_N: Tensor, advantages_N: Tensor) -> Tensor:
         """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
-        inside = (ratio_N > 1 + self.clip_low) & (ratio_N <= 1 + self.clip_high)
-        return inside & (advantages_N > 0)
+        between_bounds = (ratio_N > 1 + self.clip_low) & (ratio_N <= 1 + self.clip_high)
+        return between_bounds & (advantages_N > 0)
 
     def off_ratio(self) -> bool:  # a symmetric clip is what all have
         return self.clip_high != self.clip_low or self.dual_clip is not None
@@ -65,6 +65,6 @@ class Config(Surrogate):
             yield "clip_low", CLIPPED_LOW, self.clip_low < old.clip_low
 
 
-def outside(ratio_N: Tensor, advantages_N: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+def clipped_tokens(ratio_N: Tensor, advantages_N: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
     """Tokens below 1 - low with A < 0, and tokens above 1 + high with A > 0."""
     return (ratio_N < 1 - low) & (advantages_N < 0), (ratio_N > 1 + high) & (advantages_N > 0)

@@ -27,7 +27,7 @@ class Config(Weighting):
         number = max(1, round(self.fraction * size))
         order_PG = batch.returns_PG.argsort(dim=1, stable=True)
         rewards_PG = batch.returns_PG.gather(1, order_PG)
-        cuts = [torch.cat([torch.arange(low), torch.arange(size - number + low, size)]) for low in range(number + 1)]
-        variance_PA = torch.stack([rewards_PG[:, cut].var(1, correction=0) for cut in cuts], 1)
-        chosen_PN = order_PG.gather(1, torch.stack(cuts)[variance_PA.argmax(1)])
-        return torch.zeros_like(batch.returns_PG).scatter_(1, chosen_PN, 1.0)
+        subsets = [torch.cat([torch.arange(low), torch.arange(size - number + low, size)]) for low in range(number + 1)]
+        variance_PA = torch.stack([rewards_PG[:, subset].var(1, correction=0) for subset in subsets], 1)
+        best_PN = order_PG.gather(1, torch.stack(subsets)[variance_PA.argmax(1)])
+        return torch.zeros_like(batch.returns_PG).scatter_(1, best_PN, 1.0)

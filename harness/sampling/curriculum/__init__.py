@@ -97,28 +97,28 @@ _PROBLEMS = 40  # of the contract tests
 
 def curriculum_faults(member: Any) -> Iterator[str]:
     """Draws are distinct, valid and repeatable; a resume changes nothing; more than there is, is refused."""
-    whole, again, parted = (member.build(member.Config(), _PROBLEMS, 3) for _ in range(3))
+    whole, again, restored = (member.build(member.Config(), _PROBLEMS, 3) for _ in range(3))
     for step in range(20):
-        drawn = whole.draw(7)
-        if len(set(drawn.tolist())) != 7 or not set(drawn.tolist()) <= set(range(_PROBLEMS)):
-            yield f"draw(7) of {_PROBLEMS} problems gave {drawn.tolist()}: seven different indices below {_PROBLEMS} are asked"
+        indices = whole.draw(7)
+        if len(set(indices.tolist())) != 7 or not set(indices.tolist()) <= set(range(_PROBLEMS)):
+            yield f"draw(7) of {_PROBLEMS} problems gave {indices.tolist()}: seven different indices below {_PROBLEMS} are asked"
             return
-        if drawn.tolist() != again.draw(7).tolist():
+        if indices.tolist() != again.draw(7).tolist():
             yield f"two curricula of one seed draw differently in step {step}"
             return
-        if drawn.tolist() != parted.draw(7).tolist():
+        if indices.tolist() != restored.draw(7).tolist():
             yield f"restored from its state it draws differently in step {step}: name in STATE what a resume needs"
             return
-        rates = np.round(drawn / _PROBLEMS * 8) / 8  # problem i is solved with probability i / 40, in eighths
-        for curriculum in (whole, again, parted):
-            curriculum.observe(drawn, rates)
-        same = whole.record() == parted.record()  # each call tells what came since the last
+        rates = np.round(indices / _PROBLEMS * 8) / 8  # problem i is solved with probability i / 40, in eighths
+        for curriculum in (whole, again, restored):
+            curriculum.observe(indices, rates)
+        same = whole.record() == restored.record()  # each call tells what came since the last
         if step and not same:
             yield f"restored from its state it records otherwise in step {step}"
             return
-        resumed = member.build(member.Config(), _PROBLEMS, 3)
-        resumed.restore(parted.state())
-        parted = resumed
+        successor = member.build(member.Config(), _PROBLEMS, 3)
+        successor.restore(restored.state())
+        restored = successor
     try:
         member.build(member.Config(), _PROBLEMS, 3).draw(_PROBLEMS + 1)
     except ConfigError:

@@ -37,17 +37,17 @@ class Retire(Curriculum):
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, len(self.retired))
-        short = count - int((self.retired == 0).sum())
-        if short > 0:
+        shortage = count - int((self.retired == 0).sum())
+        if shortage > 0:
             oldest = np.argsort(np.where(self.retired == 0, np.iinfo(np.int64).max, self.retired), kind="stable")
-            self.retired[oldest[:short]] = 0
-        chosen: list[int] = []
-        while len(chosen) < count:
+            self.retired[oldest[:shortage]] = 0
+        indices: list[int] = []
+        while len(indices) < count:
             problem = int(self.walk.draw(1)[0])
-            if not self.retired[problem] and problem not in chosen:
-                chosen.append(problem)
-        self._report.add("sampled", chosen)
-        return np.array(chosen)
+            if not self.retired[problem] and problem not in indices:
+                indices.append(problem)
+        self._report.add("sampled", indices)
+        return np.array(indices)
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         for problem in problems_P[accuracy_P >= self.pass_rate]:

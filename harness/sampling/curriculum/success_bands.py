@@ -71,47 +71,47 @@ class SuccessBands(Curriculum):
 
     def rates(self) -> np.ndarray:
         """Success rate of every problem over its window, [problems]; 1/2 where nothing was seen."""
-        seen = (~np.isnan(self.window)).sum(1)
-        return np.where(seen > 0, np.nansum(self.window, 1) / np.maximum(seen, 1), 0.5)
+        group_counts = (~np.isnan(self.window)).sum(1)
+        return np.where(group_counts > 0, np.nansum(self.window, 1) / np.maximum(group_counts, 1), 0.5)
 
     def weights(self) -> np.ndarray:
         """Sampling weight p(1 - p) of every problem, with p smoothed by half a right group in one."""
-        seen = (~np.isnan(self.window)).sum(1)
-        smoothed = (np.nansum(self.window, 1) + 0.5) / (seen + 1)
-        return smoothed * (1 - smoothed)
+        group_counts = (~np.isnan(self.window)).sum(1)
+        p = (np.nansum(self.window, 1) + 0.5) / (group_counts + 1)
+        return p * (1 - p)
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, len(self.resting))
         self.draws += 1
-        over = (self.resting > 0) & (self.resting < self.draws) & (self.resting != _FOREVER)
-        self.window[over], self.resting[over] = np.nan, 0
-        self._recall(count)
+        expired = (self.resting > 0) & (self.resting < self.draws) & (self.resting != _FOREVER)
+        self.window[expired], self.resting[expired] = np.nan, 0
+        self._recall_problems(count)
         active = np.flatnonzero(self.resting == 0)
         weight = self.weights()[active]
         rng = np.random.default_rng(int(key("curriculum", self.seed, self.draws)))
-        chosen = rng.choice(active, size=count, replace=False, p=weight / weight.sum())
-        self._report.add("sampled", chosen)
-        self._sampled_bands += np.digitize(self.rates()[chosen], self.config.bands).tolist()
-        return chosen
+        indices = rng.choice(active, size=count, replace=False, p=weight / weight.sum())
+        self._report.add("sampled", indices)
+        self._sampled_bands += np.digitize(self.rates()[indices], self.config.bands).tolist()
+        return indices
 
-    def _recall(self, count: int) -> None:
+    def _recall_problems(self, count: int) -> None:
         """Bring back as many problems as a draw lacks: paused ones by remaining rest, then retired ones by age."""
-        short = count - int((self.resting == 0).sum())
-        if short > 0:
+        shortage = count - int((self.resting == 0).sum())
+        if shortage > 0:
             absent = np.flatnonzero(self.resting)
             order = np.lexsort((absent, self.retired_at[absent], self.resting[absent]))
-            back = absent[order[:short]]
-            self.window[back], self.resting[back] = np.nan, 0
+            indices = absent[order[:shortage]]
+            self.window[indices], self.resting[indices] = np.nan, 0
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         config = self.config
         self.window[problems_P] = np.roll(self.window[problems_P], 1, axis=1)
         self.window[problems_P, 0] = accuracy_P
         for problem in problems_P:
-            seen = self.window[problem][~np.isnan(self.window[problem])]
-            if len(seen) < config.min_groups:
+            rates = self.window[problem][~np.isnan(self.window[problem])]
+            if len(rates) < config.min_groups:
                 continue
-            rate = float(seen.mean())
+            rate = float(rates.mean())
             hopeless = config.retire_up_to is not None and rate <= config.retire_up_to + _ROUNDING
             if hopeless or rate >= config.retire_from - _ROUNDING:
                 self.resting[problem], self.retired_at[problem] = _FOREVER, self.draws

@@ -29,16 +29,16 @@ class Uniform(Curriculum):
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, self.problems)
-        drawn, self.left = self.left[:count], self.left[count:]
-        if len(drawn) < count:
+        indices, self.left = self.left[:count], self.left[count:]
+        if len(indices) < count:
             order = np.random.default_rng(int(key("curriculum", self.seed, self.epochs))).permutation(self.problems)
             self.epochs += 1
             # What this call already holds waits for the next one, so that the draw is distinct and the epoch still complete.
-            held = np.isin(order, drawn)
-            fresh, missing = order[~held], count - len(drawn)
-            drawn = np.concatenate([drawn, fresh[:missing]])
-            self.left = np.concatenate([order[held], fresh[missing:]])
-        return drawn
+            repeats = np.isin(order, indices)
+            fresh, missing = order[~repeats], count - len(indices)
+            indices = np.concatenate([indices, fresh[:missing]])
+            self.left = np.concatenate([order[repeats], fresh[missing:]])
+        return indices
 
 
 def build(config: Config, problems: int, seed: int) -> Uniform:

@@ -52,19 +52,19 @@ class Unsolved(Curriculum):
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, len(self.successes))
-        chosen = np.lexsort((self._places(), self.drawn, self.successes))[:count]
-        self.drawn[chosen] += 1
-        self._report.add("sampled", chosen)
-        self._report.add("filled", chosen[self.successes[chosen] > 0])
-        return chosen
+        indices = np.lexsort((self._places(), self.drawn, self.successes))[:count]
+        self.drawn[indices] += 1
+        self._report.add("sampled", indices)
+        self._report.add("filled", indices[self.successes[indices] > 0])
+        return indices
 
     def _places(self) -> np.ndarray:
         """Return each problem's place in the permutation of its next epoch, [problems]."""
         places = np.zeros(len(self.drawn), dtype=np.int64)
         for epoch in np.unique(self.drawn):
             rng = np.random.default_rng(int(key("curriculum", self.seed, int(epoch))))
-            of_epoch = rng.permutation(len(self.drawn))
-            places[self.drawn == epoch] = of_epoch[self.drawn == epoch]
+            permutation = rng.permutation(len(self.drawn))
+            places[self.drawn == epoch] = permutation[self.drawn == epoch]
         return places
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:

@@ -106,9 +106,9 @@ class _Pass:
         buffers, cap = self.buffers, self.params.max_response_tokens
         rows = torch.arange(len(buffers.lengths_R), device=buffers.lengths_R.device)
         running = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        hidden = self._prefill().repeat_interleave(self.samples, 0)
+        hidden_RE = self._prefill().repeat_interleave(self.samples, 0)
         for position in range(cap):
-            chosen, stopped = buffers.choose(self.decoder.logits(hidden), position, rows)
+            tokens, stopped = buffers.choose(self.decoder.logits(hidden_RE), position, rows)
             ended = running & stopped
             if bool(ended.any()):
                 buffers.end(rows[ended], position)
@@ -116,27 +116,27 @@ class _Pass:
             count = int(running.sum())
             if count == 0 or position + 1 == cap:
                 break
-            enough = _row_count(count)
-            if enough <= _COMPACT_BELOW * len(rows):
-                rows, running, chosen = self._compact(enough, rows, running, chosen, self.width + position)
-            hidden = self._decode(chosen, self.width + position)
+            size = _row_count(count)
+            if size <= _COMPACT_BELOW * len(rows):
+                rows, running, tokens = self._compact(size, rows, running, tokens, self.width + position)
+            hidden_RE = self._decode(tokens, self.width + position)
         return buffers.completions(self.real_rows)
 
     def _compact(
-        self, count: int, rows: torch.Tensor, running: torch.Tensor, chosen: torch.Tensor, length: int
+        self, count: int, rows: torch.Tensor, running: torch.Tensor, tokens: torch.Tensor, length: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Keep `count` rows: live ones behind that move to the places of ended ones, nothing else is copied."""
-        moved = count + running[count:].nonzero()[:, 0]
-        places = (~running[:count]).nonzero()[: len(moved), 0]
+        sources = count + running[count:].nonzero()[:, 0]
+        places = (~running[:count]).nonzero()[: len(sources), 0]
         for cache in (self.keys, self.values):
             for layer in cache:
-                layer[places, :, :length] = layer[moved, :, :length]
-        state = [rows, running, chosen] + ([] if self.pads_R is None else [self.pads_R])
+                layer[places, :, :length] = layer[sources, :, :length]
+        state = [rows, running, tokens] + ([] if self.pads_R is None else [self.pads_R])
         for buffer in state:
-            buffer[places] = buffer[moved]
+            buffer[places] = buffer[sources]
         if self.pads_R is not None:
             self.pads_R = self.pads_R[:count]
-        return rows[:count], running[:count], chosen[:count]
+        return rows[:count], running[:count], tokens[:count]
 
     # ---- the forward over the cache -------------------------------------------------------------------------------------
 
@@ -152,58 +152,58 @@ class _Pass:
             causal = torch.ones(width, width, dtype=torch.bool, device=pads.device).tril()
             real = torch.arange(width, device=pads.device)[None] >= pads[:, None]
             # A padded query sees itself, so that no row of the softmax is empty; nobody reads it.
-            itself = torch.eye(width, dtype=torch.bool, device=pads.device)
-            mask = (causal[None] & real[:, None, :]) | itself[None]
+            diagonal = torch.eye(width, dtype=torch.bool, device=pads.device)
+            mask = (causal[None] & real[:, None, :]) | diagonal[None]
             mask = mask[:, None]
         x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
-        expanded = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
-        keys, values = self.keys.view(*expanded), self.values.view(*expanded)
+        cache_shape = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
+        keys, values = self.keys.view(*cache_shape), self.values.view(*cache_shape)
 
         def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
-            attended, key, value = decoder.attend_causally(heads, batch, cos, sin, mask)
+            output, key, value = decoder.attend_causally(heads, batch, cos, sin, mask)
             keys[index, ..., :width, :] = key[:, None]
             values[index, ..., :width, :] = value[:, None]
-            return attended
+            return output
 
         last = decoder.run_layers(x, attend).view(batch, width, -1)[:, -1]
         return decoder.final_norm(last)
 
-    def _decode(self, chosen: torch.Tensor, at: int) -> torch.Tensor:
-        """One position for every row; the cache holds `at` positions. Returns final hidden states [R, E]."""
+    def _decode(self, tokens: torch.Tensor, position: int) -> torch.Tensor:
+        """One position for every row; the cache holds `position` positions. Returns final hidden states [R, E]."""
         decoder, shape = self.decoder, self.decoder.shape
-        count, end = len(chosen), at + 1
-        cos, sin, mask = self.cos[at], self.sin[at], None
+        count, end = len(tokens), position + 1
+        cos, sin, mask = self.cos[position], self.sin[position], None
         if self.pads_R is not None:
-            cos, sin = self.cos[at - self.pads_R][:, None], self.sin[at - self.pads_R][:, None]
-            hidden_pad = torch.arange(end, device=chosen.device)[None] < self.pads_R[:, None]
-            mask = torch.zeros(count, end, dtype=self.keys.dtype, device=chosen.device)
-            mask = mask.masked_fill(hidden_pad, float("-inf"))[:, None, None]
-        x = functional.embedding(chosen, decoder.embed)
-        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+            cos, sin = self.cos[position - self.pads_R][:, None], self.sin[position - self.pads_R][:, None]
+            pad_mask = torch.arange(end, device=tokens.device)[None] < self.pads_R[:, None]
+            mask = torch.zeros(count, end, dtype=self.keys.dtype, device=tokens.device)
+            mask = mask.masked_fill(pad_mask, float("-inf"))[:, None, None]
+        x = functional.embedding(tokens, decoder.embed)
+        qk_heads, half = shape.heads + shape.kv_heads, shape.head_size // 2
         # The query heads of one key/value head are rows of one small product: nothing is expanded.
-        grouped = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
+        query_shape = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
         scale = shape.head_size**-0.5
 
         def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
-            qk = heads[:, :rotated]
+            qk = heads[:, :qk_heads]
             qk = (qk * cos).add_(qk.roll(half, -1).mul_(sin))
             keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
-            keys[:, :, at] = qk[:, shape.heads :]
-            values[:, :, at] = heads[:, rotated:]
-            query = qk[:, : shape.heads].reshape(grouped)
+            keys[:, :, position] = qk[:, shape.heads :]
+            values[:, :, position] = heads[:, qk_heads:]
+            query = qk[:, : shape.heads].reshape(query_shape)
             if keys.dtype != torch.float32:
                 # As the trainer computes: scores are not rounded (one of 100 in bfloat16 is off by up to 0.25).
-                attended = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-                return attended.reshape(count, -1)
+                output = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+                return output.reshape(count, -1)
             scores = torch.matmul(query * scale, keys.transpose(-1, -2))
             if mask is not None:
                 scores = scores + mask
             weights = scores.softmax(-1)
-            if end * shape.head_size < _FEW_PRODUCTS and grouped[2] == 1:
-                attended = (weights.transpose(-1, -2) * values).sum(-2)
+            if end * shape.head_size < _FEW_PRODUCTS and query_shape[2] == 1:
+                output = (weights.transpose(-1, -2) * values).sum(-2)
             else:
-                attended = torch.matmul(weights, values)
-            return attended.reshape(count, -1)
+                output = torch.matmul(weights, values)
+            return output.reshape(count, -1)
 
         return decoder.final_norm(decoder.run_layers(x, attend))
 

@@ -61,21 +61,21 @@ class ServerEngine(RolloutEngine):
         }
         answer = _answer(self.config, lambda: self.client.completions.create(**request)).model_dump()
         choice = (answer.get("choices") or [{}])[0]
-        tokens, sent, reason = (choice.get(name) for name in ("token_ids", "prompt_token_ids", "finish_reason"))
+        tokens, prompt_ids, reason = (choice.get(name) for name in ("token_ids", "prompt_token_ids", "finish_reason"))
         log_probs = (choice.get("logprobs") or {}).get("token_logprobs") or []
         whole = reason == "stop" or (reason == "length" and len(tokens or ()) == params.max_response_tokens)
-        lacks = {
+        checks = {
             "returns no token ids (serve the model with vLLM, or evaluate recorded text with samples=)": not tokens,
-            "changed the prompt's token ids": sent is not None and list(sent) != list(prompt),
+            "changed the prompt's token ids": prompt_ids is not None and list(prompt_ids) != list(prompt),
             "returns no log-probability for every token": len(log_probs) != len(tokens or ()),
             f"cut a response ({reason!r}; is its --max-model-len too small?)": not whole,
         }
-        if faults := [text for text, wrong in lacks.items() if wrong]:
+        if faults := [text for text, wrong in checks.items() if wrong]:
             raise ConfigError(f"{self.config.base_url} (model {self.model}) {faults[0]}")
         # A server's raw log-probabilities are those of the sampled distribution only without temperature and filters.
         raw = params.temperature in (0.0, 1.0) and params.top_p == 1 and not params.top_k
-        known = raw or self.config.logprobs == "processed"
-        return Response(tokens, log_probs if known else [float("nan")] * len(tokens), reason == "stop")
+        processed = raw or self.config.logprobs == "processed"
+        return Response(tokens, log_probs if processed else [float("nan")] * len(tokens), reason == "stop")
 
 
 def served_model(config: Any) -> str:

@@ -84,18 +84,18 @@ class TransformersEngine(RolloutEngine):
         buffers = ResponseBuffers(seeds_PG.reshape(-1), params, device)
         rows = torch.arange(seeds_PG.size, device=device)
         for position in range(cap):
-            chosen, stopped = buffers.choose(logits, position, rows)
+            tokens, stopped = buffers.choose(logits, position, rows)
             buffers.end(rows[stopped], position)
-            keep = (~stopped).nonzero()[:, 0]
-            if not len(keep) or position + 1 == cap:
+            running = (~stopped).nonzero()[:, 0]
+            if not len(running) or position + 1 == cap:
                 break
-            if len(keep) < len(rows):
-                cache.batch_select_indices(keep)
-                rows, chosen, mask, place = rows[keep], chosen[keep], mask[keep], place[keep]
+            if len(running) < len(rows):
+                cache.batch_select_indices(running)
+                rows, tokens, mask, place = rows[running], tokens[running], mask[running], place[running]
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=-1)
             place = place + 1
             output = self.model(
-                input_ids=chosen[:, None],
+                input_ids=tokens[:, None],
                 attention_mask=mask,
                 position_ids=place,
                 past_key_values=cache,

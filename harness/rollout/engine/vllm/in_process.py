@@ -59,7 +59,7 @@ class VllmEngine(RolloutEngine):
     def __init__(self, llm: Any, names: frozenset[str], sleep_level: int, owns_group: bool) -> None:
         self.llm, self._names = llm, names
         self._sleep_level, self._owns_group = sleep_level, owns_group
-        self._asleep: list[str] = []
+        self._sleeping_parts: list[str] = []
         self._workers = llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
 
     @classmethod
@@ -92,8 +92,8 @@ class VllmEngine(RolloutEngine):
         # Settings. Every rank of the trainer has an engine of its own, in the process group that is there.
         sleep_level = 0 if cpu else config.sleep_level
         settings = _settings(config, runtime, dtype, cpu, sleep_level > 0)
-        grouped = torch.distributed.is_initialized()
-        if grouped and torch.distributed.get_world_size() > 1:
+        has_group = torch.distributed.is_initialized()
+        if has_group and torch.distributed.get_world_size() > 1:
             settings["distributed_executor_backend"] = "external_launcher"
         # Start. On a CPU vLLM forbids everybody in the process to change the number of threads; the trainer keeps its own.
         set_threads, threads = torch.set_num_threads, torch.get_num_threads()
@@ -113,7 +113,7 @@ class VllmEngine(RolloutEngine):
         names = tensor_names(Path(folder))
         if llm.llm_engine.model_config.hf_config.tie_word_embeddings:
             names.discard(_TIED_HEAD)
-        return cls(llm, frozenset(names), sleep_level, owns_group=not grouped)
+        return cls(llm, frozenset(names), sleep_level, owns_group=not has_group)
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`.
@@ -127,7 +127,7 @@ class VllmEngine(RolloutEngine):
         self.check(prompts, seeds_PG, params)
         requests = [prompt for prompt in prompts for _ in range(seeds_PG.shape[1])]
         self.enqueue(requests, seeds_PG.reshape(-1), params)
-        with _working():
+        with _guard_calls():
             outputs = self.llm.wait_for_completion(use_tqdm=False)
         head = self._head(params)
         return Completions.from_responses([_response(output.outputs[0], head) for output in outputs], params)
@@ -167,18 +167,18 @@ class VllmEngine(RolloutEngine):
             "flat_logprobs": True,
         }
         # Seeds are signed 64-bit integers there. What vLLM refuses (a temperature above 2) is a ValueError here.
-        each = [vllm.SamplingParams(seed=seed >> 1, **settings) for seed in seeds_R.tolist()]
-        with _working():
-            self.llm.enqueue([{"prompt_token_ids": list(prompt)} for prompt in prompts], each, use_tqdm=False)
+        request_params = [vllm.SamplingParams(seed=seed >> 1, **settings) for seed in seeds_R.tolist()]
+        with _guard_calls():
+            self.llm.enqueue([{"prompt_token_ids": list(prompt)} for prompt in prompts], request_params, use_tqdm=False)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`. Raises EngineDied if the memory cannot be taken again, or old keys and values would stay."""
         self._wake(_WEIGHTS)
-        checked = _complete(weights, self._names)
+        tensors = _validate(weights, self._names)
         if self._workers == 1:
-            self.llm.collective_rpc("take_policy_weights", args=(checked, None))
+            self.llm.collective_rpc("take_policy_weights", args=(tensors, None))
         else:
-            self._load_through_file(checked)
+            self._load_through_file(tensors)
         self._wake(_CACHE)
         if not self.llm.reset_prefix_cache():
             raise EngineDied("vLLM kept keys and values that older weights made: some request is unfinished")
@@ -195,23 +195,23 @@ class VllmEngine(RolloutEngine):
 
     def sleep(self) -> None:
         """See `RolloutEngine`; does nothing on a CPU. Raises EngineDied."""
-        if self._sleep_level and self.llm is not None and not self._asleep:
-            with _working("going to sleep"):
+        if self._sleep_level and self.llm is not None and not self._sleeping_parts:
+            with _guard_calls("going to sleep"):
                 self.llm.sleep(level=self._sleep_level)
-            self._asleep = [_WEIGHTS, _CACHE]
+            self._sleeping_parts = [_WEIGHTS, _CACHE]
 
     def wake(self) -> None:
         """See `RolloutEngine`; takes the weights' memory alone, the cache comes back with them. Raises EngineDied."""
         self._wake(_WEIGHTS)
 
     def _wake(self, part: str) -> None:
-        if part not in self._asleep:
+        if part not in self._sleeping_parts:
             return
         torch.cuda.empty_cache()  # vLLM's allocator sees none of what torch keeps for the trainer
-        with _working("waking"):
+        with _guard_calls("waking"):
             awake = self.llm.wake_up(tags=[part])
-            self._asleep.remove(part)
-            if not self._asleep and not awake:  # it only logs a wake that it does not understand
+            self._sleeping_parts.remove(part)
+            if not self._sleeping_parts and not awake:  # it only logs a wake that it does not understand
                 raise RuntimeError("weights and cache were woken, and it says that it still sleeps")
 
     def close(self) -> None:
@@ -251,13 +251,13 @@ def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: 
 
 
 @contextmanager
-def _working(doing: str = "sampling") -> Iterator[None]:
+def _guard_calls(activity: str = "sampling") -> Iterator[None]:
     """Around calls of vLLM: a failure in there ends the engine, since unfinished requests would answer the next call."""
     try:
         with _vllm_kernels():
             yield
     except Exception as error:
-        raise EngineDied(f"vLLM failed while {doing}: {type(error).__name__}: {error}") from error
+        raise EngineDied(f"vLLM failed while {activity}: {type(error).__name__}: {error}") from error
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def _environment(cpu: bool, invariant: bool) -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
 
-def _complete(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]) -> Iterator[tuple[str, torch.Tensor]]:
+def _validate(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
 
     The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.

@@ -13,12 +13,12 @@ class PolicyWeights:
     def take_policy_weights(self: Any, weights: Iterable[tuple[str, torch.Tensor]] | None, path: str | None) -> None:
         """Replace all weights in place, with tensors under `transformers` names or with those of a safetensors file."""
         if path is not None:
-            weights = _read(Path(path))
+            weights = _read_tensors(Path(path))
         self.reload_weights(weights_iterator=weights)
         repack_tied_head(self.model_runner.get_model())
 
 
-def _read(path: Path) -> Iterable[tuple[str, torch.Tensor]]:
+def _read_tensors(path: Path) -> Iterable[tuple[str, torch.Tensor]]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
