@@ -180,6 +180,6 @@ def _import_logs(items: Sequence[str]) -> int:
     print(f"score {imported.score}; columns: {', '.join(imported.columns)}")
     if request.responses_per_step and "generated_tokens" not in imported.columns:
         print(f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses")
-    for line in imported.replaced:
+    for line in imported.replacements:
         print(f"  {line}")
     return 0

@@ -16,7 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import of_machine
 from harness.experiment.history import counted
 from harness.store import StoreError
-from harness.store.pack import merge, opened
+from harness.store.pack import merge, open_root
 
 ARGUMENTS = {"sources": {"nargs": "+", "help": "ROOT_OR_PACK ... [runtime.results=DIR]"}}
 
@@ -30,15 +30,15 @@ def run(options: argparse.Namespace) -> int:
     apart: list[str] = []
     for source in sources:
         try:
-            with opened(source) as root:
-                merged = merge(store, root)
+            with open_root(source) as root:
+                result = merge(store, root)
         except StoreError as error:
             apart.append(str(error))
             continue
-        print(f"{source}: {counted(merged.new, 'new run')}, {merged.same} that were here")
-        for line in merged.notes:
+        print(f"{source}: {counted(result.new, 'new run')}, {result.same} that were here")
+        for line in result.notes:
             print(f"  {line}")
-        apart += merged.apart
+        apart += result.apart
     for line in apart:
         print(f"harness merge: {line}", file=sys.stderr)
     return Exit.FOUND if apart else Exit.DONE

@@ -16,7 +16,7 @@ from commands_support import EXPERIMENT, finish, plan
 from harness.commands.merge import merge
 from harness.store import ResultStore, RunDir, StoreError
 from harness.store.layout import MANIFEST, report_files
-from harness.store.pack import opened, write_pack
+from harness.store.pack import open_root, write_pack
 from harness.store.seal import SEAL
 
 NAME = EXPERIMENT.partition("=")[2]
@@ -210,11 +210,11 @@ def test_a_pack_that_breaks_off_inside_is_refused_whole(other, tmp_path):
         second = archive.getmembers()[1].offset
     content = lzma.decompress(pack.read_bytes())
     pack.write_bytes(lzma.compress(content[:second] + b"x" * 512 + content[second + 512 :]))
-    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), opened(str(pack)):
+    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), open_root(str(pack)):
         pass
     whole = lzma.compress(content[:second] + b"x" * 512)
     pack.write_bytes(whole[:-20] + bytes(20))
-    with pytest.raises(StoreError, match="pack is torn"), opened(str(pack)):
+    with pytest.raises(StoreError, match="pack is torn"), open_root(str(pack)):
         pass
 
 
@@ -291,5 +291,5 @@ def test_storage_out_of_reach_is_said(store, said, monkeypatch):
 
 def test_a_root_is_not_merged_into_itself(store):
     grid(store, "[0]")
-    with pytest.raises(StoreError, match="results root itself"), opened(str(store.root)) as root:
+    with pytest.raises(StoreError, match="results root itself"), open_root(str(store.root)) as root:
         merge(store, root)
