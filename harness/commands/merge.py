@@ -31,14 +31,14 @@ def run(options: argparse.Namespace) -> int:
     for source in sources:
         try:
             with open_root(source) as root:
-                result = merge(store, root)
+                merged = merge(store, root)
         except StoreError as error:
             apart.append(str(error))
             continue
-        print(f"{source}: {counted(result.new, 'new run')}, {result.same} that were here")
-        for line in result.notes:
+        print(f"{source}: {counted(merged.new, 'new run')}, {merged.same} that were here")
+        for line in merged.notes:
             print(f"  {line}")
-        apart += result.apart
+        apart += merged.conflicts
     for line in apart:
         print(f"harness merge: {line}", file=sys.stderr)
     return Exit.FOUND if apart else Exit.DONE

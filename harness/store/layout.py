@@ -105,10 +105,10 @@ def is_safe(name: str) -> bool:
     return _SAFE_NAME.fullmatch(name) is not None
 
 
-def safe_name(name: str, what: str) -> str:
+def safe_name(name: str, subject: str) -> str:
     """`name` itself if it is safe as one path component, else `ValueError`."""
     if not is_safe(name):
-        raise ValueError(f"{what} {name!r} must match {_SAFE_NAME.pattern}")
+        raise ValueError(f"{subject} {name!r} must match {_SAFE_NAME.pattern}")
     return name
 
 

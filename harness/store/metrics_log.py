@@ -84,12 +84,12 @@ def read_steps(path: Path) -> pd.DataFrame:
             columns[name] = np.array(values, dtype=np.int64) if whole else column
         except (TypeError, ValueError, OverflowError) as error:
             raise SchemaMismatch(f"{path}: column {name} is not a number: {error}") from error
-    others = dict.fromkeys(name for row in sorted_rows for name in row if name not in METRICS)
-    for name in others:
+    extra_columns = dict.fromkeys(name for row in sorted_rows for name in row if name not in METRICS)
+    for name in extra_columns:
         _require_column(path, name, [row[name] for row in sorted_rows if row.get(name) is not None])
-    if others:
-        extra = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in sorted_rows])
-        columns |= {name: extra[name] for name in others}
+    if extra_columns:
+        extra = pd.DataFrame.from_records([{k: row[k] for k in extra_columns if k in row} for row in sorted_rows])
+        columns |= {name: extra[name] for name in extra_columns}
     return pd.DataFrame(columns)
 
 

@@ -195,7 +195,7 @@ class MergeResult:
     new: int = 0
     same: int = 0
     notes: list[str] = field(default_factory=list)
-    apart: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
 
 
 def merge(store: ResultStore, root: Path) -> MergeResult:
@@ -209,7 +209,7 @@ def merge(store: ResultStore, root: Path) -> MergeResult:
     if root.resolve() == store.root.resolve():
         raise StoreError(f"{root} is the results root itself; give another folder or a pack")
     source, result = ResultStore(root), MergeResult()
-    result.apart += source.problems()
+    result.conflicts += source.problems()
     # One merge at a time, so that what a killed one was copying can go.
     with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf):
         atomic.remove_leftovers(layout.runs_dir(store.root))
@@ -219,7 +219,7 @@ def merge(store: ResultStore, root: Path) -> MergeResult:
             except (StoreFull, StoreReadOnly):
                 raise
             except (StoreError, OSError) as error:  # a folder where a file is, a disk that does not read
-                result.apart.append(f"run {run_id}: {error}")
+                result.conflicts.append(f"run {run_id}: {error}")
         _merge_experiments(store, source, result)
     return result
 
@@ -237,14 +237,14 @@ def _merge_experiments(store: ResultStore, source: ResultStore, result: MergeRes
         except (StoreFull, StoreReadOnly):
             raise
         except (StoreError, OSError, ValueError, KeyError) as error:
-            if str(error) not in result.apart:  # `problems` said it
-                result.apart.append(f"experiment {name}: {error}")
+            if str(error) not in result.conflicts:  # `problems` said it
+                result.conflicts.append(f"experiment {name}: {error}")
 
 
 def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
     manifest = theirs.manifest(hashes=True) or {}
     if manifest.get("status") == layout.INCOMPLETE:
-        result.apart.append(f"run {ours.run_id} is not taken: {manifest['error']}")
+        result.conflicts.append(f"run {ours.run_id} is not taken: {manifest['error']}")
         return
     if not ours.path.exists():
         atomic.publish_directory_once(ours.path, partial(_copy_tree, theirs.path))
@@ -266,7 +266,7 @@ def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
                 )
                 return
     if our_progress[0] and their_progress[0]:
-        result.apart.append(
+        result.conflicts.append(
             f"run {ours.run_id} finished in both places with different results; the one here stays. To keep the other one too, "
             "merge it into another runtime.results"
         )
@@ -315,7 +315,7 @@ def _read_content(path: Path) -> dict[str, Any]:
     return (read_plan(path) if path.name == layout.PLAN else read_object(path, fix="delete it")) or {}
 
 
-def _join_files(ours: Path, their_content: Mapping[str, Any], where: str, result: MergeResult) -> None:
+def _join_files(ours: Path, their_content: Mapping[str, Any], subject: str, result: MergeResult) -> None:
     """Put together a file of an experiment and what the other root's says, or name what stays apart."""
     if ours.name != layout.STUDY:
         our_content = _read_content(ours)
@@ -328,8 +328,8 @@ def _join_files(ours: Path, their_content: Mapping[str, Any], where: str, result
             text = json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
             atomic.write_file(ours, plan_text(content) if ours.name == layout.PLAN else text)
             return
-    result.apart.append(
-        f"{where}: {ours.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
+    result.conflicts.append(
+        f"{subject}: {ours.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
         "seeds of both finds them finished. To keep both answers, merge it into another runtime.results"
     )
 

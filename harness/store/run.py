@@ -63,8 +63,8 @@ class RunDir:
         try:
             return path.read_text()
         except (FileNotFoundError, UnicodeDecodeError) as error:
-            how = "is missing" if isinstance(error, FileNotFoundError) else "is no text"
-            raise TornFile(f"{path} {how}; put it back, or move the run's directory away and run it again") from error
+            state = "is missing" if isinstance(error, FileNotFoundError) else "is no text"
+            raise TornFile(f"{path} {state}; put it back, or move the run's directory away and run it again") from error
 
     def settings(self) -> dict[str, Any]:
         """The content of `config.yaml`. Raises `TornFile` where that is no mapping."""
@@ -244,8 +244,8 @@ class RunDir:
         The new attempt makes its own, the same ones where a run is deterministic. Only the worker, under its lock, may call this.
         """
         for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*")):
-            for later, path in _step_dirs(directory):
-                if later > step:
+            for path_step, path in _step_dirs(directory):
+                if path_step > step:
                     atomic.remove_directory(path)
         self._metrics.rewind(step)
 

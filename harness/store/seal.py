@@ -37,8 +37,8 @@ def file_fault(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bo
             return f"{name} has {actual_size} bytes, not {size}"
         if hashes and _hash(files[name]) != digest:
             return f"{name} has other content"
-    others = sorted(files.keys() - seal.keys())
-    return f"{others[0]} is one too many" if others else ""
+    surplus_files = sorted(files.keys() - seal.keys())
+    return f"{surplus_files[0]} is one too many" if surplus_files else ""
 
 
 def add_seal(write: Callable[[Path], None]) -> Callable[[Path], None]:

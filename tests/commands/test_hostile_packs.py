@@ -141,5 +141,5 @@ def test_a_run_that_cannot_be_read_stays_apart_and_the_rest_is_merged(tmp_path: 
     (source.run("a" * 16).path / "metrics.jsonl").mkdir()
     source.run("b" * 16).append_step({"step": 3})
     merged = pack.merge(store, source.root)
-    assert [line for line in merged.apart if "Is a directory" in line and "a" * 16 in line]
+    assert [line for line in merged.conflicts if "Is a directory" in line and "a" * 16 in line]
     assert (store.run("b" * 16).last_step() or {})["step"] == 3

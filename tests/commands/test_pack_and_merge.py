@@ -142,7 +142,7 @@ def test_the_finished_run_wins_then_the_one_that_can_go_on_from_further(store, o
         found = merge(store, other.root)
     assert store.run(done).status == "finished"
     assert [step for step, _ in store.run(further).checkpoints()] == [60]
-    assert [line for line in found.apart if live in line]  # somebody works on it here
+    assert [line for line in found.conflicts if live in line]  # somebody works on it here
     assert store.run(live).checkpoints() == []
     assert {f"run {run_id}: {'kept' if here else 'taken'}" for run_id in (done, further)} <= {
         line.partition(",")[0] for line in found.notes
@@ -225,7 +225,9 @@ def test_other_questions_under_one_name_stay_apart(store, other):
     other.write_plan(NAME, asked)
     before = store.plan(NAME)
     assert [
-        line for line in merge(store, other.root).apart if f"experiment {NAME}: plan.json asks something else" in line
+        line
+        for line in merge(store, other.root).conflicts
+        if f"experiment {NAME}: plan.json asks something else" in line
     ]
     assert store.plan(NAME) == before
 
@@ -242,7 +244,7 @@ def test_plans_that_cannot_be_read_are_named_not_taken_and_end_nothing(store, ot
     torn = other.root / "experiments" / "d_torn" / "plan.json"
     torn.parent.mkdir()
     torn.write_text('{"arms": [')
-    apart = " ".join(merge(store, other.root).apart)
+    apart = " ".join(merge(store, other.root).conflicts)
     for words in ("newer version of the harness", "by seed", "is not JSON"):
         assert apart.count(words) == 1, apart
     assert not (store.root / "experiments" / "d_torn").exists()

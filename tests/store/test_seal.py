@@ -99,8 +99,8 @@ def test_a_merge_takes_no_incomplete_run_and_mends_one_that_is_here(
     assert merge(other, store.root).new == 1
     (run.path / PART.format(2)).unlink()
     third = merge(ResultStore(tmp_path / "third"), store.root)
-    assert (third.new, len(third.apart)) == (0, 1)
-    assert PART.format(2) in third.apart[0]
+    assert (third.new, len(third.conflicts)) == (0, 1)
+    assert PART.format(2) in third.conflicts[0]
     assert not (tmp_path / "third" / "runs").exists()
     merge(store, other.root)
     assert run.status == "finished"
