@@ -19,7 +19,7 @@ from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError, layout
-from harness.store.pack import opened
+from harness.store.pack import open_root
 
 Floats = NDArray[np.float64]
 
@@ -321,7 +321,7 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
     if path.suffix in FILES:
         rows = score_table(read_file(path)).rows.drop(columns="row")
         return _of_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
-    with opened(str(source)) as root:
+    with open_root(str(source)) as root:
         names = ResultStore(root).plans()
         if experiment is None and len(names) != 1:
             raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")

@@ -21,7 +21,7 @@ from harness.configuration.compose import config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
-from harness.store.foreign_text import VisibleStream, escaped
+from harness.store.foreign_text import VisibleStream, escape_json
 
 _SUMMARY = (
     "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
@@ -85,7 +85,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         if vars(options).get("json"):
-            print(escaped(json.dumps({"error": str(error)}, ensure_ascii=False)))
+            print(escape_json(json.dumps({"error": str(error)}, ensure_ascii=False)))
         return Exit.REFUSED
     except KeyboardInterrupt:
         print(f"harness {verb}: interrupted; what is written stays", file=sys.stderr)

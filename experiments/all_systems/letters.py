@@ -45,7 +45,7 @@ class Blocks:
         values_AB: metric by arm and block: a seed, or a base policy with the mean of its seeds.
         unused_seeds: planned ones that some arm lacks.
         planned_blocks: of all planned seeds.
-        left_out: arms that are not compared.
+        excluded_arms: arms that are not compared.
     """
 
     arms: tuple[PlannedArm, ...]
@@ -53,10 +53,10 @@ class Blocks:
     values_AB: NDArray[np.float64]
     unused_seeds: tuple[int, ...]
     planned_blocks: int
-    left_out: tuple[PlannedArm, ...]
+    excluded_arms: tuple[PlannedArm, ...]
 
 
-def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
+def blocks_of(results: Results, excluded_names: Sequence[str] = ()) -> Blocks:
     """The complete blocks of the compared arms.
 
     Raises:
@@ -66,23 +66,23 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
     plan = results.experiment.plan
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms are not paired (experiment.paired=false), so seeds are no blocks")
-    left_out = tuple(plan.arm(name) for name in dict.fromkeys(leave_out))
-    arms = tuple(arm for arm in plan.arms if arm not in left_out)
+    omissions = tuple(plan.arm(name) for name in dict.fromkeys(excluded_names))
+    arms = tuple(arm for arm in plan.arms if arm not in omissions)
     values = {arm.name: results.values(arm) for arm in arms}
     for arm in arms:
-        never = results.unreached(arm)
-        if never:
-            raise ValueError(f"{plan.name}: {arm.name}, {never}; leave it out (--leave-out {arm.name})")
+        fault = results.unreached(arm)
+        if fault:
+            raise ValueError(f"{plan.name}: {arm.name}, {fault}; leave it out (--leave-out {arm.name})")
     seeds = tuple(seed for seed in plan.seeds if all(seed in own for own in values.values()))
     rows = [plan.replicates({seed: values[arm.name][seed] for seed in seeds}) for arm in arms]
     if len(rows) < 2 or len(rows[0]) < 2:
-        lacking = [f"{arm.name} {len(values[arm.name])}" for arm in arms]
+        seed_counts = [f"{arm.name} {len(values[arm.name])}" for arm in arms]
         raise ValueError(
             f"{plan.name}: {len(arms)} arms and {len(seeds)} seeds that all of them have, two of each are needed; finished seeds: "
-            f"{', '.join(lacking)}. Run the missing ones, or leave arms out (--leave-out)"
+            f"{', '.join(seed_counts)}. Run the missing ones, or leave arms out (--leave-out)"
         )
-    unused = tuple(seed for seed in plan.seeds if seed not in seeds)
-    return Blocks(arms, seeds, np.array(rows), unused, replicate_count(plan.seeds, plan.base_policies), left_out)
+    gaps = tuple(seed for seed in plan.seeds if seed not in seeds)
+    return Blocks(arms, seeds, np.array(rows), gaps, replicate_count(plan.seeds, plan.base_policies), omissions)
 
 
 def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) -> Table:
@@ -98,10 +98,10 @@ def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) 
     """
     plan, metric = results.experiment.plan, results.metric
     fit = fit_blocks(blocks.values_AB)
-    least = honest_difference(fit)
+    least_difference = honest_difference(fit)
     order = np.argsort(fit.means_A if metric.better == LOWER else -fit.means_A, kind="stable")
     means = fit.means_A[order]
-    letters = compact_letters(np.abs(means[:, None] - means[None, :]) > least)
+    letters = compact_letters(np.abs(means[:, None] - means[None, :]) > least_difference)
     tokens = _tokens(results, blocks)
     rows: list[Mapping[str, Cell]] = []
     for place, index in enumerate(order):
@@ -131,66 +131,66 @@ def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) 
         f"{plan.title}: what can be told apart",
         tuple(columns),
         tuple(rows),
-        _notes(results, blocks, fit, least),
+        _notes(results, blocks, fit, least_difference),
     )
 
 
 def learning_rates(store: ResultStore, blocks: Blocks) -> dict[str, float]:
     """Learning rate of each arm's first run; arms whose configuration has none are left out."""
-    found = {}
+    rates = {}
     for arm in blocks.arms:
         config = yaml.safe_load(store.run(arm.runs[blocks.seeds[0]]).config())
         section, key = _RATE.split(".")
         rate = (config.get(section) or {}).get(key)
         if rate is not None:
-            found[arm.name] = float(rate)
-    return found
+            rates[arm.name] = float(rate)
+    return rates
 
 
 def _tokens(results: Results, blocks: Blocks) -> dict[str, float]:
     """Mean generated tokens up to the checkpoint over the compared seeds, where runs have logged them."""
-    found = {}
+    tokens = {}
     for arm in blocks.arms:
         own = results.scores(arm, _TOKENS)
         if all(seed in own for seed in blocks.seeds):
-            found[arm.name] = float(np.mean([own[seed] for seed in blocks.seeds]))
-    return found
+            tokens[arm.name] = float(np.mean([own[seed] for seed in blocks.seeds]))
+    return tokens
 
 
-def _notes(results: Results, blocks: Blocks, fit: BlockFit, least: float) -> tuple[str, ...]:
+def _notes(results: Results, blocks: Blocks, fit: BlockFit, least_difference: float) -> tuple[str, ...]:
     plan, metric = results.experiment.plan, results.metric
 
-    def shown(value: float) -> str:
+    def to_text(value: float) -> str:
         return f"{metric.scale * value:.{metric.digits + 1}f} {metric.unit}"
 
-    what = "base policies" if plan.shares_bases else "seeds"
+    block_name = "base policies" if plan.shares_bases else "seeds"
     notes = [
         "Two arms share a letter if and only if their difference is not resolved; that is no sign that they are the same.",
         f"Tukey's HSD at 95 %, all {len(blocks.arms) * (len(blocks.arms) - 1) // 2} pairs together: means that differ by more than "
-        f"{shown(least)} are told apart. Residual standard deviation, pooled over {len(blocks.arms)} arms: {shown(fit.sd)}, "
+        f"{to_text(least_difference)} are told apart. Residual standard deviation, pooled over {len(blocks.arms)} arms: {to_text(fit.sd)}, "
         f"{fit.degrees} degrees of freedom.",
-        f"Blocks: {fit.blocks} of {blocks.planned_blocks} planned {what}; {blocks.planned_blocks - fit.blocks} left out"
-        + (_unused(blocks.unused_seeds) if blocks.unused_seeds else "."),
+        f"Blocks: {fit.blocks} of {blocks.planned_blocks} planned {block_name}; {blocks.planned_blocks - fit.blocks} left out"
+        + (_describe_unused(blocks.unused_seeds) if blocks.unused_seeds else "."),
         "Intervals: 95 %, Student's t over an arm's own blocks, each stands alone. They hold what blocks share, which the letters do not; "
         "read differences off the letters.",
     ]
     for index, others in odd_spreads(blocks.values_AB, _TIMES).items():
         arm = blocks.arms[index]
         notes.append(
-            f"{arm.label}: its residual standard deviation of {shown(float(fit.own_sd_A[index]))} is more than {_TIMES:g} times the "
-            f"{shown(others)} of the others. One spread does not hold for it, and it widens every comparison; --leave-out {arm.name} "
+            f"{arm.label}: its residual standard deviation of {to_text(float(fit.own_sd_A[index]))} is more than {_TIMES:g} times the "
+            f"{to_text(others)} of the others. One spread does not hold for it, and it widens every comparison; --leave-out {arm.name} "
             "leaves it out."
         )
-    for arm in blocks.left_out:
+    for arm in blocks.excluded_arms:
         mean = results.mean(arm)
-        value = mean.absent or ("no finished seed" if not mean.seeds else shown(mean.value))
+        value = mean.absent or ("no finished seed" if not mean.seeds else to_text(mean.value))
         notes.append(f"Left out on request: {arm.label} ({value}, {mean.seeds} seeds).")
     return tuple(notes)
 
 
-def _unused(seeds: Sequence[int]) -> str:
-    named = ", ".join(map(str, seeds))
-    return f". Some arm lacks seed{'s' * (len(seeds) > 1)} {named}."
+def _describe_unused(seeds: Sequence[int]) -> str:
+    names = ", ".join(map(str, seeds))
+    return f". Some arm lacks seed{'s' * (len(seeds) > 1)} {names}."
 
 
 def _scientific(rate: float | None) -> str | None:

@@ -31,13 +31,13 @@ _OVERRIDES = re.compile(r"^(?P<before>\s*overrides:\s*\[)(?P<items>.*)(?P<after>
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """One rate of one system: mean accuracy over seeds in points (None without any), how many, and what keeps it from counting."""
 
     mean: float | None
     seeds: int
     diverged: bool = False
-    waiting: int = 0
+    waiting_runs: int = 0
 
     @property
     def text(self) -> str:
@@ -46,16 +46,16 @@ class Tried:
             return "diverged"
         if self.mean is None:
             return "not run"
-        return f"{self.mean:.1f}" + (f" ({self.waiting} to run)" if self.waiting else "")
+        return f"{self.mean:.1f}" + (f" ({self.waiting_runs} to run)" if self.waiting_runs else "")
 
 
-def tried(results: Results) -> dict[str, dict[float, Tried]]:
+def read_trials(results: Results) -> dict[str, dict[float, Trial]]:
     """System to rate, ascending, to what is known of it, in the order of the plan."""
-    found: dict[str, dict[float, Tried]] = {}
+    trials: dict[str, dict[float, Trial]] = {}
     for arm in results.experiment.plan.arms:
         system, rate = setting_of(arm, SYSTEM), float(setting_of(arm, RATE))
-        found.setdefault(system, {})[rate] = _tried(results, arm)
-    return {system: dict(sorted(rates.items())) for system, rates in found.items()}
+        trials.setdefault(system, {})[rate] = _read_trial(results, arm)
+    return {system: dict(sorted(rates.items())) for system, rates in trials.items()}
 
 
 def setting_of(arm: PlannedArm, key: str) -> str:
@@ -66,49 +66,49 @@ def setting_of(arm: PlannedArm, key: str) -> str:
     return values[-1]
 
 
-def _tried(results: Results, arm: PlannedArm) -> Tried:
+def _read_trial(results: Results, arm: PlannedArm) -> Trial:
     states = results.experiment.runs
-    open_ones = states[(states["arm"] == arm.name) & (states["status"] != "finished")]
-    diverged = (open_ones["status"] == "failed") & open_ones["error"].str.contains(_DIVERGED)
+    open_runs = states[(states["arm"] == arm.name) & (states["status"] != "finished")]
+    diverged = (open_runs["status"] == "failed") & open_runs["error"].str.contains(_DIVERGED)
     scores = list(results.scores(arm, "avg").values())
     mean = 100 * float(np.mean(scores)) if scores else None
-    return Tried(mean, len(scores), bool(diverged.any()), int((~diverged).sum()))
+    return Trial(mean, len(scores), bool(diverged.any()), int((~diverged).sum()))
 
 
-def choice(rates: Mapping[float, Tried]) -> float | None:
+def choice(rates: Mapping[float, Trial]) -> float | None:
     """The rate of the highest mean, of equal ones the lowest; None where none counts."""
     means = {rate: round(one.mean, _SAME) for rate, one in rates.items() if one.mean is not None and not one.diverged}
     return min(means, key=lambda rate: (-means[rate], rate)) if means else None
 
 
-def edge(rates: Mapping[float, Tried], chosen: float | None) -> str:
+def edge(rates: Mapping[float, Trial], best_rate: float | None) -> str:
     """Whether the best may lie beyond the rates that were tried; one above at which training diverged is no edge."""
-    if chosen is None:
+    if best_rate is None:
         return "no rate counts"
-    if chosen == min(rates):
+    if best_rate == min(rates):
         return "lowest of those tried"
-    return "highest of those tried" if chosen == max(rates) else ""
+    return "highest of those tried" if best_rate == max(rates) else ""
 
 
-def rewritten(text: str, chosen: Mapping[str, float]) -> str:
+def rewrite(text: str, rates: Mapping[str, float]) -> str:
     """The experiment's file with the learning rate of each system in its overrides; all else, comments too, as it was.
 
     Raises:
         ValueError: a system of the file without a rate, or a rate without a system.
     """
-    lines, seen = [], []
+    lines, systems = [], []
     for line in text.splitlines():
         match = _OVERRIDES.match(line)
         system = re.search(rf"(?:^|[\s,\"']){SYSTEM}(\w+)", match["items"]) if match else None
         if match and system:
             name = system[1]
-            if name not in chosen:
+            if name not in rates:
                 raise ValueError(f"no learning rate was tried for {name}; add it to {EXPERIMENT}")
-            seen.append(name)
+            systems.append(name)
             items = re.sub(rf",\s*{re.escape(RATE)}[^,\]]*", "", match["items"])
-            line = f"{match['before']}{items}, {RATE}{_rate(chosen[name])}{match['after']}"
+            line = f"{match['before']}{items}, {RATE}{_rate(rates[name])}{match['after']}"
         lines.append(line)
-    missing = [name for name in chosen if name not in seen]
+    missing = [name for name in rates if name not in systems]
     if missing:
         raise ValueError(f"the file has no arm with {SYSTEM}{missing[0]}")
     return "\n".join(lines) + "\n"
@@ -119,28 +119,28 @@ def _rate(rate: float) -> str:
     return np.format_float_scientific(rate, trim="-", exp_digits=1)
 
 
-def table(found: Mapping[str, Mapping[float, Tried]]) -> str:
+def table(trials: Mapping[str, Mapping[float, Trial]]) -> str:
     """Markdown: system, mean accuracy in per cent at each rate, the chosen one, and whether it is at an edge."""
-    every = sorted({rate for rates in found.values() for rate in rates})
-    header = ["system", *map(_rate, every), "chosen", "edge"]
+    all_rates = sorted({rate for rates in trials.values() for rate in rates})
+    header = ["system", *map(_rate, all_rates), "chosen", "edge"]
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    for system, rates in found.items():
-        chosen = choice(rates)
-        cells = [rates[rate].text if rate in rates else "–" for rate in every]
-        last = ["–" if chosen is None else _rate(chosen), edge(rates, chosen)]
+    for system, rates in trials.items():
+        best_rate = choice(rates)
+        cells = [rates[rate].text if rate in rates else "–" for rate in all_rates]
+        last = ["–" if best_rate is None else _rate(best_rate), edge(rates, best_rate)]
         lines.append("| " + " | ".join([system, *cells, *last]) + " |")
     return "\n".join(lines)
 
 
-def unfit(found: Mapping[str, Mapping[float, Tried]]) -> list[str]:
+def find_objections(trials: Mapping[str, Mapping[float, Trial]]) -> list[str]:
     """Why no choice can be written yet."""
-    said = [
-        f"{system} at {_rate(rate)}: {one.waiting} runs have not finished"
-        for system, rates in found.items()
-        for rate, one in rates.items()
-        if one.waiting and not one.diverged
+    reasons = [
+        f"{system} at {_rate(rate)}: {trial.waiting_runs} runs have not finished"
+        for system, rates in trials.items()
+        for rate, trial in rates.items()
+        if trial.waiting_runs and not trial.diverged
     ]
-    return said + [f"{system}: no rate counts" for system, rates in found.items() if choice(rates) is None]
+    return reasons + [f"{system}: no rate counts" for system, rates in trials.items() if choice(rates) is None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -150,15 +150,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", nargs="?", type=Path, const=FILE, help=f"the file; without a name {FILE.name}")
     options = parser.parse_args(arguments)
     try:
-        found = tried(load(options.root, EXPERIMENT))
-        print(table(found))
+        trials = read_trials(load(options.root, EXPERIMENT))
+        print(table(trials))
         if options.write is not None:
-            reasons = unfit(found)
+            reasons = find_objections(trials)
             if reasons:
                 raise ValueError(f"nothing is written: {reasons[0]} (and {len(reasons) - 1} more)")
-            chosen = {system: rate for system, rates in found.items() if (rate := choice(rates)) is not None}
+            best_rates = {system: rate for system, rates in trials.items() if (rate := choice(rates)) is not None}
             text = options.write.read_text(encoding="utf-8")
-            options.write.write_text(rewritten(text, chosen), encoding="utf-8", newline="\n")
+            options.write.write_text(rewrite(text, best_rates), encoding="utf-8", newline="\n")
     except (StoreError, PlanError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -109,34 +109,34 @@ def compact_letters(resolved_AA: ArrayLike) -> list[str]:
     columns = [frozenset(range(arms))]
     for first, second in itertools.combinations(range(arms), 2):
         if resolved[first, second]:
-            columns = _inserted(columns, first, second)
-    ordered = sorted(map(sorted, _swept(columns)))
-    names = [_letter(index) for index in range(len(ordered))]
-    return ["".join(name for name, column in zip(names, ordered, strict=True) if arm in column) for arm in range(arms)]
+            columns = _split_columns(columns, first, second)
+    members = sorted(map(sorted, _sweep_columns(columns)))
+    names = [_letter(index) for index in range(len(members))]
+    return ["".join(name for name, column in zip(names, members, strict=True) if arm in column) for arm in range(arms)]
 
 
-def _inserted(columns: list[frozenset[int]], first: int, second: int) -> list[frozenset[int]]:
+def _split_columns(columns: list[frozenset[int]], first: int, second: int) -> list[frozenset[int]]:
     """Columns in which the two no longer stand together; those that lie within another are absorbed by it."""
-    apart = [column for column in columns if not {first, second} <= column]
+    split_columns = [column for column in columns if not {first, second} <= column]
     for column in columns:
         if {first, second} <= column:
-            apart += [column - {first}, column - {second}]
-    distinct = list(dict.fromkeys(apart))
-    return [one for one in distinct if not any(one < other for other in distinct)]
+            split_columns += [column - {first}, column - {second}]
+    distinct = list(dict.fromkeys(split_columns))
+    return [column for column in distinct if not any(column < other for other in distinct)]
 
 
-def _swept(columns: list[frozenset[int]]) -> list[frozenset[int]]:
+def _sweep_columns(columns: list[frozenset[int]]) -> list[frozenset[int]]:
     """Columns without the letters that other columns make redundant, until none is left."""
-    kept, before = list(columns), None
-    while kept != before:
-        before = list(kept)
-        for index in range(len(kept)):
-            for arm in sorted(kept[index], reverse=True):
-                others = [column for place, column in enumerate(kept) if place != index and arm in column]
-                if all(any(partner in column for column in others) for partner in kept[index]):
-                    kept[index] = kept[index] - {arm}
-        kept = [column for column in kept if column]
-    return kept
+    remaining, previous = list(columns), None
+    while remaining != previous:
+        previous = list(remaining)
+        for index in range(len(remaining)):
+            for arm in sorted(remaining[index], reverse=True):
+                others = [column for place, column in enumerate(remaining) if place != index and arm in column]
+                if all(any(partner in column for column in others) for partner in remaining[index]):
+                    remaining[index] = remaining[index] - {arm}
+        remaining = [column for column in remaining if column]
+    return remaining
 
 
 def _letter(index: int) -> str:

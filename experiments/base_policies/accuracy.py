@@ -17,13 +17,13 @@ def evaluate_set(name: str, overrides: list[str]) -> int:
     """Put every policy of the set together in the results cache and evaluate all side by side; the command's exit code."""
     machine = [item for item in overrides if item.startswith("runtime.")]
     cache = Path(compose_run(machine).runtime.results) / "cache"
-    chosen = base_set(name)
-    folders = [str(chosen.checkpoint(index, cache)) for index in range(len(chosen.weights))]
+    base_policies = base_set(name)
+    folders = [str(base_policies.checkpoint(index, cache)) for index in range(len(base_policies.weights))]
     protocol = [] if any(item.startswith("evaluation=") for item in overrides) else ["evaluation=testbed"]
     return main(["evaluate", f"model={','.join(folders)}", "figures=false", *protocol, *overrides])
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    name = given.pop(0) if given and "=" not in given[0] else "arithmetic-1"
-    raise SystemExit(evaluate_set(name, given))
+    arguments = sys.argv[1:]
+    name = arguments.pop(0) if arguments and "=" not in arguments[0] else "arithmetic-1"
+    raise SystemExit(evaluate_set(name, arguments))

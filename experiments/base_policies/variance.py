@@ -46,40 +46,40 @@ def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
     for run_id, seed, step, score, samples in zip(
         own["run_id"], own["seed"], own["checkpoint"], own["avg"], own["samples"], strict=True
     ):
-        of_problems = results.experiment.problem_avg[run_id, step, plan.primary_cap]
-        rows[int(seed)] = {"score": float(score), "noise": sampling_variance(of_problems, int(samples))}
+        problem_averages = results.experiment.problem_avg[run_id, step, plan.primary_cap]
+        rows[int(seed)] = {"score": float(score), "noise": sampling_variance(problem_averages, int(samples))}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["score", "noise"])
 
 
 def decompose(results: Results, store: ResultStore) -> dict[str, Components]:
     """Components of every arm's scores, and of its difference to the first arm's at equal seeds."""
     arms = results.experiment.plan.arms
-    found: dict[str, Components] = {}
+    components: dict[str, Components] = {}
     first = cells(results, arms[0])
     for arm in arms:
         bases = {seed: base_of(store, run_id) for seed, run_id in arm.runs.items()}
         own = cells(results, arm)
-        found[arm.label] = _fit(own, bases)
+        components[arm.label] = _fit_components(own, bases)
         if arm is not arms[0]:
-            found[f"{arm.label} - {arms[0].label}"] = _fit(
+            components[f"{arm.label} - {arms[0].label}"] = _fit_components(
                 pd.DataFrame({"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]}).dropna(),
                 bases,
             )
-    return found
+    return components
 
 
-def _fit(frame: pd.DataFrame, bases: dict[int, str]) -> Components:
+def _fit_components(frame: pd.DataFrame, bases: dict[int, str]) -> Components:
     labels = [bases[int(seed)] for seed in frame.index]
     return variance_components(frame["score"].to_numpy(), labels, frame["noise"].to_numpy())
 
 
-def table(found: dict[str, Components]) -> str:
+def table(components: dict[str, Components]) -> str:
     """Standard deviations in points (hundredths), with the 95 % intervals of the two that are estimated, as Markdown."""
     lines = [
         "| score | runs | bases | mean, % | SD base policy | SD training seed | SD samples | share base / seed / samples |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, parts in found.items():
+    for name, parts in components.items():
         sds = [_sd(parts.base, parts.base_interval), _sd(parts.seed, parts.seed_interval), _sd(parts.samples)]
         shares = " / ".join(f"{share:.0%}" for share in parts.shares)
         lines.append(

@@ -85,15 +85,15 @@ def variance_components(
             f"{len(scores)} runs from {len(labels)} base policies: base and seed can be told apart only with at least two bases, one of "
             "them with two runs"
         )
-    base, seeds = _fit(scores, groups, noise)
+    base, seeds = _fit_variances(scores, groups, noise)
     rng = np.random.default_rng(seed)
-    drawn = [(np.nan, np.nan)] if refits == 0 else []
+    estimates = [(np.nan, np.nan)] if refits == 0 else []
     for _ in range(refits):
-        between = rng.normal(0, np.sqrt(base), len(labels))[groups]
-        drawn.append(_fit(between + rng.normal(0, np.sqrt(seeds + noise)), groups, noise))
-    low, high = np.quantile(np.array(drawn), [0.025, 0.975], axis=0)
+        base_effects = rng.normal(0, np.sqrt(base), len(labels))[groups]
+        estimates.append(_fit_variances(base_effects + rng.normal(0, np.sqrt(seeds + noise)), groups, noise))
+    low, high = np.quantile(np.array(estimates), [0.025, 0.975], axis=0)
     return Components(
-        mean=_restricted(scores, groups, noise, base, seeds)[1],
+        mean=_restricted_loss(scores, groups, noise, base, seeds)[1],
         base=base,
         seed=seeds,
         samples=float(noise.mean()),
@@ -104,14 +104,14 @@ def variance_components(
     )
 
 
-def _fit(scores: Floats, groups: Indices, noise: Floats) -> tuple[float, float]:
+def _fit_variances(scores: Floats, groups: Indices, noise: Floats) -> tuple[float, float]:
     """(base variance, seed variance) that maximise the restricted likelihood, both at least 0."""
     scale = float(scores.var(ddof=1))
     if scale == 0:
         return 0.0, 0.0
 
     def loss(parts: Floats) -> float:
-        return _restricted(scores, groups, noise, parts[0] * scale, parts[1] * scale)[0]
+        return _restricted_loss(scores, groups, noise, parts[0] * scale, parts[1] * scale)[0]
 
     starts = ((0.5, 0.5), (0.05, 0.9), (0.9, 0.05))
     bounds = [(0, None), (_FLOOR, None)]
@@ -120,7 +120,7 @@ def _fit(scores: Floats, groups: Indices, noise: Floats) -> tuple[float, float]:
     return float(best[0] * scale), float(best[1] * scale) if best[1] > _FLOOR else 0.0
 
 
-def _restricted(scores: Floats, groups: Indices, noise: Floats, base: float, seed: float) -> tuple[float, float]:
+def _restricted_loss(scores: Floats, groups: Indices, noise: Floats, base: float, seed: float) -> tuple[float, float]:
     """Minus twice the restricted log-likelihood up to a constant, and the mean that goes with it.
 
     A base's covariance is diagonal plus constant, so its inverse is written down (Sherman & Morrison).

@@ -17,7 +17,7 @@ PAGE = HERE.parents[1] / "docs" / "findings.md"
 BEGIN, END = "<!-- claims: experiments/claims/findings.py -->\n\n", "\n\n<!-- end -->"
 _HEAD = "| claim | published | of | says | here, first look | second look | SmolLM2 |\n|---|---|---|---|---|---|---|"
 _WORDS = {"holds here": "**holds**", "reversed here": "**reversed**", "equivalent to nothing": "no effect"}
-_SAYS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
+_DIRECTIONS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
 _ORDER = ["**holds**", "**reversed**", "no effect", "open", "not engaged"]
 
 
@@ -44,22 +44,22 @@ def table() -> str:
         first = by_look.loc["first"]
         second = _cell(by_look.loc["second"]) if "second" in by_look.index else ""
         claim = str(name).removeprefix("claim_")
-        beside = _cell(language.loc[claim]) if claim in language.index else ""
-        of = "" if "not read" in first["setting"] else first["setting"]
+        smollm = _cell(language.loc[claim]) if claim in language.index else ""
+        setting = "" if "not read" in first["setting"] else first["setting"]
         cells = [
             first["title"],
             first["statement"] + _paper(first["source"]),
-            of,
-            _SAYS.get(first["expects"], first["expects"]),
+            setting,
+            _DIRECTIONS.get(first["expects"], first["expects"]),
         ]
         order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
         rows.append(
-            (not second, order, first["title"].lower(), f"| {' | '.join([*cells, _cell(first), second, beside])} |")
+            (not second, order, first["title"].lower(), f"| {' | '.join([*cells, _cell(first), second, smollm])} |")
         )
     return "\n".join([_HEAD, *(row[-1] for row in sorted(rows))])
 
 
-def replaced(page: str) -> str:
+def update_page(page: str) -> str:
     """The page with the table of today. Raises `ValueError` where its marks are gone."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -71,4 +71,4 @@ def replaced(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(update_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -27,51 +27,46 @@ class Course:
     """One run at its evaluations, [evaluations] each: step, how far it had moved, and its accuracy; `last`: that after the last step."""
 
     step: Floats
-    moved: Floats
+    distance: Floats
     score: Floats
     last: float
 
 
 @dataclass(frozen=True)
 class Match:
-    """A seed's two arms where both have moved `moved`: accuracy and step of arm and reference, and the last accuracy of each."""
+    """A seed's two arms where both have moved `distance`: accuracy and step of arm and reference, and the last accuracy of each."""
 
-    moved: float
+    distance: float
     score: tuple[float, float]
     step: tuple[float, float]
     last: tuple[float, float]
 
 
-def at_first_reach(moved: ArrayLike, values: ArrayLike, wanted: float) -> float:
-    """The value where `moved` first reaches `wanted`, linear between the points on either side; `moved` may fall back afterwards.
+def at_first_reach(distances: ArrayLike, values: ArrayLike, target: float) -> float:
+    """The value where `distances` first reaches `target`, linear between the points on either side; `distances` may fall back afterwards.
 
     Raises:
         ValueError: it never does.
     """
-    x, y = np.asarray(moved, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    reached = np.flatnonzero(x >= wanted)
-    if not len(reached):
-        raise ValueError(f"{wanted:g} is never reached: the largest is {x.max():g}")
-    i = int(reached[0])
+    x, y = np.asarray(distances, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    indices = np.flatnonzero(x >= target)
+    if not len(indices):
+        raise ValueError(f"{target:g} is never reached: the largest is {x.max():g}")
+    i = int(indices[0])
     if i == 0:
         return float(y[0])
-    part = (wanted - x[i - 1]) / (x[i] - x[i - 1])
+    part = (target - x[i - 1]) / (x[i] - x[i - 1])
     return float(y[i - 1] + part * (y[i] - y[i - 1]))
 
 
 def match(arm: Course, reference: Course) -> Match:
     """Both runs at the largest value that both reach."""
-    wanted = float(min(arm.moved.max(), reference.moved.max()))
+    target = float(min(arm.distance.max(), reference.distance.max()))
     scores, steps = (
-        tuple(at_first_reach(one.moved, getattr(one, name), wanted) for one in (arm, reference))
+        tuple(at_first_reach(one.distance, getattr(one, name), target) for one in (arm, reference))
         for name in ("score", "step")
     )
-    return Match(
-        wanted,
-        (scores[0], scores[1]),
-        (steps[0], steps[1]),
-        (arm.last, reference.last),
-    )
+    return Match(target, (scores[0], scores[1]), (steps[0], steps[1]), (arm.last, reference.last))
 
 
 def course(results: Results, arm: PlannedArm, seed: int, column: str) -> Course:
@@ -82,7 +77,7 @@ def course(results: Results, arm: PlannedArm, seed: int, column: str) -> Course:
     """
     run_id = arm.runs[seed]
     experiment, plan = results.experiment, results.experiment.plan
-    rows = _own(experiment.steps, arm, run_id)
+    rows = _run_rows(experiment.steps, arm, run_id)
     if column not in rows or rows[column].isna().all():
         raise ValueError(
             f"{arm.name} has no number in {column}"
@@ -92,21 +87,21 @@ def course(results: Results, arm: PlannedArm, seed: int, column: str) -> Course:
                 else ""
             )
         )
-    known = {0.0: 0.0} | dict(zip(rows["step"].astype(float), rows[column].astype(float), strict=True))
-    cells = _own(experiment.cells, arm, run_id)
+    values_by_step = {0.0: 0.0} | dict(zip(rows["step"].astype(float), rows[column].astype(float), strict=True))
+    cells = _run_rows(experiment.cells, arm, run_id)
     cells = cells[(cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)]
     cells = cells[cells["avg"].notna()]
     steps, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
-    moved = np.array([known.get(float(step), np.nan) for step in steps])
-    there = np.isfinite(moved)
-    if there.sum() < 2:
+    distance = np.array([values_by_step.get(float(step), np.nan) for step in steps])
+    has_value = np.isfinite(distance)
+    if has_value.sum() < 2:
         raise ValueError(
-            f"{arm.name}, seed {seed}: {column} has {there.sum()} values at evaluations; lower training.evaluate_every"
+            f"{arm.name}, seed {seed}: {column} has {has_value.sum()} values at evaluations; lower training.evaluate_every"
         )
-    return Course(steps[there], moved[there], score[there], float(score[-1]))
+    return Course(steps[has_value], distance[has_value], score[has_value], float(score[-1]))
 
 
-def _own(frame: pd.DataFrame, arm: PlannedArm, run_id: str) -> pd.DataFrame:
+def _run_rows(frame: pd.DataFrame, arm: PlannedArm, run_id: str) -> pd.DataFrame:
     """Rows of one run in one arm by step; two arms of an experiment may be the same run."""
     return frame[(frame["arm"] == arm.name) & (frame["run_id"] == run_id)].sort_values("step")
 
@@ -128,23 +123,23 @@ def matched_table(results: Results, column: str) -> Table:
     """
     plan = results.experiment.plan
     pairs = [(arm, other) for arm in plan.arms if (other := plan.reference_of(arm)) is not None]
-    found = {arm.name: matches(results, arm, other, column) for arm, other in pairs}
-    if not any(found.values()):
+    matches_by_arm = {arm.name: matches(results, arm, other, column) for arm, other in pairs}
+    if not any(matches_by_arm.values()):
         raise ValueError(f"no two arms of {plan.name} share a finished seed")
     margin = results.margin if results.metric.name == "avg" else None
-    there = _differences(plan, margin, {name: {s: one.score for s, one in of.items()} for name, of in found.items()})
-    last = _differences(plan, margin, {name: {s: one.last for s, one in of.items()} for name, of in found.items()})
+    differences = _differences(plan, margin, matches_by_arm, "score")
+    last = _differences(plan, margin, matches_by_arm, "last")
     rows: list[Mapping[str, Cell]] = []
     for arm, other in pairs:
-        of = found[arm.name]
-        if not of:
+        arm_matches = matches_by_arm[arm.name]
+        if not arm_matches:
             continue
-        cells: dict[str, Cell] = {"arm": arm.label, "reference": other.label, "seeds": len(of)}
-        cells["moved"] = _mean(plan, {seed: one.moved for seed, one in of.items()})
+        cells: dict[str, Cell] = {"arm": arm.label, "reference": other.label, "seeds": len(arm_matches)}
+        cells["moved"] = _mean(plan, {seed: one.distance for seed, one in arm_matches.items()})
         for i, name in enumerate(("arm", "reference")):
-            cells[f"step_{name}"] = _mean(plan, {seed: one.step[i] for seed, one in of.items()})
-            cells[f"score_{name}"] = _mean(plan, {seed: one.score[i] for seed, one in of.items()})
-        rows.append({**cells, "difference": there[arm.name], "last": last[arm.name]})
+            cells[f"step_{name}"] = _mean(plan, {seed: one.step[i] for seed, one in arm_matches.items()})
+            cells[f"score_{name}"] = _mean(plan, {seed: one.score[i] for seed, one in arm_matches.items()})
+        rows.append({**cells, "difference": differences[arm.name], "last": last[arm.name]})
     columns = (
         Column("arm", "arm"),
         Column("reference", "against"),
@@ -168,11 +163,12 @@ _NOTES = (
 
 
 def _differences(
-    plan: Plan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
+    plan: Plan, margin: float | None, matches_by_arm: Mapping[str, Mapping[int, Match]], field: str
 ) -> Mapping[str, Estimate]:
     contrasts = {}
-    for name, of in scores.items():
-        by_seed = {seed: ours - theirs for seed, (ours, theirs) in of.items()}
+    for name, arm_matches in matches_by_arm.items():
+        scores = {seed: getattr(one, field) for seed, one in arm_matches.items()}
+        by_seed = {seed: ours - theirs for seed, (ours, theirs) in scores.items()}
         if by_seed:
             contrasts[name] = Paired(plan.replicates(by_seed), len(by_seed))
     return judge(contrasts, margin=margin)

@@ -31,8 +31,8 @@ def halves(scores: dict[int, float]) -> np.ndarray | None:
 def single_error(differences: np.ndarray) -> float:
     """Share of all assignments of halves whose 95 % interval excludes zero."""
     signs = itertools.product((1.0, -1.0), repeat=len(differences))
-    found = [judge({"aa": Paired(differences * np.array(sign))})["aa"].resolved for sign in signs]
-    return float(np.mean(found))
+    resolved = [judge({"aa": Paired(differences * np.array(sign))})["aa"].resolved for sign in signs]
+    return float(np.mean(resolved))
 
 
 def family_error(arms: list[np.ndarray], rng: np.random.Generator) -> tuple[float, float]:
@@ -58,7 +58,7 @@ def main(roots: list[str]) -> None:
                 f"{root}: its ladder takes {bases_of(results)} base policies in turn, so seeds s and s + {BASES} start from "
                 f"different ones; run it with model.bases.count={BASES}"
             )
-        found = []
+        arm_differences = []
         for arm in results.experiment.plan.arms:
             differences = halves(results.scores(arm, "avg"))
             if differences is None:
@@ -68,8 +68,8 @@ def main(roots: list[str]) -> None:
             spread = f"{differences.mean():+.2f} | {differences.std(ddof=1):.2f}"
             print(f"| {root} | {arm.label} | {spread} | {word} | {100 * error:.1f} % |")
             singles.append(error)
-            found.append(differences)
-        families.append((root, len(found), *family_error(found, rng)))
+            arm_differences.append(differences)
+        families.append((root, len(arm_differences), *family_error(arm_differences, rng)))
     print(f"\nmean error of a single comparison: {100 * np.mean(singles):.1f} % over {len(singles)} arms")
     for root, size, rate, error in families:
         print(

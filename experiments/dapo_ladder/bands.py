@@ -44,12 +44,12 @@ def stored_counts(results: Results) -> dict[tuple[str, int], Counts]:
     if "samples" not in cells:
         return {}
     own = cells[(cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)]
-    found = {}
+    counts = {}
     for run_id, step, samples in zip(own["run_id"], own["step"], own["samples"], strict=True):
         average_P = results.experiment.problem_avg.get((str(run_id), int(step), plan.primary_cap))
         if average_P is not None:
-            found[str(run_id), int(step)] = Counts(np.rint(average_P * samples).astype(np.int64), int(samples))
-    return found
+            counts[str(run_id), int(step)] = Counts(np.rint(average_P * samples).astype(np.int64), int(samples))
+    return counts
 
 
 def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str, int], Counts]:
@@ -61,7 +61,7 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
     plan, cells = results.experiment.plan, results.experiment.cells
     own = cells[cells["benchmark"] == plan.benchmark]
     last = {str(run_id): int(step) for run_id, step in own.groupby("run_id")["step"].max().items()}
-    found = {}
+    counts = {}
     for cell in json.loads(path.read_bytes())["cells"]:
         run_id, _, step = str(cell["model"]).partition("@")
         if (cell["benchmark"], cell["cap"]) != (plan.benchmark, plan.primary_cap) or run_id not in last:
@@ -73,12 +73,12 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
         frame = frame[(frame["sample_index"] < samples) & (frame["max_response_tokens"] == cell["cap"])]
         by_problem = frame.groupby("problem_id")["correct"]  # sorted: the order of training's evaluations
         require_samples(by_problem.size(), samples)
-        found[run_id, int(step) if step else last[run_id]] = Counts(by_problem.sum().to_numpy(dtype=np.int64), samples)
-    if not found:
+        counts[run_id, int(step) if step else last[run_id]] = Counts(by_problem.sum().to_numpy(dtype=np.int64), samples)
+    if not counts:
         raise ValueError(
             f"{path} evaluates no run of {plan.name} on {plan.benchmark} with cap {plan.primary_cap}; name runs as model=RUN_ID or RUN_ID@0"
         )
-    return found
+    return counts
 
 
 def paired_counts(
@@ -90,13 +90,13 @@ def paired_counts(
         (str(row["arm"]), int(row["seed"])): (str(row["run_id"]), int(row["checkpoint"]))
         for _, row in frame[frame["cap"] == results.experiment.plan.primary_cap].iterrows()
     }
-    found = {}
+    pairs = {}
     for seed, run_id in arm.runs.items():
         own = counts.get(last.get((arm.name, seed), ("", 0)))
         other = counts.get((run_id, 0)) if reference is None else counts.get(last.get((reference.name, seed), ("", 0)))
         if own is not None and other is not None:
-            found[seed] = (own, other)
-    return found
+            pairs[seed] = (own, other)
+    return pairs
 
 
 def band_table(
@@ -120,38 +120,38 @@ def band_table(
         rates.setdefault(unit[seed], []).append(other.right_P / other.samples)
     bands = crossed_bands({one: np.mean(group, axis=0) for one, group in rates.items()}, edges)
     names = _names(edges)
-    most = min(one.samples for pair in pairs.values() for one in pair)
-    chosen = [k for k in default_ks(most) if k <= most] if ks is None else list(ks)
-    where = {seed: np.bincount(bands[one], minlength=len(names)) for seed, one in unit.items()}
+    min_samples = min(one.samples for pair in pairs.values() for one in pair)
+    ks = [k for k in default_ks(min_samples) if k <= min_samples] if ks is None else list(ks)
+    sizes = {seed: np.bincount(bands[one], minlength=len(names)) for seed, one in unit.items()}
     rows: list[dict[str, Cell]] = []
     of_reference = "before RL" if reference is None else reference.label
     for index, name in enumerate([*names, "all problems"]):
-        inside = [float(where[seed][index]) if index < len(names) else float(where[seed].sum()) for seed in pairs]
-        for what in (of_reference, arm.label, "difference"):
-            rows.append({"band": name, "problems": float(np.mean(inside)), "what": what})
-    for k in chosen:
+        problems = [float(sizes[seed][index]) if index < len(names) else float(sizes[seed].sum()) for seed in pairs]
+        for label in (of_reference, arm.label, "difference"):
+            rows.append({"band": name, "problems": float(np.mean(problems)), "what": label})
+    for k in ks:
         level: dict[int, tuple[Floats, Floats]] = {}
         for seed, pair in pairs.items():
             ours, theirs = (_levels(one, k, bands[unit[seed]], len(names)) for one in pair)
             level[seed] = (ours, theirs)
-        differences = judge({str(i): _paired(results, level, i) for i in range(len(names))})
-        alone = judge({"all": _paired(results, level, len(names))})["all"]
+        differences = judge({str(i): _pair_differences(results, level, i) for i in range(len(names))})
+        overall = judge({"all": _pair_differences(results, level, len(names))})["all"]
         for i in range(len(names) + 1):
             rows[3 * i][f"pass_{k}"] = _mean(results, {seed: float(pair[1][i]) for seed, pair in level.items()})
             rows[3 * i + 1][f"pass_{k}"] = _mean(results, {seed: float(pair[0][i]) for seed, pair in level.items()})
-            rows[3 * i + 2][f"pass_{k}"] = _shown(differences[str(i)] if i < len(names) else alone)
+            rows[3 * i + 2][f"pass_{k}"] = _to_text(differences[str(i)] if i < len(names) else overall)
     columns = (
         Column("band", "reference solves, on other base policies"),
         Column("problems", "problems", 0),
         Column("what", "Pass@k %"),
-        *(Column(f"pass_{k}", f"k = {k}", 1, 100) for k in chosen),
+        *(Column(f"pass_{k}", f"k = {k}", 1, 100) for k in ks),
     )
     return Table(
         f"{plan.name}-bands",
         f"{plan.title}: {arm.label} against {of_reference}, Pass@k by difficulty",
         columns,
         tuple(rows),
-        _notes(pairs, rates, most, len(names)),
+        _notes(pairs, rates, min_samples, len(names)),
     )
 
 
@@ -178,7 +178,7 @@ def _levels(counts: Counts, k: int, band_P: NDArray[np.int64], bands: int) -> Fl
     return np.append(band_means(values_P, band_P, bands), values_P.mean())
 
 
-def _paired(results: Results, level: Mapping[int, tuple[Floats, Floats]], index: int) -> Paired:
+def _pair_differences(results: Results, level: Mapping[int, tuple[Floats, Floats]], index: int) -> Paired:
     differences = {
         seed: float(ours[index] - theirs[index]) for seed, (ours, theirs) in level.items() if np.isfinite(ours[index])
     }
@@ -191,7 +191,7 @@ def _mean(results: Results, values: Mapping[int, float]) -> Cell:
     return mean_interval(results.experiment.plan.replicates(finite)).value if finite else None
 
 
-def _shown(estimate: Estimate) -> Cell:
+def _to_text(estimate: Estimate) -> Cell:
     """A difference with its sign, interval, and a star where it is resolved; NaN bounds leave the value alone."""
     if not np.isfinite(estimate.value):
         return None
@@ -202,10 +202,10 @@ def _shown(estimate: Estimate) -> Cell:
 
 
 def _notes(
-    pairs: Mapping[int, tuple[Counts, Counts]], rates: Mapping[int, list[Floats]], most: int, bands: int
+    pairs: Mapping[int, tuple[Counts, Counts]], rates: Mapping[int, list[Floats]], min_samples: int, bands: int
 ) -> tuple[str, ...]:
     return (
-        f"{len(pairs)} seeds on {len(rates)} base policies or seeds of their own, {most} samples a problem at least; Pass@k is the "
+        f"{len(pairs)} seeds on {len(rates)} base policies or seeds of their own, {min_samples} samples a problem at least; Pass@k is the "
         f"unbiased estimator.",
         "A problem's band comes from the reference's runs on the other base policies, so neither arm's outcome here chooses it; "
         "sizes are means.",

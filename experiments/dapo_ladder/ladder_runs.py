@@ -43,8 +43,8 @@ def seed_spread(scores: dict[str, dict[int, float]], bases: int) -> tuple[float,
     groups = [
         [x for seed, x in values.items() if seed % bases == base] for values in scores.values() for base in range(bases)
     ]
-    sd, filled = pooled_spread(groups)
-    if not filled:
+    sd, group_count = pooled_spread(groups)
+    if not group_count:
         raise ValueError(
             f"no two seeds of an arm start from one of the {bases} base policies; run more seeds, or fewer base policies"
         )

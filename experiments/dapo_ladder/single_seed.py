@@ -52,22 +52,22 @@ def kept_rungs(tricks: int, rungs: int = RUNGS) -> float:
 
 def patterns(choices: list[list[float]]) -> Counter[str]:
     """How often each pattern of rising (+) and falling (-) rungs comes out, over every way to take one score an arm."""
-    found: Counter[str] = Counter()
-    for taken in itertools.product(*choices):
-        found["".join("+" if b > a else "-" for a, b in itertools.pairwise(taken))] += 1
-    return found
+    counts: Counter[str] = Counter()
+    for scores in itertools.product(*choices):
+        counts["".join("+" if b > a else "-" for a, b in itertools.pairwise(scores))] += 1
+    return counts
 
 
 def real_ladders(scores: dict[str, dict[int, float]], bases: int) -> dict[str, Counter[str]]:
     """Patterns of single-run ladders: one seed for all arms; any seeds of one base policy; any runs of the first eight seeds."""
     arms = list(scores.values())
-    shared = sorted(set.intersection(*(set(values) for values in arms)))
-    same = sum((patterns([[values[seed]] for values in arms]) for seed in shared), Counter())
-    base = Counter[str]()
+    shared_seeds = sorted(set.intersection(*(set(values) for values in arms)))
+    same_seed = sum((patterns([[values[seed]] for values in arms]) for seed in shared_seeds), Counter())
+    same_base = Counter[str]()
     for one in range(bases):
-        base += patterns([[x for seed, x in values.items() if seed % bases == one] for values in arms])
-    anything = patterns([[values[seed] for seed in range(FIRST)] for values in arms])
-    return {"one seed for all rungs": same, "one base policy, any seeds": base, "any base policies": anything}
+        same_base += patterns([[x for seed, x in values.items() if seed % bases == one] for values in arms])
+    any_base = patterns([[values[seed] for seed in range(FIRST)] for values in arms])
+    return {"one seed for all rungs": same_seed, "one base policy, any seeds": same_base, "any base policies": any_base}
 
 
 def report(root: str) -> None:
@@ -90,9 +90,9 @@ def report(root: str) -> None:
         f"common |"
     )
     print("|---|---|---|---|---|")
-    for name, found in real_ladders(scores, bases_of(results)).items():
-        total, (common, times) = found.total(), found.most_common(1)[0]
-        shares = [f"{100 * found[key] / total:.1f} %" for key in (truth, "+" * RUNGS)]
+    for name, counts in real_ladders(scores, bases_of(results)).items():
+        total, (common, times) = counts.total(), counts.most_common(1)[0]
+        shares = [f"{100 * counts[key] / total:.1f} %" for key in (truth, "+" * RUNGS)]
         print(f"| {name} | {total} | {shares[0]} | {shares[1]} | {common} ({100 * times / total:.1f} %) |")
 
 

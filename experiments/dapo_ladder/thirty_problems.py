@@ -70,8 +70,8 @@ def main(roots: list[str]) -> None:
         print("|---|---|---|" + "---|" * len(SEEDS))
         for size in SIZES:
             variance, pairs = null_variance(results, size)
-            found = [minimum_detectable_difference(variance**0.5, seeds, paired=True, alpha=0.05) for seeds in SEEDS]
-            text = " | ".join(f"{x:.1f}" for x in found)
+            points = [minimum_detectable_difference(variance**0.5, seeds, paired=True, alpha=0.05) for seeds in SEEDS]
+            text = " | ".join(f"{x:.1f}" for x in points)
             print(
                 f"| {size} | {variance**0.5:.2f} ({pairs} pairs) | {sampling_part(results, size) ** 0.5:.2f} | {text} |"
             )

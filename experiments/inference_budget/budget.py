@@ -54,23 +54,23 @@ class Sides:
 
     def budgets(self) -> dict[str, float]:
         """Tokens a question of every declared budget, by its name."""
-        one = self.after.tokens
-        alone = {f"{count} x a response after RL": count * one for count in RESPONSES}
-        return alone | {f"training over {count:,} questions": one + self.training / count for count in QUESTIONS}
+        tokens = self.after.tokens
+        budgets = {f"{count} x a response after RL": count * tokens for count in RESPONSES}
+        return budgets | {f"training over {count:,} questions": tokens + self.training / count for count in QUESTIONS}
 
     @property
     def enough(self) -> int:
         """The smallest k whose best of k before RL is not below one sample after it, on average; 0 where none is."""
-        reached = self.before.best_SK.mean(axis=0) >= self.after.best_SK[:, 0].mean()
-        return int(reached.argmax()) + 1 if reached.any() else 0
+        is_enough = self.before.best_SK.mean(axis=0) >= self.after.best_SK[:, 0].mean()
+        return int(is_enough.argmax()) + 1 if is_enough.any() else 0
 
     @property
     def break_even(self) -> float:
         """Questions up to which best of `enough` before RL costs no more than training and one response each; infinite: always."""
-        more = self.enough * self.before.tokens - self.after.tokens
+        extra_tokens = self.enough * self.before.tokens - self.after.tokens
         if not self.enough:
             return 0.0
-        return self.training / more if more > 0 else math.inf
+        return self.training / extra_tokens if extra_tokens > 0 else math.inf
 
 
 def read_sides(root: Path, first: Results) -> Sides:
@@ -115,26 +115,26 @@ def budget_table(sides: Sides) -> Table:
     one_S = after.best_SK[:, 0]
     counts = {name: (before.samples(budget), after.samples(budget)) for name, budget in budgets.items()}
 
-    def column(side: int, of: str) -> Mapping[str, Cell]:
-        scores_SK = getattr((before, after)[side], of)
+    def column(side: int, field: str) -> Mapping[str, Cell]:
+        scores_SK = getattr((before, after)[side], field)
         differences = {name: Paired([*(scores_SK[:, count[side] - 1] - one_S)]) for name, count in counts.items()}
         return {**judge(differences, margin=MARGIN)}
 
-    columns = {(side, of): column(side, of) for side in (0, 1) for of in ("majority_SK", "best_SK")}
+    estimates = {(side, field): column(side, field) for side in (0, 1) for field in ("majority_SK", "best_SK")}
     rows: list[Mapping[str, Cell]] = [
         {
             "budget": name,
             "tokens": budget,
             "k": counts[name][0],
-            "majority": columns[0, "majority_SK"][name],
-            "best": columns[0, "best_SK"][name],
+            "majority": estimates[0, "majority_SK"][name],
+            "best": estimates[0, "best_SK"][name],
             "j": counts[name][1],
-            "own_majority": columns[1, "majority_SK"][name],
-            "own_best": columns[1, "best_SK"][name],
+            "own_majority": estimates[1, "majority_SK"][name],
+            "own_best": estimates[1, "best_SK"][name],
         }
         for name, budget in budgets.items()
     ]
-    shown = (
+    columns = (
         Column("budget", "budget a question"),
         Column("tokens", "tokens", 0),
         Column("k", "samples before RL", 0),
@@ -144,7 +144,7 @@ def budget_table(sides: Sides) -> Table:
         Column("own_majority", "majority after RL", 1),
         Column("own_best", "best of them", 1),
     )
-    return Table("budget", "One sample after RL, or several before", shown, rows, tuple(_notes(sides)))
+    return Table("budget", "One sample after RL, or several before", columns, rows, tuple(_notes(sides)))
 
 
 def _notes(sides: Sides) -> list[str]:
@@ -152,10 +152,10 @@ def _notes(sides: Sides) -> list[str]:
     seeds = len(before.best_SK)
     enough = "no number of samples tried is enough"
     if sides.enough:
-        until = "for any number" if math.isinf(sides.break_even) else f"up to {sides.break_even:,.0f}"
+        limit = "for any number" if math.isinf(sides.break_even) else f"up to {sides.break_even:,.0f}"
         enough = (
             f"{sides.enough} samples are the fewest whose best is not below it on average, {sides.enough * before.tokens:.0f} tokens a "
-            f"question: with training counted they cost no more {until} questions"
+            f"question: with training counted they cost no more {limit} questions"
         )
     return [
         f"Points over one sample after RL ({after.best_SK[:, 0].mean():.1f} %), paired over {seeds} seeds; Student's t, the intervals of a "

@@ -49,17 +49,17 @@ def text(value: float, half: float) -> str:
     return f"{value:+.1f} [{value - half:+.1f}, {value + half:+.1f}]".replace("-", "−")
 
 
-def paired(values: NDArray[np.float64]) -> str:
+def interval(values: NDArray[np.float64]) -> str:
     return text(values.mean(), stats.sem(values) * stats.t.ppf((1 + TOGETHER) / 2, len(values) - 1))
 
 
 def main() -> None:
     cold, regimes = cold_started(), [cut_off("language_cut_off"), cut_off("language_cut_off_again")]
     for name, pair in PAIRS.items():
-        here = difference(cold, *pair)
-        cells = [name, *(paired(difference(scores, *pair)) for scores in regimes), paired(here)]
+        reference = difference(cold, *pair)
+        cells = [name, *(interval(difference(scores, *pair)) for scores in regimes), interval(reference)]
         for scores in regimes:
-            test = stats.ttest_ind(difference(scores, *pair), here, equal_var=False)
+            test = stats.ttest_ind(difference(scores, *pair), reference, equal_var=False)
             low, high = test.confidence_interval(TOGETHER)
             cells.append(text((low + high) / 2, (high - low) / 2))
         print(f"| {' | '.join(cells)} |")

@@ -49,16 +49,16 @@ class Pair:
 
 def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
     """Read the predicted comparisons that have finished runs on both sides; each experiment from the first results root that has it."""
-    found: dict[str, Results | None] = {}
+    results_by_name: dict[str, Results | None] = {}
     pairs = []
     for row in predictions.to_dict("records"):
         name = row["experiment"]
-        if name not in found:
-            having = [root for root in roots if name in ResultStore(root).plans()]
-            if not having:
+        if name not in results_by_name:
+            roots_with_runs = [root for root in roots if name in ResultStore(root).plans()]
+            if not roots_with_runs:
                 sys.stderr.write(f"{name}: in none of {', '.join(map(str, roots))}\n")
-            found[name] = load(having[0], name) if having else None
-        results = found[name]
+            results_by_name[name] = load(roots_with_runs[0], name) if roots_with_runs else None
+        results = results_by_name[name]
         if results is None:
             continue
         try:
@@ -102,30 +102,30 @@ def transfer_table(pairs: Sequence[Pair]) -> Table:
 
 def agreement(pairs: Sequence[Pair]) -> list[str]:
     """Say how often the sign agrees where the testbed gives one, with an exact interval, and how the effects are ranked."""
-    told = [pair.direction_holds for pair in pairs if pair.direction_holds is not None]
-    said = []
-    if told:
-        ends = binomtest(sum(told), len(told)).proportion_ci()
-        said.append(
-            f"Sign: {sum(told)} of {len(told)} comparisons to which the testbed gives a direction go the same way here "
-            f"({100 * sum(told) / len(told):.0f} %, 95 % Clopper-Pearson {100 * ends.low:.0f} to {100 * ends.high:.0f}). "
+    signs = [pair.direction_holds for pair in pairs if pair.direction_holds is not None]
+    lines = []
+    if signs:
+        ends = binomtest(sum(signs), len(signs)).proportion_ci()
+        lines.append(
+            f"Sign: {sum(signs)} of {len(signs)} comparisons to which the testbed gives a direction go the same way here "
+            f"({100 * sum(signs) / len(signs):.0f} %, 95 % Clopper-Pearson {100 * ends.low:.0f} to {100 * ends.high:.0f}). "
             "Comparisons share arms, so they are not independent."
         )
-    decided = [pair for pair in pairs if pair.language.verdict is not Verdict.NOT_RESOLVED and pair.language.seeds > 2]
-    if decided:
-        same = sum(pair.language.verdict.value.startswith(pair.word) for pair in decided)
-        ends = binomtest(same, len(decided)).proportion_ci()
-        said.append(
-            f"Word: {same} of {len(decided)} comparisons that more than two seeds decide here have the testbed's word "
-            f"({100 * same / len(decided):.0f} %, {100 * ends.low:.0f} to {100 * ends.high:.0f}); {len(pairs) - len(decided)} are open."
+    cases = [pair for pair in pairs if pair.language.verdict is not Verdict.NOT_RESOLVED and pair.language.seeds > 2]
+    if cases:
+        matches = sum(pair.language.verdict.value.startswith(pair.word) for pair in cases)
+        ends = binomtest(matches, len(cases)).proportion_ci()
+        lines.append(
+            f"Word: {matches} of {len(cases)} comparisons that more than two seeds decide here have the testbed's word "
+            f"({100 * matches / len(cases):.0f} %, {100 * ends.low:.0f} to {100 * ends.high:.0f}); {len(pairs) - len(cases)} are open."
         )
     if len(pairs) > 2:
         rank = spearmanr([pair.testbed.value for pair in pairs], [pair.language.value for pair in pairs])
-        said.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
-    said.append(
+        lines.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
+    lines.append(
         "Points of accuracy. Testbed: intervals as published there. Language model: 95 %, paired by seed, each alone; none with one seed."
     )
-    return said
+    return lines
 
 
 def _text(effect: Estimate) -> str:

@@ -49,9 +49,9 @@ LADDERS = {
 
 def draw(ladder: Ladder, seeds: int, simulations: int, rng: np.random.Generator) -> list[Floats]:
     """Scores per arm, float64[simulations, the arm's seeds]."""
-    shared = SHARED_SPREAD * rng.normal(size=(simulations, seeds)) if ladder.paired else 0.0
+    offset = SHARED_SPREAD * rng.normal(size=(simulations, seeds)) if ladder.paired else 0.0
     parts = zip(ladder.spreads, ladder.truth, ladder.seed_multiples, strict=True)
-    return [truth + spread * rng.normal(size=(simulations, seeds * times)) + shared for spread, truth, times in parts]
+    return [truth + spread * rng.normal(size=(simulations, seeds * times)) + offset for spread, truth, times in parts]
 
 
 def statistics(arms: Sequence[Floats], *, paired: bool) -> tuple[Floats, Floats, Floats]:
@@ -85,8 +85,8 @@ def false_words(ladder: Ladder, seeds: int, simulations: int, seed: int = 0) -> 
     shares = []
     for level in (None, FAMILY_LEVEL):
         low, high = bounds(ladder, arms, level)
-        wrong = ((low > 0) & (ladder.steps <= 0)) | ((high < 0) & (ladder.steps >= 0))
-        shares.append(float(wrong.any(axis=1).mean()))
+        is_wrong = ((low > 0) & (ladder.steps <= 0)) | ((high < 0) & (ladder.steps >= 0))
+        shares.append(float(is_wrong.any(axis=1).mean()))
     return shares[0], shares[1]
 
 
@@ -121,15 +121,15 @@ def false_within(spread: float, seeds: int, margin: float, simulations: int, see
     return float(((low > -margin) & (high < margin)).any(axis=1).mean())
 
 
-def found(
+def detection_rate(
     step: float, spread: float, seeds: int, simulations: int, *, margin: float | None = None, seed: int = 0
 ) -> float:
     """How often one true step of five is called *higher*; with a margin, how often it is shown to lie inside it."""
     ladder = Ladder((spread / np.sqrt(2),) * 6, (0.0, 0.0, 0.0, step, step, step))
     arms = draw(ladder, seeds, simulations, np.random.default_rng([seed, seeds]))
     low, high = (bound[:, 2] for bound in bounds(ladder, arms))
-    hit = low > 0 if margin is None else (low > -margin) & (high < margin)
-    return float(hit.mean())
+    hits = low > 0 if margin is None else (low > -margin) & (high < margin)
+    return float(hits.mean())
 
 
 def report(simulations: int, seed: int = 0) -> str:
@@ -137,11 +137,11 @@ def report(simulations: int, seed: int = 0) -> str:
     rows = [_row("at least one false *higher* or *lower*, no true step", [f"{n} seeds" for n in SEEDS])]
     for name, ladder in LADDERS.items():
         rates = [false_words(ladder, seeds, simulations, seed) for seeds in SEEDS]
-        rows.append(_row(name, [held for held, _ in rates]))
+        rows.append(_row(name, [rate for rate, _ in rates]))
         if ladder == Ladder():
-            rows.append(_row("the same, intervals not corrected", [plain for _, plain in rates]))
-            of_max = [false_words_of_max_t(seeds, max(1, simulations // 10), seed) for seeds in SEEDS]
-            rows.append(_row("the same, maximum t with estimated correlations", of_max))
+            rows.append(_row("the same, intervals not corrected", [rate for _, rate in rates]))
+            max_t_rates = [false_words_of_max_t(seeds, max(1, simulations // 10), seed) for seeds in SEEDS]
+            rows.append(_row("the same, maximum t with estimated correlations", max_t_rates))
     edge = [
         _row(
             f"at least one false *within {MARGIN:g}*, every true step ±{MARGIN:g}",
@@ -149,16 +149,16 @@ def report(simulations: int, seed: int = 0) -> str:
         )
     ]
     for spread in SPREADS:
-        at_edge = [false_within(spread, seeds, MARGIN, simulations, seed) for seeds in SEEDS]
-        edge.append(_row(f"spread {spread:g} points", at_edge))
+        edge_rates = [false_within(spread, seeds, MARGIN, simulations, seed) for seeds in SEEDS]
+        edge.append(_row(f"spread {spread:g} points", edge_rates))
     few = (5, 8)
     headers = [text for n in few for text in (f"+8 called higher, {n} seeds", f"0 called within {MARGIN:g}, {n} seeds")]
     power = [_row("one step of five, its spread", headers)]
     for spread in SPREADS:
         cells = []
         for seeds in few:
-            cells.append(found(8.0, spread, seeds, simulations, seed=seed))
-            cells.append(found(0.0, spread, seeds, simulations, margin=MARGIN, seed=seed))
+            cells.append(detection_rate(8.0, spread, seeds, simulations, seed=seed))
+            cells.append(detection_rate(0.0, spread, seeds, simulations, margin=MARGIN, seed=seed))
         power.append(_row(f"{spread:g} points", cells))
     return (
         "\n\n".join("\n".join([t[0], "|---" * t[0].count(" | ") + "|---|", *t[1:]]) for t in (rows, edge, power)) + "\n"
@@ -166,5 +166,5 @@ def report(simulations: int, seed: int = 0) -> str:
 
 
 def _row(name: str, cells: Sequence[float] | Sequence[str]) -> str:
-    shown = [cell if isinstance(cell, str) else f"{cell:.1%}" for cell in cells]
-    return f"| {' | '.join([name, *shown])} |"
+    texts = [cell if isinstance(cell, str) else f"{cell:.1%}" for cell in cells]
+    return f"| {' | '.join([name, *texts])} |"

@@ -60,9 +60,9 @@ def fixed_seeds(power: float, effect: float, limit: int = 200) -> int:
     raise ValueError(f"power {power:g} at {effect:g} standard deviations needs {limit} seeds or more")
 
 
-def power_at_least(found: int, tried: int) -> float:
+def power_at_least(hits: int, trials: int) -> float:
     """Lower end of the one-sided 95 % Clopper-Pearson interval: what a simulation shows of a power near one."""
-    return float(stats.beta.ppf(0.05, found, tried - found + 1)) if found else 0.0
+    return float(stats.beta.ppf(0.05, hits, trials - hits + 1)) if hits else 0.0
 
 
 def error_lines(simulations: int, seed: int) -> list[str]:
@@ -72,27 +72,27 @@ def error_lines(simulations: int, seed: int) -> list[str]:
         "|---|---|---|---|",
     ]
     for looks in LOOKS:
-        paired, welch = (
+        paired_rate, welch_rate = (
             any_of(simulate_ladders(looks, 0.0, simulations, paired=p, seed=seed), LOWER, HIGHER) for p in (True, False)
         )
-        edge = any_of(simulate_ladders(looks, 1.0, simulations, margin=1.0, seed=seed), EQUIVALENT)
-        lines.append(f"| {named(looks)} | {paired:.2%} | {welch:.2%} | {edge:.2%} |")
+        edge_rate = any_of(simulate_ladders(looks, 1.0, simulations, margin=1.0, seed=seed), EQUIVALENT)
+        lines.append(f"| {looks_text(looks)} | {paired_rate:.2%} | {welch_rate:.2%} | {edge_rate:.2%} |")
     return lines
 
 
 def seed_lines(simulations: int, seed: int) -> list[str]:
     """Table of seeds and power."""
-    head = "| looks | true difference, sd | power | mean seeds | fixed design of equal power | fewer |"
-    lines = [head, "|---|---|---|---|---|---|"]
+    header = "| looks | true difference, sd | power | mean seeds | fixed design of equal power | fewer |"
+    lines = [header, "|---|---|---|---|---|---|"]
     for looks in LOOKS:
         for effect in EFFECTS:
-            found = simulate_ladders(looks, effect, simulations, seed=seed)
-            hits = int((found.word_NC == HIGHER).sum())
-            fixed = fixed_seeds(power_at_least(hits, found.word_NC.size), effect)
-            mean = float(found.seeds_NC.mean())
-            power = hits / found.word_NC.size
+            course = simulate_ladders(looks, effect, simulations, seed=seed)
+            hits = int((course.word_NC == HIGHER).sum())
+            seed_count = fixed_seeds(power_at_least(hits, course.word_NC.size), effect)
+            mean = float(course.seeds_NC.mean())
+            power = hits / course.word_NC.size
             lines.append(
-                f"| {named(looks)} | {effect:g} | {power:.2%} | {mean:.2f} | {fixed} | {1 - mean / fixed:.0%} |"
+                f"| {looks_text(looks)} | {effect:g} | {power:.2%} | {mean:.2f} | {seed_count} | {1 - mean / seed_count:.0%} |"
             )
     return lines
 
@@ -102,6 +102,6 @@ def report(simulations: int, seed: int) -> str:
     return "\n".join([*error_lines(simulations, seed), "", *seed_lines(simulations, seed)]) + "\n"
 
 
-def named(looks: Sequence[int]) -> str:
+def looks_text(looks: Sequence[int]) -> str:
     """``5, 8, …, 20``."""
     return f"{looks[0]}, {looks[1]}, …, {looks[-1]}"

@@ -30,7 +30,7 @@ class Model:
     """score = mean over problems of Binomial(n, p) / n, logit p = problem + seed + seed x problem + effect.
 
     Problem difficulty is Beta with a + b = 0.54, the spread measured on AIME-like sets; effects are in
-    logits. The seed effect has a part shared by both arms of a pair (``shared``), which is what pairing by
+    logits. The seed effect has a part shared by both arms of a pair (``shared_variance``), which is what pairing by
     seed removes.
     """
 
@@ -39,7 +39,7 @@ class Model:
     accuracy: float = 0.3
     seed_sd: float = 0.15
     cell_sd: float = 0.5
-    shared: float = 0.5
+    shared_variance: float = 0.5
     effect: float = 0.0
 
 
@@ -58,8 +58,8 @@ def simulate(model: Model, seeds: int, simulations: int, rng: np.random.Generato
     """Per-seed scores of two arms [simulations, 2, seeds] and the true difference of each simulation."""
     difficulty = rng.beta(0.54 * model.accuracy, 0.54 * (1 - model.accuracy), (simulations, model.problems))
     logit_NP = stats.logistic.ppf(np.clip(difficulty, 1e-4, 1 - 1e-4))
-    shared_NS = rng.normal(size=(simulations, 1, seeds)) * np.sqrt(model.shared)
-    own_NAS = rng.normal(size=(simulations, 2, seeds)) * np.sqrt(1 - model.shared)
+    shared_NS = rng.normal(size=(simulations, 1, seeds)) * np.sqrt(model.shared_variance)
+    own_NAS = rng.normal(size=(simulations, 2, seeds)) * np.sqrt(1 - model.shared_variance)
     seed_NAS = model.seed_sd * (shared_NS + own_NAS)
     scores = np.empty((simulations, 2, seeds))
     for arm in range(2):
@@ -79,26 +79,26 @@ def _true_difference(model: Model, logit_NP: Floats) -> Floats:
     spread = np.hypot(model.seed_sd, model.cell_sd)
     total = np.zeros(len(logit_NP))
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-        moved = stats.logistic.cdf(logit_NP + model.effect + spread * node)
-        total += weight * (moved - stats.logistic.cdf(logit_NP + spread * node)).mean(axis=1)
+        effect_NP = stats.logistic.cdf(logit_NP + model.effect + spread * node)
+        total += weight * (effect_NP - stats.logistic.cdf(logit_NP + spread * node)).mean(axis=1)
     return total
 
 
 def rates(seeds: int, *, paired: bool, simulations: int, seed: int = 0, model: Model | None = None) -> Rates:
     """False-positive rate at no effect, and coverage at an effect of 0.3 logits."""
-    model = model or Model(shared=0.5 if paired else 0.0)
+    model = model or Model(shared_variance=0.5 if paired else 0.0)
     rng = np.random.default_rng([seed, seeds, int(paired)])
     test = paired_difference if paired else welch_difference
     null, _ = simulate(model, seeds, simulations, rng)
     resolved = [test(b, a).resolved for a, b in null]
-    moved = Model(**{**vars(model), "effect": 0.3})
-    scores, truth = simulate(moved, seeds, simulations, rng)
-    covered = [_covers(test(b, a), t) for (a, b), t in zip(scores, truth, strict=True)]
+    effect_model = Model(**{**vars(model), "effect": 0.3})
+    scores, truth = simulate(effect_model, seeds, simulations, rng)
+    coverage = [_covers(test(b, a), t) for (a, b), t in zip(scores, truth, strict=True)]
     return Rates(
         seeds,
         paired,
         float(np.mean(resolved)),
-        float(np.mean(covered)),
+        float(np.mean(coverage)),
         float(np.sqrt(0.05 * 0.95 / simulations)),
     )
 

@@ -42,8 +42,8 @@ class Orders:
     def interval(self, resamples: int = RESAMPLES) -> tuple[float, float]:
         """The 95 % percentile interval of `tau` over seeds, drawn with replacement, the same ones for both sizes."""
         rng, seeds = np.random.default_rng(0), self.effects_ZAS.shape[2]
-        drawn = [self.tau(own, own) for own in rng.integers(0, seeds, (resamples, seeds))]
-        low, high = np.nanpercentile(drawn, [2.5, 97.5])
+        taus = [self.tau(own, own) for own in rng.integers(0, seeds, (resamples, seeds))]
+        low, high = np.nanpercentile(taus, [2.5, 97.5])
         return float(low), float(high)
 
     def halves(self, first: int, second: int) -> float:
@@ -55,12 +55,12 @@ class Orders:
 
     def pairs(self) -> dict[tuple[str, str], tuple[Estimate, Estimate]]:
         """Both sizes' differences between every two systems; the intervals of all of them, at both sizes, hold together at 95 %."""
-        both = [*combinations(range(len(self.systems)), 2)]
+        pairs = [*combinations(range(len(self.systems)), 2)]
         columns = [
-            judge({f"{i} {j}": Paired([*(effects_AS[i] - effects_AS[j])]) for i, j in both}, columns=2)
+            judge({f"{i} {j}": Paired([*(effects_AS[i] - effects_AS[j])]) for i, j in pairs}, columns=2)
             for effects_AS in self.effects_ZAS
         ]
-        return {(self.systems[i], self.systems[j]): (columns[0][f"{i} {j}"], columns[1][f"{i} {j}"]) for i, j in both}
+        return {(self.systems[i], self.systems[j]): (columns[0][f"{i} {j}"], columns[1][f"{i} {j}"]) for i, j in pairs}
 
 
 def order_of(pair: tuple[Estimate, Estimate]) -> str:
@@ -94,7 +94,7 @@ def read_orders(results: Results) -> Orders:
 
 def rank_table(orders: Orders) -> Table:
     """One row a system, the first size's order; the statistics are its notes."""
-    columns = [
+    estimates = [
         judge(
             {system: Paired([*row]) for system, row in zip(orders.systems, effects_AS, strict=True)},
             columns=2,
@@ -102,32 +102,32 @@ def rank_table(orders: Orders) -> Table:
         for effects_AS in orders.effects_ZAS
     ]
     rows = [
-        {"system": system, "first": columns[0][system], "second": columns[1][system]}
-        for system in sorted(orders.systems, key=lambda system: -columns[0][system].value)
+        {"system": system, "first": estimates[0][system], "second": estimates[1][system]}
+        for system in sorted(orders.systems, key=lambda system: -estimates[0][system].value)
     ]
-    shown = (
+    columns = (
         Column("system", f"system against {REFERENCE}"),
         Column("first", f"{orders.sizes[0]}, points", 1, signed=True),
         Column("second", f"{orders.sizes[1]}, points", 1, signed=True),
     )
-    return Table("ranks", "Systems at two sizes of the policy", shown, rows, tuple(_notes(orders)))
+    return Table("ranks", "Systems at two sizes of the policy", columns, rows, tuple(_notes(orders)))
 
 
 def _notes(orders: Orders) -> list[str]:
     low, high = orders.interval()
-    found = orders.pairs()
-    counts = Counter(map(order_of, found.values()))
-    turned = [" and ".join(pair) for pair, both in found.items() if order_of(both) == INVERTED]
+    pairs = orders.pairs()
+    counts = Counter(map(order_of, pairs.values()))
+    flips = [" and ".join(pair) for pair, both in pairs.items() if order_of(both) == INVERTED]
     count, seeds = orders.effects_ZAS.shape[1:]
-    between = (orders.halves(0, 1) + orders.halves(1, 0)) / 2
+    tau_between = (orders.halves(0, 1) + orders.halves(1, 0)) / 2
     return [
         f"Kendall's tau-b of the {count} effects: {orders.tau():.2f}, 95 % [{low:.2f}, {high:.2f}] (bootstrap over {seeds} seeds, the same "
         "at both sizes).",
         f"Half of the seeds against the other half, mean over all splits: {orders.sizes[0]} {orders.halves(0, 0):.2f}, {orders.sizes[1]} "
-        f"{orders.halves(1, 1):.2f}, between the sizes {between:.2f}. An order that travels as well as it "
+        f"{orders.halves(1, 1):.2f}, between the sizes {tau_between:.2f}. An order that travels as well as it "
         "repeats has as much between them as within.",
-        f"Of {len(found)} pairs: {', '.join(f'{counts[word]} {word}' for word in (SAME, INVERTED, ONE, NEITHER))}; the intervals of all "
-        f"{2 * len(found)} differences hold together at 95 %. " + (f"Inverted: {', '.join(turned)}." if turned else ""),
+        f"Of {len(pairs)} pairs: {', '.join(f'{counts[word]} {word}' for word in (SAME, INVERTED, ONE, NEITHER))}; the intervals of all "
+        f"{2 * len(pairs)} differences hold together at 95 %. " + (f"Inverted: {', '.join(flips)}." if flips else ""),
     ]
 
 

@@ -22,7 +22,7 @@ from harness.model.system import content_fingerprint
 from harness.problems.demonstrations import as_asked, demonstrations
 from harness.problems.problem import Benchmark
 from harness.rollout.types import prompt_tokens, stop_tokens
-from harness.store.seal import made
+from harness.store.seal import ensure_folder
 
 VERSION = 1  # of the recipe; a change makes new folders
 POLICY, MANIFEST = "policy", "cold_start.manifest"
@@ -61,7 +61,7 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
         order = random.Random(f"order/{recipe.seed}/{base}")
         _train_and_save(source, sequences, recipe, order, bfloat16, identity, folder)
 
-    return made(cache / "cold_start" / content_hash(identity) / POLICY, write)
+    return ensure_folder(cache / "cold_start" / content_hash(identity) / POLICY, write)
 
 
 def _train_and_save(

@@ -10,7 +10,7 @@ from harness.base_policy.pretrained import Lora
 from harness.configuration.error import Checked, ConfigError, choice
 from harness.configuration.identity import content_hash
 from harness.model.shapes import SHAPES
-from harness.store.seal import made
+from harness.store.seal import ensure_folder
 
 
 @dataclass
@@ -54,7 +54,7 @@ def random_checkpoint(shape: dict[str, Any], seed: int, cache: Path) -> Path:
         cache: where such folders are kept.
     """
     folder = cache / "models" / f"random-{content_hash(shape, seed)}"
-    return made(folder, lambda path: _write(shape, seed, path))
+    return ensure_folder(folder, lambda path: _write(shape, seed, path))
 
 
 def _write(shape: dict[str, Any], seed: int, folder: Path) -> None:

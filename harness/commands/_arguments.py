@@ -25,8 +25,8 @@ from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.experiment.history import format_seconds
 from harness.store import ResultStore, layout
-from harness.store.foreign_text import escaped, trusted, visible
-from harness.store.pack import opened
+from harness.store.foreign_text import escape_json, raw_stream, visible
+from harness.store.pack import open_root
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
 _EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
@@ -154,7 +154,7 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
         raise ConfigError(
             "a pack holds one experiment and is a results root of its own: give pack=FILE without experiment= and runtime.results="
         )
-    with opened(packs[0]) as root:
+    with open_root(packs[0]) as root:
         names = ResultStore(root).plans()
         yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={root}"]
 
@@ -232,7 +232,7 @@ class Counter:
     """Call it with (count, total); it prints `label: count/total, rate, time left` often enough and not more."""
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label, self.stream = visible(label), trusted(stream or sys.stderr)
+        self.label, self.stream = visible(label), raw_stream(stream or sys.stderr)
         self._start: tuple[float, int] | None = None
         self._next = 0.0
 
@@ -286,7 +286,7 @@ def to_json(answer: VerbAnswer) -> str:
     from pydantic import TypeAdapter
 
     plain = TypeAdapter(type(answer)).dump_python(answer, mode="json")
-    return escaped(json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False))
+    return escape_json(json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

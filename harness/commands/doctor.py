@@ -155,7 +155,7 @@ def _contents(store: ResultStore) -> Iterator[Check]:
         manifest = run.manifest() or {}
         count += layout.FILES in manifest
         faults = [run.fault()]
-        faults += [seal.broken_folder(path) for _, path in run.checkpoints()]
+        faults += [seal.folder_fault(path) for _, path in run.checkpoints()]
         for fault in filter(None, faults):
             yield Check(f"run {run.run_id}", fault, False)
     for problem in store.problems():

@@ -180,6 +180,6 @@ def _import_logs(items: Sequence[str]) -> int:
     print(f"score {result.score}; columns: {', '.join(result.columns)}")
     if request.responses_per_step and "generated_tokens" not in result.columns:
         print(f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses")
-    for line in result.replaced:
+    for line in result.replacements:
         print(f"  {line}")
     return 0

@@ -16,7 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import of_machine
 from harness.experiment.history import counted
 from harness.store import StoreError
-from harness.store.pack import merge, opened
+from harness.store.pack import merge, open_root
 
 ARGUMENTS = {"sources": {"nargs": "+", "help": "ROOT_OR_PACK ... [runtime.results=DIR]"}}
 
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     conflicts: list[str] = []
     for source in sources:
         try:
-            with opened(source) as root:
+            with open_root(source) as root:
                 result = merge(store, root)
         except StoreError as error:
             conflicts.append(str(error))
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{source}: {counted(result.new, 'new run')}, {result.same} that were here")
         for line in result.notes:
             print(f"  {line}")
-        conflicts += result.apart
+        conflicts += result.conflicts
     for line in conflicts:
         print(f"harness merge: {line}", file=sys.stderr)
     return Exit.FOUND if conflicts else Exit.DONE

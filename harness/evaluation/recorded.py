@@ -24,7 +24,7 @@ from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
 from harness.store.samples import read_parts
-from harness.store.seal import broken_folder
+from harness.store.seal import folder_fault
 from harness.verify import MathVerifier, Verdict
 
 SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
@@ -360,7 +360,7 @@ def _said(answer: object) -> str:
 
 def _of_model(folder: Path, model: str | None = None) -> pd.DataFrame:
     again = "delete the folder, then evaluate again"
-    if fault := broken_folder(folder):
+    if fault := folder_fault(folder):
         raise TornFile(f"{fault}; {again}")
     about = read_object(folder / ABOUT, again) or {}
     if not about.keys() >= {"benchmark_config", "benchmark", "names"}:

@@ -47,8 +47,8 @@ class Block:
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether these settings of theirs meet the condition."""
-        has = ((values.get(key, _ABSENT), wanted) for key, wanted in self.condition.items())
-        return all(any(_same(value, one) for one in wanted) for value, wanted in has)
+        pairs = ((values.get(key, _ABSENT), options) for key, options in self.condition.items())
+        return all(any(_same(value, option) for option in options) for value, options in pairs)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def hydra_value(value: Any) -> str:
 
     Raises `ConfigError` for a text that Hydra would resolve: no quotes keep it from that.
     """
-    if _refers(value):
+    if _has_reference(value):
         raise ConfigError(f"{value!r} refers to another setting or to this machine; give the value itself")
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -168,47 +168,47 @@ class Settings:
     def get(self, key: str, default: Any = None) -> Any:
         """Return a value as it stands. Raises `ConfigError` for one that refers to another."""
         value = self.values.get(key, default)
-        if _refers(value):
+        if _has_reference(value):
             raise ConfigError(f"{key}={value} refers to another setting; give the resolved configuration")
         return value
 
-    def _checked(self, key: str, fits: Callable[[Any], bool], fault: str) -> Any:
+    def _get_valid(self, key: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
         value = self.get(key)
-        if value is not None and not fits(value):
+        if value is not None and not is_valid(value):
             raise ConfigError(f"{key}={value} {fault}")
         return value
 
     def number(self, key: str, default: float | None = None) -> Any:
         """Return a number; `default` where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self._checked(key, _is_number, "is not a number")
+        value = self._get_valid(key, _is_number, "is not a number")
         return default if value is None else value
 
     def count(self, key: str) -> int | None:
         """Return an integer from 1 on, None where the key is absent or null. Raises `ConfigError` for another value."""
         self.number(key)
-        value = self._checked(
+        value = self._get_valid(
             key, lambda value: value >= 1 and value == int(value), "is no count; give an integer from 1 on"
         )
         return None if value is None else int(value)
 
     def flag(self, key: str) -> bool:
         """Return a switch, False where the key is absent or null. Raises `ConfigError` for another value."""
-        return bool(self._checked(key, lambda value: isinstance(value, bool), "is neither true nor false"))
+        return bool(self._get_valid(key, lambda value: isinstance(value, bool), "is neither true nor false"))
 
     def text(self, key: str, default: str = "") -> str:
         """Return a text, `default` where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self._checked(key, lambda value: isinstance(value, str), "is not a text")
+        value = self._get_valid(key, lambda value: isinstance(value, str), "is not a text")
         return default if value is None else str(value)
 
     def names(self, key: str) -> list[str]:
         """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self._checked(key, _is_names, "is neither a name nor a list of names")
+        value = self._get_valid(key, _is_names, "is neither a name nor a list of names")
         return [value] if isinstance(value, str) else value or []
 
     def numbers(self, key: str) -> list[float] | None:
         """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
-        fits = lambda value: isinstance(value, list) and all(map(_is_number, value))  # noqa: E731
-        numbers: list[float] | None = self._checked(key, fits, "is no list of numbers")
+        is_valid = lambda value: isinstance(value, list) and all(map(_is_number, value))  # noqa: E731
+        numbers: list[float] | None = self._get_valid(key, is_valid, "is no list of numbers")
         return numbers
 
 
@@ -225,7 +225,7 @@ def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
     for key in sorted(values, key=lambda key: order.get(key, len(order))):
         row = rows.get(key) or next((row for name, row in patterns.items() if fnmatchcase(key, name)), None)
         if row is not None:
-            _read(row, key, values[key], out)
+            _translate_row(row, key, values[key], out)
         elif not table.knows(key):
             out.cannot(key, values[key], "no row in the table")
     for block in table.beside:
@@ -240,10 +240,10 @@ def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
     return out
 
 
-def _read(row: Row, key: str, value: Any, out: Translation) -> None:
+def _translate_row(row: Row, key: str, value: Any, out: Translation) -> None:
     if row == "code":
         return
-    if _refers(value):
+    if _has_reference(value):
         out.cannot(key, value, "refers to another setting; give the configuration that the trainer resolved")
         return
     choices = {"number": row} if isinstance(row, str) else row
@@ -263,38 +263,38 @@ def _read(row: Row, key: str, value: Any, out: Translation) -> None:
 # ---- from our settings to theirs ----
 
 
-def export_rows(table: Table, config: RunConfig, pretend: Mapping[str, Any] | None = None) -> Translation:
+def export_rows(table: Table, config: RunConfig, changes: Mapping[str, Any] | None = None) -> Translation:
     """Return our configuration by the rows of a table: what has a counterpart is set, what has none is listed.
 
-    `pretend`: values of ours that the caller's code expresses by other keys of theirs, as they count for the rows.
+    `changes`: values of ours that the caller's code expresses by other keys of theirs, as they count for the rows.
     """
     out = Translation()
-    changed = pretend or {}
+    changes = changes or {}
     _refuse_others(config, table.absent, out)
     for key, row in table.rows.items():
-        _write(table, key, row, config, changed, out)
+        _set_row(table, key, row, config, changes, out)
     for block in table.beside:
         if block.holds(out.settings):
             for key, row in block.rows.items():
-                _write(table, key, row, config, changed, out)
+                _set_row(table, key, row, config, changes, out)
             _refuse_others(config, block.always, out)
     return out
 
 
-def _refuse_others(config: RunConfig, only: Mapping[str, Sequence[Any]], out: Translation) -> None:
+def _refuse_others(config: RunConfig, fixed_values: Mapping[str, Sequence[Any]], out: Translation) -> None:
     """Record every setting of ours that differs from the one value that the trainer has."""
-    for key, (value, reason) in only.items():
+    for key, (value, reason) in fixed_values.items():
         ours = value_of(config, key)
         if ours is not _ABSENT and ours != value:
             out.cannot(key, ours, reason)
 
 
-def _write(table: Table, key: str, row: Row, config: RunConfig, changed: Mapping[str, Any], out: Translation) -> None:
+def _set_row(table: Table, key: str, row: Row, config: RunConfig, changes: Mapping[str, Any], out: Translation) -> None:
     if row == "code" or "*" in key:
         return
     choices = {"number": row} if isinstance(row, str) else row
     meanings = {choice: meaning for choice, meaning in choices.items() if isinstance(meaning, Mapping)}
-    current = {ours: changed.get(ours, value_of(config, ours)) for each in meanings.values() for ours in each}
+    current = {ours: changes.get(ours, value_of(config, ours)) for each in meanings.values() for ours in each}
     exact = [choice for choice, each in meanings.items() if all(_same(current[ours], each[ours]) for ours in each)]
     number = value_of(config, str(choices["number"])) if "number" in choices else None
     if not exact and _is_number(number):
@@ -306,8 +306,8 @@ def _write(table: Table, key: str, row: Row, config: RunConfig, changed: Mapping
 
     def distance(choice: Any) -> tuple[list[bool], int]:
         each = meanings[choice]
-        wrong = [not _same(current[ours], value) for ours, value in each.items()]
-        return [*wrong, *[False] * (length - len(wrong))], -len(each)
+        mismatches = [not _same(current[ours], value) for ours, value in each.items()]
+        return [*mismatches, *[False] * (length - len(mismatches))], -len(each)
 
     # The nearest choice, the most specific of several; an earlier key of ours matters more than a later one.
     choice = min(exact or meanings, key=distance)
@@ -415,9 +415,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _refers(value: Any) -> bool:
+def _has_reference(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(map(_refers, value))
+        return any(map(_has_reference, value))
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
@@ -450,7 +450,7 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
             f"{path} holds neither settings nor key=value lines; give the configuration that the trainer resolved: verl's "
             ".hydra/config.yaml, wandb's config.yaml, or TRL's training arguments as JSON"
         )
-    return _followed(flatten({str(key): value for key, value in content.items()}), load)
+    return _follow_references(flatten({str(key): value for key, value in content.items()}), load)
 
 
 def read_assignments(items: Sequence[str], load: LoadYaml) -> dict[str, Any]:
@@ -471,26 +471,26 @@ _MOST_REFERENCES = 10  # in a row; a circle ends here
 _MOST_SETTINGS = 100_000
 
 
-def _followed(values: Mapping[str, Any], load: LoadYaml) -> dict[str, Any]:
+def _follow_references(values: Mapping[str, Any], load: LoadYaml) -> dict[str, Any]:
     """Return settings with references among them followed, which Hydra writes as they stand. What else refers stays the text that it is.
 
     OmegaConf would also run the resolvers that a file names, which read this machine's environment.
     """
-    followed: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in values.items():
-        followed |= {f"{key}{rest}": part for rest, part in _target(value, values, load, _MOST_REFERENCES).items()}
-        if len(followed) > _MOST_SETTINGS:
+        settings |= {f"{key}{rest}": part for rest, part in _resolve(value, values, load, _MOST_REFERENCES).items()}
+        if len(settings) > _MOST_SETTINGS:
             raise ConfigError(f"{key}={value}: with what it refers to there are more than {_MOST_SETTINGS} settings")
-    return followed
+    return settings
 
 
-def _target(value: Any, values: Mapping[str, Any], load: LoadYaml, left: int) -> dict[str, Any]:
+def _resolve(value: Any, values: Mapping[str, Any], load: LoadYaml, remaining_references: int) -> dict[str, Any]:
     """Return what a value stands for by the rest of its key: one value, or those of a section."""
     match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not left:
+    if match is None or not remaining_references:
         return {"": value}
     key = match["key"] or match["select"]
     if key in values:
-        return _target(values[key], values, load, left - 1)
+        return _resolve(values[key], values, load, remaining_references - 1)
     section = {name.removeprefix(key): part for name, part in values.items() if name.startswith(f"{key}.")}
     return section or {"": load(match["default"], value) if match["default"] else value}

@@ -74,7 +74,7 @@ def read_log(path: Path, names: Names, run: str | None = None, step: str | None 
     """
     rows = _table_rows(path, run) if path.suffix.lower() in (".csv", ".tsv") else _json_rows(path)
     steps = (step,) if step else tuple(dict.fromkeys(names.steps))
-    merged: dict[int, dict[str, float]] = {}
+    metrics_by_step: dict[int, dict[str, float]] = {}
     for row in rows:
         values = {_trainer_name(name, names): value for name, value in numbers(row).items()}
         number = next((values[name] for name in steps if name in values), None)
@@ -82,10 +82,10 @@ def read_log(path: Path, names: Names, run: str | None = None, step: str | None 
         if number is not None and number < 0:
             raise ForeignLogError(f"{path} has step {number:g}; steps count from 0")
         if number is not None and metrics:  # trainers log training and evaluation of a step apart
-            merged.setdefault(int(number), {}).update(metrics)
-    if not merged:
+            metrics_by_step.setdefault(int(number), {}).update(metrics)
+    if not metrics_by_step:
         raise ForeignLogError(f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}")
-    return [{**values, "step": number} for number, values in sorted(merged.items())]
+    return [{**values, "step": number} for number, values in sorted(metrics_by_step.items())]
 
 
 def shared_scores(entries: Sequence[Mapping[str, float]], names: Names) -> dict[str, list[str]]:
@@ -94,7 +94,7 @@ def shared_scores(entries: Sequence[Mapping[str, float]], names: Names) -> dict[
     for name in sorted({name for entry in entries for name in entry}):
         if (column := names.score(name)) is not None:
             columns.setdefault(column, []).append(name)
-    return {column: shared for column, shared in columns.items() if len(shared) > 1}
+    return {column: log_names for column, log_names in columns.items() if len(log_names) > 1}
 
 
 def store_rows(
@@ -109,7 +109,7 @@ def store_rows(
     `factor` makes the scores, and the column that `score` names, fractions of 1. `responses_per_step` tells the generated tokens where the
     log does not. Of names that share a score column `score` has it; the others keep their own.
     """
-    apart = {name for shared in shared_scores(entries, names).values() for name in shared} - {score}
+    ambiguous_names = {name for log_names in shared_scores(entries, names).values() for name in log_names} - {score}
     rows: list[dict[str, float | int | None]] = []
     previous, total = 0, 0.0  # the total is no number once a step's tokens are unknown
     for entry in entries:
@@ -117,12 +117,12 @@ def store_rows(
         steps = max(step - previous, 1) if names.trainer == "trl" else 1
         values = with_tokens(entry) if names.trainer == "verl" else entry
         row: dict[str, float | int | None] = {"step": step, "attempt": 0}
-        first = {names.metrics[name]: name for name in reversed(list(names.metrics)) if name in values}
+        preferred_names = {names.metrics[name]: name for name in reversed(list(names.metrics)) if name in values}
         for name in values.keys() - {"step"}:
-            column, score_column = names.metrics.get(name), None if name in apart else names.score(name)
+            column, score_column = names.metrics.get(name), None if name in ambiguous_names else names.score(name)
             if score_column is not None:
                 row[score_column] = values[name] * factor
-            elif column is not None and first[column] == name:
+            elif column is not None and preferred_names[column] == name:
                 row[column] = (
                     values[name]
                     * (steps if column == _MEAN_OF_STEPS else 1)
@@ -132,8 +132,9 @@ def store_rows(
                 row.setdefault(name, values[name] * (factor if name == score else 1))
         if names.trainer == "trl":
             row["updates"] = step
-        length, again = (row.get("response_tokens_mean"), names.trainer == "verl" and "generated_tokens" not in values)
-        if responses_per_step and length is not None and not (again and "trained_tokens" in values):
+        length = row.get("response_tokens_mean")
+        regenerated = names.trainer == "verl" and "generated_tokens" not in values
+        if responses_per_step and length is not None and not (regenerated and "trained_tokens" in values):
             row.setdefault("generated_tokens", float(length) * responses_per_step * steps)
         if any(name in names.metrics for name in values) or "generated_tokens" in row:
             tokens = row.get("generated_tokens")
@@ -175,7 +176,7 @@ def verl_row(item: Mapping[str, Any]) -> dict[str, float | int | None] | None:
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the finite numbers of a logged mapping, also those written as text; booleans, lists and other texts are left out."""
-    plain = {}
+    finite_numbers = {}
     for name, value in values.items():
         if not name or isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
@@ -184,8 +185,8 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
         except ValueError:
             continue
         if math.isfinite(number):
-            plain[str(name)] = number
-    return plain
+            finite_numbers[str(name)] = number
+    return finite_numbers
 
 
 def _trainer_name(name: str, names: Names) -> str:
@@ -198,7 +199,7 @@ def _trainer_name(name: str, names: Names) -> str:
 # ---- files ----
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -207,7 +208,7 @@ def _text(path: Path) -> str:
 
 def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     """Rows of a table; with headers `run - metric` those of one run, without the chart's envelope (`__MIN`, `__MAX`)."""
-    reader = csv.DictReader(io.StringIO(_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    reader = csv.DictReader(io.StringIO(_read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
     try:
         rows = list(reader)
     except csv.Error as error:
@@ -225,12 +226,12 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of JSON: a list, lines, `log_history` of TRL's state, or `data` of verl's lines."""
-    text = _text(path)
+    text = _read_text(path)
     try:
         content = json.loads(text)
         items = content if isinstance(content, list) else [content]
     except (ValueError, RecursionError):
-        items = _objects(text, path)
+        items = _parse_lines(text, path)
     rows: list[dict[str, Any]] = []
     for item in items:
         if not isinstance(item, dict):
@@ -244,7 +245,7 @@ def _json_rows(path: Path) -> list[dict[str, Any]]:
     return [row for row in rows if "train_runtime" not in row and "train/train_runtime" not in row]
 
 
-def _objects(text: str, path: Path) -> list[Any]:
+def _parse_lines(text: str, path: Path) -> list[Any]:
     """Objects line by line; a torn last line of a run that was killed is left out."""
     lines, items = [line for line in text.splitlines() if line.strip()], []
     for number, line in enumerate(lines, start=1):
@@ -311,12 +312,12 @@ class ForeignRun:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What an import did: its runs, the ids that are new, and a line for each run whose place another one took."""
 
     runs: Sequence[ForeignRun]
     new: frozenset[str]
-    replaced: Sequence[str]
+    replacements: Sequence[str]
 
     @property
     def score(self) -> str:
@@ -328,7 +329,7 @@ class Imported:
         return sorted({name for run in self.runs for row in run.rows for name in row})
 
 
-def import_logs(store: ResultStore, request: Import) -> Imported:
+def import_logs(store: ResultStore, request: Import) -> ImportResult:
     """Read all logs, then write the runs and the experiment's plan; a run that is stored already is not written again.
 
     Raises `ConfigError`, `ForeignLogError` for a log that cannot be read or has no such score, and `StoreError`.
@@ -336,7 +337,7 @@ def import_logs(store: ResultStore, request: Import) -> Imported:
     require("unit", request.unit, list(SCORE_UNITS))
     require("dialect", request.dialect, ["", "trl", "verl"])
     names = names_of(request.dialect)
-    runs = [_read(request, names, line) for line in _lines(request.logs)]
+    runs = [_read_run(request, names, line) for line in _read_lines(request.logs)]
     _refuse_copies(runs)
     scores = {run.score: run.path for run in runs}
     if len(scores) > 1:
@@ -344,18 +345,18 @@ def import_logs(store: ResultStore, request: Import) -> Imported:
         raise ForeignLogError(f"the logs have no score in common: {columns}; choose one with score=")
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
-        known = request.experiment in store.plans()
-        plan = store.plan(request.experiment) if known else {"foreign": True, "arms": []}
+        is_planned = request.experiment in store.plans()
+        plan = store.plan(request.experiment) if is_planned else {"foreign": True, "arms": []}
         if not plan.get("foreign"):
             raise ForeignLogError(
                 f"experiment {request.experiment!r} is planned by `harness run`, which would drop the import; take another name"
             )
-        new = frozenset(run.run_id for run in runs if _write(store, request, names, run))
-        store.write_plan(request.experiment, _plan(request, runs))
-    return Imported(runs, new, list(_replaced(plan, runs)))
+        new = frozenset(run.run_id for run in runs if _write_run(store, request, names, run))
+        store.write_plan(request.experiment, _build_plan(request, runs))
+    return ImportResult(runs, new, list(_list_replacements(plan, runs)))
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
+def _read_lines(path: Path) -> list[dict[str, str]]:
     """Return the lines of the file. Raises `ConfigError` for a file without the columns, or with a bad or repeated line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -371,8 +372,8 @@ def _lines(path: Path) -> list[dict[str, str]]:
     places: dict[tuple[str, str], int] = {}
     for number, row in enumerate(rows, start=2):
         faults = [f"{name} is empty" for name in _COLUMNS if not row[name]]
-        hidden = [name for name in _COLUMNS if not (row[name] or "").isprintable()]
-        faults += [f"{name} {row[name]!r} has control characters" for name in hidden]
+        unprintable_columns = [name for name in _COLUMNS if not (row[name] or "").isprintable()]
+        faults += [f"{name} {row[name]!r} has control characters" for name in unprintable_columns]
         faults += ["more values than columns"] if None in row else []
         if not faults and not row["seed"].isdecimal():
             faults = [f"seed {row['seed']!r} is no integer from 0 on"]
@@ -387,19 +388,19 @@ def _lines(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
+def _read_run(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
     folder, run = request.logs.parent, line.get("run") or None
     path = folder / line["log"]
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ConfigError(f"{request.logs}: {line['log']!r} lies outside of its folder; keep the list above its logs")
     entries = read_log(path, names, run, request.step)
     rows = store_rows(entries, names, SCORE_UNITS[request.unit], request.responses_per_step, request.score)
-    score = _score(request, path, rows, names, shared_scores(entries, names))
+    score = _find_score(request, path, rows, names, shared_scores(entries, names))
     values = [float(value) for row in rows if (value := row.get(score)) is not None]
-    if request.unit != "reward" and (beyond := [value for value in values if not 0 <= value <= 1]):
-        shown = beyond[0] / SCORE_UNITS[request.unit]
+    if request.unit != "reward" and (outliers := [value for value in values if not 0 <= value <= 1]):
+        outlier = outliers[0] / SCORE_UNITS[request.unit]
         raise ForeignLogError(
-            f"{path}: {score.removeprefix(f'{EVALUATION}/')} is {shown:g}, which is no share with unit={request.unit}; say unit=percent "
+            f"{path}: {score.removeprefix(f'{EVALUATION}/')} is {outlier:g}, which is no share with unit={request.unit}; say unit=percent "
             "for 0 to 100, or unit=reward for a number that is none"
         )
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
@@ -408,23 +409,23 @@ def _read(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
     return ForeignRun(line["arm"], label, int(line["seed"]), path, run, rows, score, content, run_id)
 
 
-def _score(
-    request: Import, path: Path, rows: Sequence[Mapping[str, Any]], names: Names, shared: Mapping[str, list[str]]
+def _find_score(
+    request: Import, path: Path, rows: Sequence[Mapping[str, Any]], names: Names, labels: Mapping[str, list[str]]
 ) -> str:
     """Return the column that the answer is about: `evaluation/<benchmark>/<metric>`, or the training metric that the caller names."""
     columns = sorted({name for row in rows for name in row} - {"step", "attempt", "updates"})
     scores = [name for name in columns if name.startswith(f"{EVALUATION}/")]
     if request.score is None:
-        plain = [name.removeprefix(f"{EVALUATION}/") for name in scores if "/verl_" not in name]
-        candidates = [*plain, *(name for each in shared.values() for name in each)]
-        if len(candidates) == 1 and plain:
-            return f"{EVALUATION}/{plain[0]}"
+        score_names = [name.removeprefix(f"{EVALUATION}/") for name in scores if "/verl_" not in name]
+        candidates = [*score_names, *(name for log_names in labels.values() for name in log_names)]
+        if len(candidates) == 1 and score_names:
+            return f"{EVALUATION}/{score_names[0]}"
         hint = "take a training metric, such as score=reward_mean unit=reward"
         hint = "choose one with score=" if candidates else hint
         raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"
-    if column in shared and request.score not in columns:
-        raise ForeignLogError(f"{path}: score={request.score} is {' or '.join(shared[column])}; choose one with score=")
+    if column in labels and request.score not in columns:
+        raise ForeignLogError(f"{path}: score={request.score} is {' or '.join(labels[column])}; choose one with score=")
     for name in (column, names.metrics.get(request.score), names.score(request.score), request.score):
         if name in columns:
             return str(name)
@@ -436,25 +437,25 @@ def _score(
 
 def _refuse_copies(runs: Sequence[ForeignRun]) -> None:
     """One log counts once: the same numbers under two arms or two seeds would be a replicate that is none."""
-    seen: dict[str, ForeignRun] = {}
+    runs_by_id: dict[str, ForeignRun] = {}
     for run in runs:
-        if run.run_id in seen:
-            other = seen[run.run_id]
+        if run.run_id in runs_by_id:
+            other = runs_by_id[run.run_id]
             raise ForeignLogError(
                 f"{run.path} has the same numbers as {other.path} (arm {other.arm}, seed {other.seed}); a copy is no replicate"
             )
-        seen[run.run_id] = run
+        runs_by_id[run.run_id] = run
 
 
-def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRun) -> bool:
+def _write_run(store: ResultStore, request: Import, names: Names, foreign: ForeignRun) -> bool:
     """Write a run unless it is there; its rows are on the disk before it is marked as finished."""
     run = store.run(foreign.run_id)
-    stored = run.manifest()
-    if stored is not None and stored["status"] == "finished":
-        if stored["seed"] != foreign.seed:
+    stored_manifest = run.manifest()
+    if stored_manifest is not None and stored_manifest["status"] == "finished":
+        if stored_manifest["seed"] != foreign.seed:
             raise ForeignLogError(
-                f"{foreign.path} has the content of run {foreign.run_id}, which is here as seed {stored['seed']}; two seeds cannot log the "
-                "same numbers: name the other run's file"
+                f"{foreign.path} has the content of run {foreign.run_id}, which is here as seed {stored_manifest['seed']}; two seeds "
+                "cannot log the same numbers: name the other run's file"
             )
         return False
     source = {
@@ -483,7 +484,7 @@ def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRu
         metrics.unlink(missing_ok=True)  # of an import that was killed
         for row in foreign.rows:
             run.append_step(row)
-        run.write_manifest(run.sealed(manifest))
+        run.write_manifest(run.seal_manifest(manifest))
     return True
 
 
@@ -491,7 +492,7 @@ def _arm_id(request: Import, arm: str) -> str:
     return content_hash("foreign arm", request.dialect or "table", request.experiment, arm)
 
 
-def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
+def _build_plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
     """Return the experiment's plan, which is what the file says."""
     score = runs[0].score
     benchmark, metric = score.split("/")[1:] if score.startswith(f"{EVALUATION}/") else ("training", score)
@@ -506,7 +507,7 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
         "caps": [request.cap],
         "metric": metric,
         "score_unit": "reward" if request.unit == "reward" else "fraction",
-        "checkpoint_rule": _averaged(runs) if benchmark == "training" else "last",
+        "checkpoint_rule": _choose_checkpoint_rule(runs) if benchmark == "training" else "last",
         "seeds": sorted({run.seed for run in runs}),
         "paired": request.paired,
         "foreign": True,
@@ -525,22 +526,22 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
     }
 
 
-def _averaged(runs: Sequence[ForeignRun]) -> str:
+def _choose_checkpoint_rule(runs: Sequence[ForeignRun]) -> str:
     """The last ten values of a training curve, or as many as all whole logs have: no mean of ten is said of a curve of three."""
-    logged = [[int(row["step"]) for row in run.rows if run.score in row] for run in runs]
-    values = min(len(steps) for steps in logged if steps[-1] == max(map(max, logged)))
-    return "last" if values == 1 else f"mean_last_{min(values, 10)}"
+    steps_by_run = [[int(row["step"]) for row in run.rows if run.score in row] for run in runs]
+    count = min(len(steps) for steps in steps_by_run if steps[-1] == max(map(max, steps_by_run)))
+    return "last" if count == 1 else f"mean_last_{min(count, 10)}"
 
 
-def _replaced(plan: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:
+def _list_replacements(plan: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:
     """Return a line for each run that the experiment had before and has no more."""
-    listed = {(run.arm, str(run.seed)): run.run_id for run in runs}
+    run_ids = {(run.arm, str(run.seed)): run.run_id for run in runs}
     lines = []
     for arm in plan["arms"]:
         for seed, run_id in arm["runs"].items():
-            after = listed.get((arm["name"], seed))
-            if after != run_id:
+            new_id = run_ids.get((arm["name"], seed))
+            if new_id != run_id:
                 lines.append(
-                    f"arm {arm['name']}, seed {seed} was run {run_id}, {f'now {after}' if after else 'now not listed'}"
+                    f"arm {arm['name']}, seed {seed} was run {run_id}, {f'now {new_id}' if new_id else 'now not listed'}"
                 )
     return lines

@@ -28,9 +28,9 @@ _BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", 
 _NO_SCORES = re.compile(
     r"_.*|.*(^|_)(id|idx|index|steps?|epochs?|runtime|seconds|timestamp|created|hours)$|unnamed.*", re.IGNORECASE
 )
-_SEEDED = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
+_SEED_SUFFIX = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
-_SHOWN = 5
+_LIMIT = 5  # names or rows that a message lists
 _MOST_EXACT = 2**53  # beyond it a float skips whole numbers
 _LEAST_PERCENT = 10  # a table of per cent has a score above it
 
@@ -93,7 +93,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
     for number, row in enumerate(rows):
         if row and len(row) != len(header):
             raise TableError(f"{path}: row {number + 2} has {len(row)} cells, and the header {len(header)}")
-    # Texts as they are spelled, since an arm may be called `nan`, `001` or `1e-3`; `_numbered` makes numbers of the others.
+    # Texts as they are spelled, since an arm may be called `nan`, `001` or `1e-3`; `_parse_numbers` makes numbers of the others.
     return pd.DataFrame([row for row in rows if row], columns=[name.strip() for name in header], dtype="str")
 
 
@@ -126,68 +126,68 @@ def score_table(
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
     """
     notes: list[str] = []
-    spelled = frame.rename(columns=str).reset_index(drop=True)
-    if spelled.columns.has_duplicates:
-        raise TableError(f"two columns are called {spelled.columns[spelled.columns.duplicated()][0]!r}")
-    frame, percent = _numbered(spelled)
-    frame = _finished(_chart_runs(frame, notes), where or {}, notes)
+    raw_frame = frame.rename(columns=str).reset_index(drop=True)
+    if raw_frame.columns.has_duplicates:
+        raise TableError(f"two columns are called {raw_frame.columns[raw_frame.columns.duplicated()][0]!r}")
+    frame, percent = _parse_numbers(raw_frame)
+    frame = _drop_unfinished(_chart_runs(frame, notes), where or {}, notes)
     for column, value in (where or {}).items():
-        frame = _only(frame, column, value)
-    apart, scores, baselines = _names(by), _names(score), _names(baseline)
-    _require_columns(frame, [name for name in (arm, seed, benchmark, *apart, *scores) if name])
-    arm, benchmark, apart = _named_columns(frame, arm, benchmark, apart)
-    for name in (arm, *apart):  # names, however much they look like numbers
-        if name in spelled:
-            frame[name] = spelled[name].loc[frame.index].replace("", np.nan)
-    frame, seed = _seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
+        frame = _select_rows(frame, column, value)
+    groups, scores, baselines = _to_list(by), _to_list(score), _to_list(baseline)
+    _require_columns(frame, [name for name in (arm, seed, benchmark, *groups, *scores) if name])
+    arm, benchmark, groups = _named_columns(frame, arm, benchmark, groups)
+    for name in (arm, *groups):  # names, however much they look like numbers
+        if name in raw_frame:
+            frame[name] = raw_frame[name].loc[frame.index].replace("", np.nan)
+    frame, seed = _add_seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
     keys = [name for name in (arm, seed, benchmark) if name]
-    scores = scores or _guessed_scores(frame, [*keys, *apart], notes)
-    apart = apart or _guessed_groups(frame, keys, notes) or _guessed_groups(frame, keys, notes, _guess(frame, _STEPS))
-    frame = _last_steps(frame, [*keys, *apart], scores, notes)
-    apart = apart or _guessed_groups(frame, keys, notes)
-    rows = _tidy(frame, arm, seed, scores, apart, benchmark)
-    _refuse_twice(rows, frame, [*keys, *apart, *scores])
-    notes.insert(0, _reading(arm, "" if seed == _NUMBERED else seed, scores, apart, benchmark))
-    rows = _finite(rows, notes)
+    scores = scores or _guess_scores(frame, [*keys, *groups], notes)
+    groups = groups or _guess_groups(frame, keys, notes) or _guess_groups(frame, keys, notes, _guess(frame, _STEPS))
+    frame = _last_steps(frame, [*keys, *groups], scores, notes)
+    groups = groups or _guess_groups(frame, keys, notes)
+    rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark)
+    _refuse_duplicates(rows, frame, [*keys, *groups, *scores])
+    notes.insert(0, _describe_columns(arm, "" if seed == _ROW_NUMBER else seed, scores, groups, benchmark))
+    rows = _drop_unscored(rows, notes)
     if unit is None and percent & {*scores}:
         unit = "percent"
         notes.append("unit: per cent, as written")
-    unit = unit or _unit(rows, notes)
+    unit = unit or _guess_unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
-    return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _NUMBERED, notes)
+    return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _ROW_NUMBER, notes)
 
 
 def _named_columns(
-    frame: pd.DataFrame, arm: str | None, benchmark: str | None, apart: list[str]
+    frame: pd.DataFrame, arm: str | None, benchmark: str | None, groups: list[str]
 ) -> tuple[str, str | None, list[str]]:
     """The columns of arms, of benchmarks (None: there is none) and of what is judged apart. Raises `TableError`: nothing names the arms."""
     if benchmark is None:
-        benchmark = next((name for name in apart if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
-    apart = [name for name in apart if name != benchmark]
-    arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*apart, benchmark or ""])])
+        benchmark = next((name for name in groups if name.lower() in _BENCHMARKS), None) or _guess(frame, _BENCHMARKS)
+    groups = [name for name in groups if name != benchmark]
+    arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*groups, benchmark or ""])])
     if arm is None:
         raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
     if benchmark and frame.groupby(arm)[benchmark].nunique().max() < 2 <= frame[benchmark].nunique():
         benchmark = None  # every arm has its own: what it was trained on
-    return arm, benchmark, apart
+    return arm, benchmark, groups
 
 
-_NUMBERED = "number of the row"
+_ROW_NUMBER = "number of the row"
 
 
 def _columns(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns]
 
 
-def _names(value: str | Sequence[str] | None) -> list[str]:
+def _to_list(value: str | Sequence[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
-def _numbered(spelled: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
+def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     """The frame with numbers in the columns of text that are numbers all through, and the columns that are written with a per cent sign."""
     columns, percent = {}, set()
-    for name in spelled:
-        column = spelled[name]
+    for name in raw_frame:
+        column = raw_frame[name]
         if not pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             texts = column.astype("string").str.strip()
             texts = texts.mask(texts.isin(["", "nan", "NaN", "null", "None"]))
@@ -203,8 +203,8 @@ def _numbered(spelled: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
 
 
 def _guess_seed(frame: pd.DataFrame) -> str | None:
-    named = _guess(frame, _SEEDS)
-    return named or next((name for name in _columns(frame) if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
+    seed = _guess(frame, _SEEDS)
+    return seed or next((name for name in _columns(frame) if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
@@ -212,26 +212,26 @@ def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
         raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(_columns(frame))}")
 
 
-def _only(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
+def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
     """The rows whose column has the value."""
     _require_columns(frame, [column])
-    same = frame[column].astype(str).str.lower() == str(value).lower()
+    matches = frame[column].astype(str).str.lower() == str(value).lower()
     if (
         pd.api.types.is_numeric_dtype(frame[column])
         and (number := pd.to_numeric(str(value), errors="coerce")) == number
     ):
-        same |= frame[column] == number
-    chosen = frame[same]
-    if not len(chosen):
-        known = ", ".join(map(str, frame[column].unique()[:_SHOWN]))
-        raise TableError(f"no row has {column}={value}; it has {known}")
-    return chosen
+        matches |= frame[column] == number
+    rows = frame[matches]
+    if not len(rows):
+        valid_values = ", ".join(map(str, frame[column].unique()[:_LIMIT]))
+        raise TableError(f"no row has {column}={value}; it has {valid_values}")
+    return rows
 
 
 def _guess(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
     """The column with the first of these names that the table has, in any case of letters."""
-    spelled = {name.lower(): name for name in _columns(frame)}
-    return next((spelled[name] for name in names if name in spelled), None)
+    columns = {name.lower(): name for name in _columns(frame)}
+    return next((columns[name] for name in names if name in columns), None)
 
 
 def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -242,29 +242,29 @@ def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return frame
     rows: dict[str, dict[str, object]] = {}
     for name in runs:
-        known = frame[name].dropna()
+        scores = frame[name].dropna()
         match = _CHART.fullmatch(name)
-        if match and len(known):
-            rows.setdefault(match[1], {"run": match[1]})[match[2]] = known.iloc[-1]
+        if match and len(scores):
+            rows.setdefault(match[1], {"run": match[1]})[match[2]] = scores.iloc[-1]
     notes.append(f"a chart of wandb: {len(rows)} runs, each at its last value")
     return pd.DataFrame(list(rows.values()))
 
 
-def _finished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
+def _drop_unfinished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
     """Leave out runs that wandb calls failed, crashed, killed or running, and tell of them; a score of theirs is none of a whole run."""
-    states = next((str(name) for name in frame if str(name).lower() == "state"), None)
-    if states is None or states in where:
+    state_column = next((str(name) for name in frame if str(name).lower() == "state"), None)
+    if state_column is None or state_column in where:
         return frame
-    ended = frame[states].astype(str).str.lower()
-    unfinished = ended.isin(["failed", "crashed", "killed", "running"])
-    if not unfinished.any() or not (ended == "finished").any():
+    run_states = frame[state_column].astype(str).str.lower()
+    unfinished = run_states.isin(["failed", "crashed", "killed", "running"])
+    if not unfinished.any() or not (run_states == "finished").any():
         return frame
-    counts = ", ".join(f"{count} {name}" for name, count in ended[unfinished].value_counts().items())
-    notes.append(f"left out as not finished: {counts} (column {states}; where.{states}=crashed reads them)")
+    counts = ", ".join(f"{count} {name}" for name, count in run_states[unfinished].value_counts().items())
+    notes.append(f"left out as not finished: {counts} (column {state_column}; where.{state_column}=crashed reads them)")
     return frame[~unfinished]
 
 
-def _seeds(
+def _add_seeds(
     frame: pd.DataFrame, arm: str, seed: str | None, benchmark: str | None, notes: list[str]
 ) -> tuple[pd.DataFrame, str]:
     """The frame with a column of seeds: that of the table, the end of the arms' names, or the number of the row."""
@@ -272,7 +272,7 @@ def _seeds(
         if frame[seed].isna().any():
             raise TableError(f"row {frame.index[frame[seed].isna()][0] + 2} has no {seed}")
         return frame, seed
-    matches = [_SEEDED.fullmatch(str(name)) for name in frame[arm]]
+    matches = [_SEED_SUFFIX.fullmatch(str(name)) for name in frame[arm]]
     if all(matches):
         split = [(match[1], int(match[2])) for match in matches if match]
         notes.append(
@@ -291,21 +291,21 @@ def _seeds(
         "no column of seeds: the rows of an arm are its seeds, and arms are compared unpaired (seed= names the column)"
     )
     frame = frame.copy()
-    frame[_NUMBERED] = frame.groupby(place, sort=False).cumcount()
-    return frame, _NUMBERED
+    frame[_ROW_NUMBER] = frame.groupby(place, sort=False).cumcount()
+    return frame, _ROW_NUMBER
 
 
-def _guessed_scores(frame: pd.DataFrame, used: Sequence[str | None], notes: list[str]) -> list[str]:
+def _guess_scores(frame: pd.DataFrame, keys: Sequence[str | None], notes: list[str]) -> list[str]:
     """The columns of scores: the one with a name for it, else all that are numbers and vary among the seeds of an arm."""
-    if named := _guess(frame, _SCORES):
-        return [named]
-    arm, *_ = used
-    names = [name for name in _columns(frame) if name not in used and pd.api.types.is_numeric_dtype(frame[name])]
-    fixed = [name for name in names if _NO_SCORES.fullmatch(name) or frame.groupby(arm)[name].nunique().max() < 2]
-    scores = [name for name in names if name not in fixed]
+    if column := _guess(frame, _SCORES):
+        return [column]
+    arm, *_ = keys
+    names = [name for name in _columns(frame) if name not in keys and pd.api.types.is_numeric_dtype(frame[name])]
+    non_scores = [name for name in names if _NO_SCORES.fullmatch(name) or frame.groupby(arm)[name].nunique().max() < 2]
+    scores = [name for name in names if name not in non_scores]
     if not scores:
-        texts = [name for name in _columns(frame) if name not in used and name not in names]
-        hint = f"; these are text: {', '.join(texts[:_SHOWN])}" if texts else ""
+        texts = [name for name in _columns(frame) if name not in keys and name not in names]
+        hint = f"; these are text: {', '.join(texts[:_LIMIT])}" if texts else ""
         raise TableError(
             f"no column of numbers that differ among the seeds of an arm{hint}. Name the scores: score=COLUMN[,COLUMN]"
         )
@@ -314,8 +314,8 @@ def _guessed_scores(frame: pd.DataFrame, used: Sequence[str | None], notes: list
         raise TableError(
             f"which of these columns are scores? They differ in scale: {', '.join(scores[:12])}. Name them: score=COLUMN[,COLUMN]"
         )
-    if fixed:
-        notes.append(f"no scores, by name or since every seed of an arm has the same: {', '.join(fixed)}")
+    if non_scores:
+        notes.append(f"no scores, by name or since every seed of an arm has the same: {', '.join(non_scores)}")
     return scores
 
 
@@ -327,26 +327,26 @@ def _last_steps(
     numbers = step is not None and step not in names and pd.api.types.is_numeric_dtype(frame[step])
     if step is None or not numbers or not frame.duplicated(names).any():
         return frame
-    known = frame.dropna(subset=list(scores), how="all")
-    last = known[known[step] == known.groupby(names, dropna=False)[step].transform("max")]
-    twice = known[known.duplicated([*names, step], keep=False)]
-    if len(twice):  # several runs have this arm and seed, and the last step of one would hide the others
-        first = twice[(twice[[*names, step]] == twice[[*names, step]].iloc[0]).all(axis=1)]
+    scored_rows = frame.dropna(subset=list(scores), how="all")
+    last = scored_rows[scored_rows[step] == scored_rows.groupby(names, dropna=False)[step].transform("max")]
+    duplicates = scored_rows[scored_rows.duplicated([*names, step], keep=False)]
+    if len(duplicates):  # several runs have this arm and seed, and the last step of one would hide the others
+        first = duplicates[(duplicates[[*names, step]] == duplicates[[*names, step]].iloc[0]).all(axis=1)]
         others = [name for name in _columns(frame) if name not in (*names, *scores)]
-        differing = [name for name in others if first[name].nunique(dropna=False) > 1]
-        which = f"differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart"
-        rows = " and ".join(str(row + 2) for row in first.index[:_SHOWN])
-        raise TableError(f"rows {rows} are one arm, seed and {step}, and {which if differing else 'are alike'}")
+        differences = [name for name in others if first[name].nunique(dropna=False) > 1]
+        hint = f"differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
+        rows = " and ".join(str(row + 2) for row in first.index[:_LIMIT])
+        raise TableError(f"rows {rows} are one arm, seed and {step}, and {hint if differences else 'are alike'}")
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
     if last[step].nunique() > 1:
         notes.append(
-            f"runs end at different {step}s: {', '.join(f'{value:g}' for value in sorted(last[step].unique())[:_SHOWN])}"
+            f"runs end at different {step}s: {', '.join(f'{value:g}' for value in sorted(last[step].unique())[:_LIMIT])}"
         )
     return last
 
 
-def _guessed_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], step: str | None = None) -> list[str]:
+def _guess_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], step: str | None = None) -> list[str]:
     """The columns of text that tell apart what would be there twice, as few as do; none where nothing is, or no columns can.
 
     With ``step`` rows of one run may differ in it.
@@ -369,71 +369,71 @@ def _guessed_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], 
     return texts
 
 
-def _tidy(
-    frame: pd.DataFrame, arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None
+def _tidy_rows(
+    frame: pd.DataFrame, arm: str, seed: str, scores: Sequence[str], groups: Sequence[str], benchmark: str | None
 ) -> pd.DataFrame:
     """Rows of arm, seed, group, benchmark, value and row."""
     for name in filter(None, (arm, benchmark)):
         if frame[name].isna().any():
             raise TableError(f"row {frame.index[frame[name].isna()][0] + 2} has no {name}")
-    varying = [name for name in apart if frame[name].nunique(dropna=False) > 1] or list(apart)
-    texts = frame[varying].astype(object).where(frame[varying].notna(), "")
+    varying_columns = [name for name in groups if frame[name].nunique(dropna=False) > 1] or list(groups)
+    texts = frame[varying_columns].astype(object).where(frame[varying_columns].notna(), "")
     group = [", ".join(part for part in map(str, row) if part) for row in texts.to_numpy()]
     label = pd.DataFrame({"arm": frame[arm].astype(str), "seed": frame[seed], "group": group, "row": frame.index + 2})
     parts = []
     for name in scores:
         title = frame[benchmark].astype(str) if benchmark else name
         title = title + f", {name}" if benchmark and len(scores) > 1 else title
-        parts.append(label.assign(benchmark=title, value=_numbers(frame, name)))
+        parts.append(label.assign(benchmark=title, value=_to_numbers(frame, name)))
     return pd.concat(parts, ignore_index=True)
 
 
-def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
+def _to_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     """A column of scores as numbers, ``86.4 %`` too."""
     if pd.api.types.is_numeric_dtype(frame[name]):
         return frame[name].astype(float)
     texts = frame[name].astype("string").str.strip().str.removesuffix("%").str.strip()
     numbers = pd.to_numeric(texts, errors="coerce").astype(float)
-    bad = frame[numbers.isna() & frame[name].notna()]
-    if len(bad):
-        raise TableError(f"row {bad.index[0] + 2}: {name}={bad[name].iloc[0]!r} is no number; {len(bad)} such rows")
+    rows = frame[numbers.isna() & frame[name].notna()]
+    if len(rows):
+        raise TableError(f"row {rows.index[0] + 2}: {name}={rows[name].iloc[0]!r} is no number; {len(rows)} such rows")
     return numbers
 
 
-def _refuse_twice(rows: pd.DataFrame, frame: pd.DataFrame, used: Sequence[str | None]) -> None:
+def _refuse_duplicates(rows: pd.DataFrame, frame: pd.DataFrame, roles: Sequence[str | None]) -> None:
     """Raises `TableError` where a score is there twice; it names the columns that could tell the rows apart."""
     keys = ["group", "arm", "seed", "benchmark"]
-    twice = rows[rows.duplicated(keys, keep=False)]
-    if not len(twice):
+    duplicates = rows[rows.duplicated(keys, keep=False)]
+    if not len(duplicates):
         return
-    first = twice[keys].iloc[0]
-    same = twice[(twice[keys] == first).all(axis=1)]
-    ours = frame.loc[same["row"].unique() - 2]
-    differing = [name for name in _columns(frame) if name not in used and ours[name].nunique(dropna=False) > 1]
+    first = duplicates[keys].iloc[0]
+    copies = duplicates[(duplicates[keys] == first).all(axis=1)]
+    originals = frame.loc[copies["row"].unique() - 2]
+    differences = [name for name in _columns(frame) if name not in roles and originals[name].nunique(dropna=False) > 1]
     hint = (
-        f"; they differ in {', '.join(differing[:_SHOWN])}: by= or where= tells them apart"
-        if differing
+        f"; they differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
+        if differences
         else "; keep one of them"
     )
     place = ", ".join(filter(None, [first["arm"], f"seed {first['seed']}", first["benchmark"], first["group"]]))
-    raise TableError(f"rows {' and '.join(map(str, same['row'][:_SHOWN]))} both have the score of {place}{hint}")
+    raise TableError(f"rows {' and '.join(map(str, copies['row'][:_LIMIT]))} both have the score of {place}{hint}")
 
 
-def _finite(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _drop_unscored(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """The rows that have a finite score; the others are told."""
-    finite = rows["value"].abs() < float("inf")
-    for row in rows[~finite].head(_SHOWN).to_dict("records"):
+    has_score = rows["value"].abs() < float("inf")
+    for row in rows[~has_score].head(_LIMIT).to_dict("records"):
         notes.append(
             f"row {row['row']} ({row['arm']}, seed {row['seed']}, {row['benchmark']}) has no score: that seed is left out there"
         )
-    if (more := int((~finite).sum()) - _SHOWN) > 0:
-        notes.append(f"{more} further rows have no score")
-    if not finite.any():
+    if (further_rows := int((~has_score).sum()) - _LIMIT) > 0:
+        notes.append(f"{further_rows} further rows have no score")
+    if not has_score.any():
         raise TableError("no row has a score")
-    return rows[finite].reset_index(drop=True)
+    return rows[has_score].reset_index(drop=True)
 
 
-def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
+def _guess_unit(rows: pd.DataFrame, notes: list[str]) -> str:
     """The unit by the size of the scores. Raises `TableError` where fractions and per cent stand in one table."""
     low, high = rows["value"].min(), rows["value"].max()
     if low >= 0 and high <= 1:
@@ -446,7 +446,7 @@ def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
     small = {name: list(values.index[(values > 0) & (values <= 1)]) for name, values in largest.items()}
     for name, places in small.items():
         if places:
-            text = f"{name} {', '.join(map(str, places[:_SHOWN]))}"
+            text = f"{name} {', '.join(map(str, places[:_LIMIT]))}"
             raise TableError(
                 f"per cent and fractions are mixed: {text} has no score above 1; make them one, or give unit=percent"
             )
@@ -454,35 +454,33 @@ def _unit(rows: pd.DataFrame, notes: list[str]) -> str:
     return "percent"
 
 
-def _baselines(rows: pd.DataFrame, named: Sequence[str], notes: list[str]) -> dict[str, str]:
+def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) -> dict[str, str]:
     """Group → its baseline. Raises `TableError` for one that is not there."""
     arms = {str(group): list(map(str, part["arm"].unique())) for group, part in rows.groupby("group", sort=False)}
-    everywhere = list(dict.fromkeys(arm for names in arms.values() for arm in names))
-    if list(named) == [ABOVE]:
+    all_arms = list(dict.fromkeys(arm for names in arms.values() for arm in names))
+    if list(requests) == [ABOVE]:
         return dict.fromkeys(arms, ABOVE)
-    named = [arm for name in named for arm in ([name] if name in everywhere else map(str.strip, name.split(",")))]
-    if unknown := [name for name in named if name not in everywhere]:
-        raise TableError(
-            f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(everywhere[:12])}, or {ABOVE}"
-        )
-    chosen = {}
+    requests = [arm for name in requests for arm in ([name] if name in all_arms else map(str.strip, name.split(",")))]
+    if unknown := [name for name in requests if name not in all_arms]:
+        raise TableError(f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(all_arms[:12])}, or {ABOVE}")
+    baselines = {}
     for group, names in arms.items():
-        close = [name for name in names if name.lower() in _BASELINES] or [
+        candidates = [name for name in names if name.lower() in _BASELINES] or [
             name for name in names if "baseline" in name.lower()
         ]
-        first = next((name for name in named if name in names), None)
-        if named and first is None:
+        first = next((name for name in requests if name in names), None)
+        if requests and first is None:
             raise TableError(
-                f"{group} has no arm {' or '.join(named)}; it has {', '.join(names)}: baseline=A,B names one for each group"
+                f"{group} has no arm {' or '.join(requests)}; it has {', '.join(names)}: baseline=A,B names one for each group"
             )
-        chosen[group] = first or (close[0] if len(close) == 1 else names[0])
-        how = "" if named else " by its name" if len(close) == 1 else ", the first arm"
-        notes.append(f"compared with {chosen[group]}{how}{f' in {group}' if group and len(arms) < _SHOWN else ''}")
+        baselines[group] = first or (candidates[0] if len(candidates) == 1 else names[0])
+        hint = "" if requests else " by its name" if len(candidates) == 1 else ", the first arm"
+        notes.append(f"compared with {baselines[group]}{hint}{f' in {group}' if group and len(arms) < _LIMIT else ''}")
     notes[:] = dict.fromkeys(notes)
-    return chosen
+    return baselines
 
 
-def _reading(arm: str, seed: str, scores: Sequence[str], apart: Sequence[str], benchmark: str | None) -> str:
+def _describe_columns(arm: str, seed: str, scores: Sequence[str], groups: Sequence[str], benchmark: str | None) -> str:
     parts = {"arm": arm, "seed": seed, "score": ", ".join(scores), "benchmark": benchmark}
-    parts["judged apart by"] = ", ".join(apart)
+    parts["judged apart by"] = ", ".join(groups)
     return f"columns read as {'; '.join(f'{name}: {value}' for name, value in parts.items() if value)}"

@@ -16,7 +16,7 @@ from harness.configuration.schema import RunConfig
 from harness.exchange import dialect
 from harness.exchange.dialect import COMPONENTS, NO_CLIP, Settings, Translation
 
-_CLIPPED = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
+_CLIP_LOSSES = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
 
 
 # ---- ours in TRL's names ----
@@ -50,9 +50,9 @@ def _export_schedule(config: RunConfig, out: Translation) -> None:
     out.settings["warmup_steps"] = warmup * algorithm.updates_per_step * algorithm.epochs_per_step
     if warmup and config.optimizer.decay == "none":
         out.settings["lr_scheduler_type"] = "constant_with_warmup"
-    least = out.settings.pop("lr_scheduler_kwargs.min_lr_rate", None)
-    if least is not None:
-        out.settings["lr_scheduler_kwargs"] = {"min_lr_rate": least}
+    min_lr_rate = out.settings.pop("lr_scheduler_kwargs.min_lr_rate", None)
+    if min_lr_rate is not None:
+        out.settings["lr_scheduler_kwargs"] = {"min_lr_rate": min_lr_rate}
     if warmup:
         out.notes.append("TRL's warm-up counts optimiser updates and rises with each, here with every rollout step")
 
@@ -95,8 +95,8 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     _export_aggregation(config, out)
     if out.settings["loss_type"] in ("dapo", "cispo", "vespo") and algorithm.updates_per_step > 1:
         out.notes.append("TRL divides every update by the mean number of tokens of the step's updates, ours by its own")
-    means = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
-    if algorithm.entropy_coefficient and not means:
+    is_token_mean = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
+    if algorithm.entropy_coefficient and not is_token_mean:
         reason = "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
         out.cannot("algorithm.entropy_coefficient", algorithm.entropy_coefficient, reason)
     if algorithm.top_entropy_fraction < 1:
@@ -164,9 +164,9 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 def _batches(source: Settings, devices: int | None, out: Translation) -> None:
     """Responses of a generation and of an update; TRL counts them for one device, and for all in `generation_batch_size`."""
     group, key = source.count("num_generations"), "per_device_train_batch_size"
-    per_device, accumulated = source.count(key), source.count("gradient_accumulation_steps")
+    per_device, accumulation_steps = source.count(key), source.count("gradient_accumulation_steps")
     generation, parts = source.count("generation_batch_size"), source.count("steps_per_generation")
-    if not (group and per_device and accumulated):
+    if not (group and per_device and accumulation_steps):
         for name in (key, "gradient_accumulation_steps", "generation_batch_size", "steps_per_generation"):
             if source.get(name) is not None:
                 out.cannot(name, source.get(name), "the other batch sizes and num_generations are not given")
@@ -176,18 +176,18 @@ def _batches(source: Settings, devices: int | None, out: Translation) -> None:
     if devices is None:
         out.cannot(key, per_device, "counts responses on one device; give devices=N, the processes that trained")
         return
-    whole = per_device * devices * (parts or accumulated)
+    whole = per_device * devices * (parts or accumulation_steps)
     if generation and parts and generation != whole:
         raise ConfigError(
             f"generation_batch_size={generation} is not {key}={per_device} x steps_per_generation={parts} on {devices} devices"
         )
-    generation, update = generation or whole, per_device * accumulated * devices
+    generation, update = generation or whole, per_device * accumulation_steps * devices
     if generation < update and update % generation == 0:
         generation = update  # several generations make one update
     if generation % group or generation % update or (generation // group) % (generation // update):
         raise ConfigError(
             f"{generation} responses a generation in groups of num_generations={group}, {update} an update ({key}={per_device} x "
-            f"gradient_accumulation_steps={accumulated} on {devices} devices): these are no whole groups in every update"
+            f"gradient_accumulation_steps={accumulation_steps} on {devices} devices): these are no whole groups in every update"
         )
     out.set("algorithm.prompts_per_step", generation // group)
     out.set("algorithm.updates_per_step", generation // update)
@@ -228,7 +228,7 @@ def _rewards(source: Settings, out: Translation) -> None:
     if names and weights is not None and len(weights) != len(names):
         raise ConfigError(f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; give as many")
     if source.get("multi_objective_aggregation") == "normalize_then_sum":
-        _decoupled(names, weights, out)
+        _set_decoupled_weights(names, weights, out)
         return
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
     if not names and weights in (None, [1], [1.0]):
@@ -244,13 +244,13 @@ def _rewards(source: Settings, out: Translation) -> None:
             out.cannot("reward_funcs", f"{name} (weight {weight:g})", reason)
 
 
-def _decoupled(names: list[str], weights: list[float] | None, out: Translation) -> None:
+def _set_decoupled_weights(names: list[str], weights: list[float] | None, out: Translation) -> None:
     if weights is None or len(weights) > len(COMPONENTS):
         out.cannot("reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each")
         return
     out.settings |= dict(dialect.per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
-    named = f", which are {', '.join(names)} there" if names else ""
-    out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{named}")
+    order_note = f", which are {', '.join(names)} there" if names else ""
+    out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{order_note}")
 
 
 def _clip(source: Settings, out: Translation) -> None:
@@ -259,9 +259,9 @@ def _clip(source: Settings, out: Translation) -> None:
         high = low
     if loss == "cispo" and high is not None:
         out.set("algorithm.surrogate.cap_max", high)
-    elif loss in _CLIPPED and high is not None and high >= NO_CLIP and low is not None and low >= 1:
+    elif loss in _CLIP_LOSSES and high is not None and high >= NO_CLIP and low is not None and low >= 1:
         out.set("algorithm.surrogate.kind", "policy_gradient")
-    elif loss in _CLIPPED or loss is None:
+    elif loss in _CLIP_LOSSES or loss is None:
         if low is not None:
             out.set("algorithm.surrogate.clip_low", min(low, 1.0))  # from 1 on no lower bound binds
         if high is not None:
@@ -280,8 +280,8 @@ def _kl(source: Settings, out: Translation) -> None:
     out.set("algorithm.kl.kind", "k3_ratio" if weighted else "k3")
     out.set("algorithm.kl.coefficient", beta)
     if beta and source.flag("sync_ref_model"):
-        every, mixed = source.get("ref_model_sync_steps"), source.get("ref_model_mixup_alpha")
-        reason = f"every {every} updates the reference moves by {mixed}; kl.reset_every_steps here drops the optimiser's moments"
+        sync_steps, mixup_alpha = source.get("ref_model_sync_steps"), source.get("ref_model_mixup_alpha")
+        reason = f"every {sync_steps} updates the reference moves by {mixup_alpha}; kl.reset_every_steps here drops the optimiser's moments"
         out.cannot("sync_ref_model", True, reason)
 
 

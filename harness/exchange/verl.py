@@ -120,8 +120,8 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
         )
     # gspo weighs each token's gradient by its own advantage: with a critic, or less a penalty token by token, these differ.
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
-    varies = algorithm.advantage.kind == "gae" or (algorithm.advantage.kind == "return_to_go" and in_reward)
-    if varies and mode == "gspo":
+    is_per_token = algorithm.advantage.kind == "gae" or (algorithm.advantage.kind == "return_to_go" and in_reward)
+    if is_per_token and mode == "gspo":
         reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
         out.cannot("algorithm.advantage.kind", algorithm.advantage.kind, reason)
 
@@ -232,11 +232,11 @@ def _optimizer(source: Settings, out: Translation) -> None:
         out.cannot(
             old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this one"
         )
-    more = f"{OPTIMIZER}.override_optimizer_config"
-    if more in source and not source.get(more):
+    override_key = f"{OPTIMIZER}.override_optimizer_config"
+    if override_key in source and not source.get(override_key):
         out.set("optimizer.epsilon", 1e-8)  # AdamW's own
-    elif more in source:
-        out.cannot(more, source.get(more), "only its eps has a counterpart")
+    elif override_key in source:
+        out.cannot(override_key, source.get(override_key), "only its eps has a counterpart")
 
 
 def _length(source: Settings, out: Translation) -> None:
@@ -250,8 +250,8 @@ def _length(source: Settings, out: Translation) -> None:
     if steps <= 0 < ratio and not total:
         out.cannot(f"{_WARMUP}_ratio", ratio, f"a share of {_STEPS}; give it")
     elif _WARMUP in source or f"{_WARMUP}_ratio" in source:
-        shared = int(ratio * (total or 0)) if ratio > 0 else 0
-        out.set("optimizer.warmup_steps", int(steps) if steps > 0 else shared)
+        ratio_steps = int(ratio * (total or 0)) if ratio > 0 else 0
+        out.set("optimizer.warmup_steps", int(steps) if steps > 0 else ratio_steps)
     if steps > 0 and ratio:
         out.notes.append(f"{_WARMUP}_ratio={ratio} has no effect in verl beside {_WARMUP}={steps}")
 
@@ -288,14 +288,14 @@ def _clip(source: Settings, out: Translation) -> None:
 
 def _kl(source: Settings, out: Translation) -> None:
     """Verl can add both terms, in the loss and in the reward; here is place for one, so the second is listed."""
-    used: list[str] = []
+    placements: list[str] = []
     for place, (switch, coefficient, estimator) in _KL_PLACES.items():
         if not source.flag(switch):
             continue
         weight, name = source.number(coefficient, 0.0), source.text(estimator)
         kind = _ESTIMATORS.get(name.removesuffix("+") if place == "reward" else name)
-        if used:
-            reason = f"verl adds this KL term of {coefficient}={weight} to the {used[0]}'s; one has a place here"
+        if placements:
+            reason = f"verl adds this KL term of {coefficient}={weight} to the {placements[0]}'s; one has a place here"
             out.cannot(switch, True, reason)
         elif kind is None:
             out.cannot(estimator, name, f"no counterpart here, only for {', '.join(_ESTIMATORS)}")
@@ -303,11 +303,11 @@ def _kl(source: Settings, out: Translation) -> None:
             out.set("algorithm.kl.kind", kind)
             out.set("algorithm.kl.coefficient", weight)
             out.set("algorithm.kl.placement", place)
-        used.append(place)
-    if not used and any(switch in source for switch, *_ in _KL_PLACES.values()):
+        placements.append(place)
+    if not placements and any(switch in source for switch, *_ in _KL_PLACES.values()):
         out.set("algorithm.kl.coefficient", 0.0)
     mode, mean = source.get(_MODE), source.get(_MEAN)
-    if "loss" in used and mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
+    if "loss" in placements and mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
         reason = f"verl takes the KL term by {mean} beside {mode}; here by the policy loss's response_mean"
         out.cannot(_KL_PLACES["loss"][0], True, reason)
 

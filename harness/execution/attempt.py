@@ -126,7 +126,7 @@ class Attempt:
         """Write the manifest, unless a newer attempt shows that this process has lost its claim (NFSv4 locks expire)."""
         self.run.require_newest(int(self.path.name))
         self.manifest["status"] = status
-        self.run.write_manifest(self.run.sealed(self.manifest) if status == "finished" else self.manifest)
+        self.run.write_manifest(self.run.seal_manifest(self.manifest) if status == "finished" else self.manifest)
 
 
 def classify(code: int, *, stopping: bool) -> str:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from harness.experiment.history import counted, format_seconds
 from harness.store import ResultStore, layout
-from harness.store.foreign_text import trusted, visible
+from harness.store.foreign_text import raw_stream, visible
 from harness.store.reader import RunState, read_tail
 
 _LIVE_SECONDS = 0.5
@@ -32,7 +32,7 @@ class Terminal(Console):
     """A console that sends its own control characters, and shows those of the texts that it is given."""
 
     def __init__(self, stream: TextIO | None = None, **settings: Any) -> None:
-        super().__init__(file=trusted(stream or sys.stdout), **settings)
+        super().__init__(file=raw_stream(stream or sys.stdout), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

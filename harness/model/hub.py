@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
-from harness.store.seal import made
+from harness.store.seal import ensure_folder
 
 _WEIGHTS = "*.safetensors"
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -137,7 +137,7 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
             "install the one that is named, or set model.revision to this hash (another policy, another run)"
         )
     folder = cache / "gguf" / f"{digest[:16]}-{_VERSION}"
-    return made(folder, partial(_convert, file))
+    return ensure_folder(folder, partial(_convert, file))
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -63,7 +63,7 @@ def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = T
 
 def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one."""
-    with _filled(path, write) as temporary:
+    with _fill_directory(path, write) as temporary:
         remove_directory(path)
         os.rename(temporary, path)
 
@@ -75,7 +75,7 @@ def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
     """
     if path.exists():
         return
-    with _filled(path, write) as temporary:
+    with _fill_directory(path, write) as temporary:
         try:
             os.rename(temporary, path)
         except OSError as error:
@@ -85,7 +85,7 @@ def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def _filled(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
+def _fill_directory(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary directory beside `path` that `write` has filled and that is on the disk; gone again where publishing it fails."""
     with write_errors(path):
         make_folder(path.parent)
@@ -103,12 +103,12 @@ def _filled(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
 
 def remove_directory(path: Path) -> None:
     """Delete a published directory; a reader never sees it half deleted. No error if it is absent."""
-    doomed = _temporary(path)
+    trash = _temporary(path)
     try:
-        os.rename(path, doomed)
+        os.rename(path, trash)
     except FileNotFoundError:
         return
-    shutil.rmtree(doomed)
+    shutil.rmtree(trash)
 
 
 def remove_leftovers(directory: Path, name: str = "") -> None:

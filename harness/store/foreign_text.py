@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 _PICTURES = 0x2400  # Unicode's pictures of the first 32 control characters stand here in the same order
 
 
-def _shown(code: int) -> str:
+def _to_picture(code: int) -> str:
     return chr(_PICTURES + code) if code < 32 else "\u2421" if code == 0x7F else "\ufffd"
 
 
 # Control characters but tab and newline, those that turn the direction of text, and halves of characters.
 _HIDDEN = {
-    code: _shown(code)
+    code: _to_picture(code)
     for code in [
         *range(0xA0),
         *range(0x200E, 0x2010),
@@ -40,7 +40,7 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else text.translate(_HIDDEN)
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return JSON whose control characters are escapes: it means the same."""
     return re.sub(_ANY_HIDDEN, lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -52,42 +52,42 @@ def markdown(text: str) -> str:
 
 def csv_text(frame: pd.DataFrame) -> str:
     """Return a frame as CSV with Unix line ends; a cell that a spreadsheet would compute begins with an apostrophe."""
-    plain = frame.rename(columns=_cell)
+    plain = frame.rename(columns=_escape_cell)
     for place, kind in enumerate(plain.dtypes):
         if kind.kind not in "biufM":
             column = plain.iloc[:, place]
             texts = [value for value in column.unique() if isinstance(value, str)]
-            changed = {text: cell for text in texts if (cell := _cell(text)) != text}
-            if changed:
-                plain.isetitem(place, [changed.get(value, value) for value in column])
+            replacements = {text: cell for text in texts if (cell := _escape_cell(text)) != text}
+            if replacements:
+                plain.isetitem(place, [replacements.get(value, value) for value in column])
     return plain.to_csv(index=False, lineterminator="\n")
 
 
-def _cell(value: Any) -> Any:
+def _escape_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return f"'{visible(value)}" if _FORMULA.match(value) else visible(value)
 
 
 class VisibleStream:
-    """A stream of text to a terminal that shows control characters instead of sending them; `trusted` sends those of this program."""
+    """A stream of text to a terminal that shows control characters instead of sending them; `raw_stream` sends those of this program."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.trusted: TextIO = stream
+        self.raw_stream: TextIO = stream
 
     def write(self, text: str) -> int:
         """Write a text; a carriage return may begin it, as that of a progress bar does."""
         start = text[:1] if text[:1] == "\r" else ""
-        return self.trusted.write(start + visible(text[len(start) :]))
+        return self.raw_stream.write(start + visible(text[len(start) :]))
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.trusted, name)
+        return getattr(self.raw_stream, name)
 
 
-def trusted(stream: TextIO) -> TextIO:
+def raw_stream(stream: TextIO) -> TextIO:
     """Return the stream below, for a writer that shows control characters of others itself."""
-    return stream.trusted if isinstance(stream, VisibleStream) else stream
+    return stream.raw_stream if isinstance(stream, VisibleStream) else stream

@@ -105,10 +105,10 @@ def is_safe(name: str) -> bool:
     return _SAFE_NAME.fullmatch(name) is not None
 
 
-def safe_name(name: str, what: str) -> str:
+def safe_name(name: str, subject: str) -> str:
     """`name` itself if it is safe as one path component, else `ValueError`."""
     if not is_safe(name):
-        raise ValueError(f"{what} {name!r} must match {_SAFE_NAME.pattern}")
+        raise ValueError(f"{subject} {name!r} must match {_SAFE_NAME.pattern}")
     return name
 
 
@@ -171,14 +171,14 @@ def read_object(path: Path, fix: str) -> dict[str, Any] | None:
     return content
 
 
-def check_version(version: object, known: int, path: Path) -> None:
+def check_version(version: object, newest_version: int, path: Path) -> None:
     """Refuse what a newer harness wrote, and what says no version. Raises `SchemaMismatch`."""
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaMismatch(f"{path} has no schema_version; it was not written by this harness: move it away")
-    if version > known:
+    if version > newest_version:
         raise SchemaMismatch(
             f"{path} was written by a newer version of the harness (schema {version}, this one reads up to "
-            f"{known}); upgrade rlvr-harness, or use another runtime.results"
+            f"{newest_version}); upgrade rlvr-harness, or use another runtime.results"
         )
 
 

@@ -50,7 +50,7 @@ class Lease:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor: int | None = descriptor
-        _held.add(self)
+        _leases.add(self)
 
     def release(self) -> None:
         if self._descriptor is not None:
@@ -72,11 +72,11 @@ class Lease:
 
 
 # A forked child shares the open file and would keep the lock after its parent's death: it closes its copy.
-_held: weakref.WeakSet[Lease] = weakref.WeakSet()
+_leases: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
-    for lease in list(_held):
+    for lease in list(_leases):
         lease._close()
 
 
@@ -114,7 +114,7 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
 
 def holder(path: Path) -> Holder | None:
     """Say who holds the lock now, or None if it is free. Disturbs nobody and writes nothing, so it works on a read-only store."""
-    held, name = _look(path)
+    held, name = _read_lock(path)
     return name if held else None
 
 
@@ -123,11 +123,11 @@ def left_behind(path: Path) -> Holder | None:
 
     It was killed, or it lives on another host and the locks of this file system do not reach here.
     """
-    held, name = _look(path)
+    held, name = _read_lock(path)
     return name if not held and name.pid is not None else None
 
 
-def _look(path: Path) -> tuple[bool, Holder]:
+def _read_lock(path: Path) -> tuple[bool, Holder]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _look(path: Path) -> tuple[bool, Holder]:
 
 def _wait_for(path: Path, descriptor: int, wait_seconds: float) -> None:
     begin = time.monotonic()
-    while not _lock(path, descriptor):
+    while not _try_lock(path, descriptor):
         name = _read_holder(descriptor)
         patience = max(wait_seconds, _NAMING_SECONDS if name.pid is None else 0.0)
         if time.monotonic() - begin >= patience:
@@ -148,7 +148,7 @@ def _wait_for(path: Path, descriptor: int, wait_seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _lock(path: Path, descriptor: int) -> bool:
+def _try_lock(path: Path, descriptor: int) -> bool:
     """Try to have the lock without waiting. Raises `LocksUnsupported`."""
     try:
         if hasattr(fcntl, "F_OFD_SETLK"):

@@ -28,12 +28,12 @@ class MetricsLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one line; NaN and infinities become null. A failed append leaves the file as it was."""
-        line = json.dumps({key: _plain(value, key) for key, value in row.items()}).encode() + b"\n"
+        line = json.dumps({key: _to_json_value(value, key) for key, value in row.items()}).encode() + b"\n"
         with write_errors(self.path):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
                 if not self._mended:
-                    _mend(descriptor)
+                    _mend_tail(descriptor)
                     self._mended = True
                 size = os.fstat(descriptor).st_size
                 try:
@@ -47,8 +47,8 @@ class MetricsLog:
 
     def rewind(self, step: int) -> None:
         """Drop the rows beyond `step`, and a torn last line."""
-        lines = _lines(self.path)
-        remaining = [line for line in lines if (row := _parse(line)) is not None and row["step"] <= step]
+        lines = _read_lines(self.path)
+        remaining = [line for line in lines if (row := _parse_row(line)) is not None and row["step"] <= step]
         if len(remaining) < len(lines):
             write_file(self.path, b"".join(line + b"\n" for line in remaining))
 
@@ -64,8 +64,8 @@ def read_steps(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     rows: dict[int, dict[str, Any]] = {}
-    for number, line in enumerate(lines := _lines(path), start=1):
-        row = _parse(line)
+    for number, line in enumerate(lines := _read_lines(path), start=1):
+        row = _parse_row(line)
         if row is None:
             if number == len(lines):
                 break
@@ -74,22 +74,22 @@ def read_steps(path: Path) -> pd.DataFrame:
                 "lose the step, or delete the run directory to run it again"
             )
         rows[row["step"]] = row
-    ordered = [rows[step] for step in sorted(rows)]
+    sorted_rows = [rows[step] for step in sorted(rows)]
     columns: dict[str, Any] = {}
     for name in METRICS:
-        values = [row.get(name) for row in ordered]
+        values = [row.get(name) for row in sorted_rows]
         try:
             column = np.array(values, dtype=np.float64)
             whole = name in INTEGER_METRICS and not np.isnan(column).any()
             columns[name] = np.array(values, dtype=np.int64) if whole else column
         except (TypeError, ValueError, OverflowError) as error:
             raise SchemaMismatch(f"{path}: column {name} is not a number: {error}") from error
-    others = dict.fromkeys(name for row in ordered for name in row if name not in METRICS)
-    for name in others:
-        _require_column(path, name, [row[name] for row in ordered if row.get(name) is not None])
-    if others:
-        extra = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in ordered])
-        columns |= {name: extra[name] for name in others}
+    extra_columns = dict.fromkeys(name for row in sorted_rows for name in row if name not in METRICS)
+    for name in extra_columns:
+        _require_column(path, name, [row[name] for row in sorted_rows if row.get(name) is not None])
+    if extra_columns:
+        extra = pd.DataFrame.from_records([{k: row[k] for k in extra_columns if k in row} for row in sorted_rows])
+        columns |= {name: extra[name] for name in extra_columns}
     return pd.DataFrame(columns)
 
 
@@ -100,7 +100,7 @@ def last_step(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        rows = map(_parse, reversed(_last_lines(descriptor)))
+        rows = map(_parse_row, reversed(_last_lines(descriptor)))
         return next((row for row in rows if row is not None), None)
     finally:
         os.close(descriptor)
@@ -120,17 +120,17 @@ def new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:
 def new_rows(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
     """The same as rows; what is none is left out."""
     lines, offset = new_lines(path, offset)
-    return [row for row in map(_parse, lines) if row is not None], offset
+    return [row for row in map(_parse_row, lines) if row is not None], offset
 
 
-def _lines(path: Path) -> list[bytes]:
+def _read_lines(path: Path) -> list[bytes]:
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def _parse_row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -162,23 +162,23 @@ def _last_lines(descriptor: int) -> list[bytes]:
         lines = os.pread(descriptor, size - start, start).split(b"\n")
         if start == 0:
             return lines
-        if any(_parse(line) is not None for line in lines[1:]):
+        if any(_parse_row(line) is not None for line in lines[1:]):
             return lines[1:]  # the first may have begun before the window
         window *= 8
 
 
-def _mend(descriptor: int) -> None:
+def _mend_tail(descriptor: int) -> None:
     """Cut an unparsable last line; end a whole last line that lacks its newline."""
     lines, size = _last_lines(descriptor), os.fstat(descriptor).st_size
-    unended = lines.pop()
-    last = unended or (lines.pop() if lines else b"")
-    if size and _parse(last) is None:
-        os.ftruncate(descriptor, size - len(last) - (0 if unended else 1))
-    elif unended:
+    partial_line = lines.pop()
+    last = partial_line or (lines.pop() if lines else b"")
+    if size and _parse_row(last) is None:
+        os.ftruncate(descriptor, size - len(last) - (0 if partial_line else 1))
+    elif partial_line:
         os.write(descriptor, b"\n")
 
 
-def _plain(value: Any, key: str) -> Any:
+def _to_json_value(value: Any, key: str) -> Any:
     if hasattr(value, "item"):  # NumPy scalars and tensors of one element
         value = value.item()
     if isinstance(value, float):

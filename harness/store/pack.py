@@ -55,11 +55,11 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
     # Checkpoints are gigabytes that hardly shrink.
     preset = 1 if checkpoints else 9 | lzma.PRESET_EXTREME
     if "://" not in out:
-        atomic.publish_file(Path(out), lambda temporary: _archive(store.root, files, temporary, preset))
+        atomic.publish_file(Path(out), lambda temporary: _write_archive(store.root, files, temporary, preset))
         return [run.run_id for run in runs]
     with tempfile.TemporaryDirectory(prefix="harness-pack-") as folder:
-        _archive(store.root, files, Path(folder) / "pack", preset)
-        with _elsewhere(out):
+        _write_archive(store.root, files, Path(folder) / "pack", preset)
+        with _storage_errors(out):
             import fsspec
 
             system, path = fsspec.core.url_to_fs(out)
@@ -67,7 +67,7 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
     return [run.run_id for run in runs]
 
 
-def _archive(root: Path, files: Iterable[Path], out: Path, preset: int) -> None:
+def _write_archive(root: Path, files: Iterable[Path], out: Path, preset: int) -> None:
     with lzma.open(out, "wb", preset=preset) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
         for path in sorted(files):
             with suppress(FileNotFoundError), path.open("rb") as file:  # of a run under way: it is gone since
@@ -77,7 +77,7 @@ def _archive(root: Path, files: Iterable[Path], out: Path, preset: int) -> None:
 
 
 @contextmanager
-def opened(source: str) -> Iterator[Path]:
+def open_root(source: str) -> Iterator[Path]:
     """Give the results root at `source`: a folder as it is, a pack (a path or an address) unpacked into a folder that goes afterwards.
 
     Raises:
@@ -87,7 +87,7 @@ def opened(source: str) -> Iterator[Path]:
         yield _root(Path(source), source)
         return
     with _passing_folder() as folder:
-        _unpack(source, folder)
+        _extract_archive(source, folder)
         yield _root(folder, source)
 
 
@@ -95,9 +95,9 @@ def opened(source: str) -> Iterator[Path]:
 def _passing_folder() -> Iterator[Path]:
     """A folder that goes with this block, or with this process, however it ends: another process waits for that, and removes it."""
     with tempfile.TemporaryDirectory(prefix="harness-pack-", ignore_cleanup_errors=True) as folder:
-        remove = ["sh", "-c", 'cat; rm -rf -- "$1"', "sh", folder]
+        cleanup = ["sh", "-c", 'cat; rm -rf -- "$1"', "sh", folder]
         # A session of its own: Ctrl-C is for this process.
-        with subprocess.Popen(remove, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+        with subprocess.Popen(cleanup, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
             yield Path(folder)
 
 
@@ -112,49 +112,49 @@ _BLOCK = 4096  # bytes that the smallest file takes
 _HEADER = 1 << 16  # bytes that stand between two files at most
 
 
-class _Counted:
+class _BoundedStream:
     """A stream that gives no more than the archive has declared so far."""
 
     def __init__(self, stream: IO[bytes], source: str) -> None:
-        self._stream, self._source, self.left = stream, source, _HEADER
+        self._stream, self._source, self.remaining_bytes = stream, source, _HEADER
 
     def read(self, size: int) -> bytes:
         content = self._stream.read(size)
-        self.left -= len(content)
-        if self.left < 0:
+        self.remaining_bytes -= len(content)
+        if self.remaining_bytes < 0:
             raise StoreError(f"{self._source} has more in it than it declares; nothing of it is taken")
         return content
 
 
-def _unpack(source: str, folder: Path) -> None:
+def _extract_archive(source: str, folder: Path) -> None:
     with write_errors(folder):
         try:
-            with _elsewhere(source):
+            with _storage_errors(source):
                 import fsspec
 
                 stream = fsspec.open(source, "rb").open()
-                most = max(_LEAST_BYTES, _MOST_TIMES * stream.seek(0, os.SEEK_END))
+                max_bytes = max(_LEAST_BYTES, _MOST_TIMES * stream.seek(0, os.SEEK_END))
                 stream.seek(0)
             with stream as file, lzma.open(file) as content:
-                counted = _Counted(content, source)
-                with tarfile.open(fileobj=counted, mode="r|") as archive:  # type: ignore[call-overload]
+                bounded_stream = _BoundedStream(content, source)
+                with tarfile.open(fileobj=bounded_stream, mode="r|") as archive:  # type: ignore[call-overload]
                     total, names = 0, set[str]()
                     for entry in archive:
                         total += max(entry.size, _BLOCK)
-                        if fault := _fault(entry, names, total > most):
+                        if fault := _fault(entry, names, total > max_bytes):
                             raise StoreError(f"{source}: {fault}; nothing of it is taken")
                         names.add(entry.name)
-                        counted.left += entry.size + _HEADER
+                        bounded_stream.remaining_bytes += entry.size + _HEADER
                         archive.extract(entry, folder, filter="data")
                 # A broken header ends the archive like its end does; the checksums of all before stand at the very end.
-                while rest := counted.read(_HEADER):
+                while rest := bounded_stream.read(_HEADER):
                     if rest.strip(b"\0"):
                         raise EOFError("its archive breaks off")
         except (tarfile.TarError, lzma.LZMAError, EOFError, FileExistsError, NotADirectoryError) as error:
             raise StoreError(f"{source} is torn, or no pack of `harness pack` ({error}); copy it again") from error
 
 
-def _fault(entry: tarfile.TarInfo, names: Container[str], too_much: bool) -> str:
+def _fault(entry: tarfile.TarInfo, names: Container[str], is_too_large: bool) -> str:
     """Say what a pack of ours would not hold, in words."""
     if not entry.isreg() or entry.issparse():
         return f"{entry.name[:200]!r} is no plain file, and a pack holds nothing else"
@@ -162,11 +162,11 @@ def _fault(entry: tarfile.TarInfo, names: Container[str], too_much: bool) -> str
         return f"{entry.name[:200]!r} is no file of an experiment or a run"
     if entry.name in names:
         return f"{entry.name} is in it twice"
-    return f"it would take more than {_LEAST_BYTES >> 30} GiB and {_MOST_TIMES} times its size" if too_much else ""
+    return f"it would take more than {_LEAST_BYTES >> 30} GiB and {_MOST_TIMES} times its size" if is_too_large else ""
 
 
 @contextmanager
-def _elsewhere(address: str) -> Iterator[None]:
+def _storage_errors(address: str) -> Iterator[None]:
     """Turn what `fsspec` raises into `StoreError`: a missing file, or a kind of storage whose package is not installed."""
     try:
         yield
@@ -189,16 +189,16 @@ OF_A_COMMAND = ("command", "checks", "decisions")
 
 
 @dataclass
-class Merged:
+class MergeResult:
     """An account of the runs of one root: how many are new or were there, what was chosen, and what stays apart."""
 
     new: int = 0
     same: int = 0
     notes: list[str] = field(default_factory=list)
-    apart: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
 
 
-def merge(store: ResultStore, root: Path) -> Merged:
+def merge(store: ResultStore, root: Path) -> MergeResult:
     """Take over what another root holds. A finished run beats an unfinished one, of two unfinished ones the further one stays.
 
     A run or plan that both have with different content stays as it is here and is named; everything else is taken all the same.
@@ -208,76 +208,77 @@ def merge(store: ResultStore, root: Path) -> Merged:
     """
     if root.resolve() == store.root.resolve():
         raise StoreError(f"{root} is the results root itself; give another folder or a pack")
-    source, merged = ResultStore(root), Merged()
-    merged.apart += source.problems()
+    source, result = ResultStore(root), MergeResult()
+    result.conflicts += source.problems()
     # One merge at a time, so that what a killed one was copying can go.
     with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf):
         atomic.remove_leftovers(layout.runs_dir(store.root))
         for run_id in source.run_ids():
             try:
-                _merge_run(store.run(run_id), source.run(run_id), merged)
+                _merge_run(store.run(run_id), source.run(run_id), result)
             except (StoreFull, StoreReadOnly):
                 raise
             except (StoreError, OSError) as error:  # a folder where a file is, a disk that does not read
-                merged.apart.append(f"run {run_id}: {error}")
-        _merge_experiments(store, source, merged)
-    return merged
+                result.conflicts.append(f"run {run_id}: {error}")
+        _merge_experiments(store, source, result)
+    return result
 
 
-def _merge_experiments(store: ResultStore, source: ResultStore, merged: Merged) -> None:
+def _merge_experiments(store: ResultStore, source: ResultStore, result: MergeResult) -> None:
     for name in source.plans():
         try:
             for path in experiment_files(layout.plan_file(source.root, name).parent):
                 ours = layout.plan_file(store.root, name).with_name(path.name)
-                content = _read(path)
+                content = _read_content(path)
                 if not ours.exists():
                     atomic.write_file(ours, path.read_bytes())
                 elif ours.read_bytes() != path.read_bytes():
-                    _join(ours, content, f"experiment {name}", merged)
+                    _join_files(ours, content, f"experiment {name}", result)
         except (StoreFull, StoreReadOnly):
             raise
         except (StoreError, OSError, ValueError, KeyError) as error:
-            if str(error) not in merged.apart:  # `problems` said it
-                merged.apart.append(f"experiment {name}: {error}")
+            if str(error) not in result.conflicts:  # `problems` said it
+                result.conflicts.append(f"experiment {name}: {error}")
 
 
-def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
-    theirs_now = theirs.manifest(hashes=True) or {}
-    if theirs_now.get("status") == layout.INCOMPLETE:
-        merged.apart.append(f"run {ours.run_id} is not taken: {theirs_now['error']}")
+def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
+    manifest = theirs.manifest(hashes=True) or {}
+    if manifest.get("status") == layout.INCOMPLETE:
+        result.conflicts.append(f"run {ours.run_id} is not taken: {manifest['error']}")
         return
     if not ours.path.exists():
-        atomic.publish_directory_once(ours.path, partial(_copy, theirs.path))
-        merged.new += 1
+        atomic.publish_directory_once(ours.path, partial(_copy_tree, theirs.path))
+        result.new += 1
         return
     if ours.exists() and _content(ours) == _content(theirs):
-        merged.same += 1
+        result.same += 1
         for _, path in theirs.checkpoints():
-            copy = partial(_copy, path)
-            atomic.publish_directory_once(ours.path / "checkpoints" / path.name, copy)
+            atomic.publish_directory_once(ours.path / "checkpoints" / path.name, partial(_copy_tree, path))
         return
-    here, there = _progress(ours), _progress(theirs)
-    if not here[0] and there > here:
+    our_progress, their_progress = _progress(ours), _progress(theirs)
+    if not our_progress[0] and their_progress > our_progress:
         with ours.lock():
-            here = _progress(ours)  # it may have gone on, or ended, before the lock was free
-            if not here[0] and there > here:
-                atomic.publish_directory(ours.path, partial(_copy, theirs.path))
-                merged.notes.append(f"run {ours.run_id}: taken, {_words(there)} (here: {_words(here)})")
+            our_progress = _progress(ours)  # it may have gone on, or ended, before the lock was free
+            if not our_progress[0] and their_progress > our_progress:
+                atomic.publish_directory(ours.path, partial(_copy_tree, theirs.path))
+                result.notes.append(
+                    f"run {ours.run_id}: taken, {_describe(their_progress)} (here: {_describe(our_progress)})"
+                )
                 return
-    if here[0] and there[0]:
-        merged.apart.append(
+    if our_progress[0] and their_progress[0]:
+        result.conflicts.append(
             f"run {ours.run_id} finished in both places with different results; the one here stays. To keep the other one too, "
             "merge it into another runtime.results"
         )
     else:
-        merged.notes.append(f"run {ours.run_id}: kept, {_words(here)} (there: {_words(there)})")
+        result.notes.append(f"run {ours.run_id}: kept, {_describe(our_progress)} (there: {_describe(their_progress)})")
 
 
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, ignore=_left_out, dirs_exist_ok=True)
+def _copy_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=_list_omissions, dirs_exist_ok=True)
 
 
-def _left_out(folder: str, names: list[str]) -> set[str]:
+def _list_omissions(folder: str, names: list[str]) -> set[str]:
     """Locks, what is being written, and links, which may lead anywhere."""
     return {
         name
@@ -297,7 +298,7 @@ def _progress(run: RunDir) -> tuple[bool, int, int]:
     return run.status == "finished", checkpoint, int((run.last_step() or {"step": -1})["step"])
 
 
-def _words(progress: tuple[bool, int, int]) -> str:
+def _describe(progress: tuple[bool, int, int]) -> str:
     finished, checkpoint, step = progress
     if finished:
         return "finished"
@@ -307,45 +308,45 @@ def _words(progress: tuple[bool, int, int]) -> str:
 # ---- experiments ----
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_content(path: Path) -> dict[str, Any]:
     """The content of a plan or of a claim's declaration; nothing of a study. Raises `StoreError`."""
     if path.name == layout.STUDY:
         return {}
     return (read_plan(path) if path.name == layout.PLAN else read_object(path, fix="delete it")) or {}
 
 
-def _join(ours: Path, there: Mapping[str, Any], where: str, merged: Merged) -> None:
+def _join_files(ours: Path, their_content: Mapping[str, Any], subject: str, result: MergeResult) -> None:
     """Put together a file of an experiment and what the other root's says, or name what stays apart."""
     if ours.name != layout.STUDY:
-        here = _read(ours)
-        joined = (
-            _plans(here, there)
+        our_content = _read_content(ours)
+        content = (
+            _join_plans(our_content, their_content)
             if ours.name == layout.PLAN
-            else min(here, there, key=lambda claim: str(claim.get("first_run_at")))
+            else min(our_content, their_content, key=lambda claim: str(claim.get("first_run_at")))
         )
-        if joined is not None:
-            text = json.dumps(joined, indent=1, allow_nan=False).encode() + b"\n"
-            atomic.write_file(ours, plan_text(joined) if ours.name == layout.PLAN else text)
+        if content is not None:
+            text = json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
+            atomic.write_file(ours, plan_text(content) if ours.name == layout.PLAN else text)
             return
-    merged.apart.append(
-        f"{where}: {ours.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
+    result.conflicts.append(
+        f"{subject}: {ours.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
         "seeds of both finds them finished. To keep both answers, merge it into another runtime.results"
     )
 
 
-def _plans(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any] | None:
+def _join_plans(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
     """The plan with the runs of both, None where they differ in more than seeds."""
-    if _question(here) != _question(there):
+    if _question(plan) != _question(other):
         return None
-    runs = [{**ours["runs"], **theirs["runs"]} for ours, theirs in zip(here["arms"], there["arms"], strict=True)]
+    runs = [{**ours["runs"], **theirs["runs"]} for ours, theirs in zip(plan["arms"], other["arms"], strict=True)]
     arms = [
         {**arm, "runs": dict(sorted(runs_of_arm.items(), key=lambda item: int(item[0])))}
-        for arm, runs_of_arm in zip(here["arms"], runs, strict=True)
+        for arm, runs_of_arm in zip(plan["arms"], runs, strict=True)
     ]
-    seeds = sorted({*here["seeds"], *there["seeds"]})
-    return {**{key: value for key, value in here.items() if key != "decisions"}, "seeds": seeds, "arms": arms}
+    seeds = sorted({*plan["seeds"], *other["seeds"]})
+    return {**{key: value for key, value in plan.items() if key != "decisions"}, "seeds": seeds, "arms": arms}
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
-    left = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds")}
-    return {**left, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}
+    question = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds")}
+    return {**question, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}

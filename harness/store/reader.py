@@ -35,11 +35,11 @@ class ResultStore:
 
     def run_ids(self) -> list[str]:
         """List the runs with a readable manifest, sorted; `problems()` tells of the rest."""
-        return [run_id for run_id, entry in self._scan() if isinstance(entry, dict)]
+        return [run_id for run_id, entry in self._scan_runs() if isinstance(entry, dict)]
 
     def problems(self) -> list[str]:
         """Say in a line each what readers skip: foreign files, newer schemas, unreadable manifests."""
-        problems = [problem for _, problem in self._scan() if isinstance(problem, str)]
+        problems = [problem for _, problem in self._scan_runs() if isinstance(problem, str)]
         for name in self._experiment_names():
             if not layout.is_safe(name):
                 folder = layout.experiments_dir(self.root) / name
@@ -52,7 +52,7 @@ class ResultStore:
         return problems
 
     def readable(self) -> list[dict[str, Any]]:
-        return [entry for _, entry in self._scan() if isinstance(entry, dict)]
+        return [entry for _, entry in self._scan_runs() if isinstance(entry, dict)]
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """Tabulate what made each run: run_id, code, packages, device, versions (of Python and torch, in words).
@@ -71,8 +71,8 @@ class ResultStore:
             code = provenance.get("code_hash") or "+".join(str(part) for part in commit if part)
             packages = json.dumps(provenance.get("packages", {}), sort_keys=True)
             digest = hashlib.sha256(packages.encode()).hexdigest()[:16] if packages != "{}" else ""
-            named = {"python": provenance.get("python"), "torch": provenance.get("packages", {}).get("torch")}
-            versions = ", ".join(f"{name} {version}" for name, version in named.items() if version)
+            programs = {"python": provenance.get("python"), "torch": provenance.get("packages", {}).get("torch")}
+            versions = ", ".join(f"{name} {version}" for name, version in programs.items() if version)
             rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device, "versions": versions})
         return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device", "versions"])
 
@@ -91,8 +91,8 @@ class ResultStore:
         path = layout.plan_file(self.root, name)
         plan = read_plan(path)
         if plan is None:
-            known = ", ".join(self.plans()) or "none"
-            raise StoreError(f"{path} does not exist (plans here: {known}); `harness run` writes it")
+            names = ", ".join(self.plans()) or "none"
+            raise StoreError(f"{path} does not exist (plans here: {names}); `harness run` writes it")
         return plan
 
     def plans(self) -> list[str]:
@@ -108,7 +108,7 @@ class ResultStore:
         plans = layout.experiments_dir(self.root).glob("*/plan.json")
         return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
 
-    def _scan(self) -> Iterator[tuple[str, dict[str, Any] | str]]:
+    def _scan_runs(self) -> Iterator[tuple[str, dict[str, Any] | str]]:
         """(directory name, its manifest or what is wrong with it), sorted by name."""
         root = layout.runs_dir(self.root)
         names = sorted(os.listdir(root)) if root.is_dir() else []
@@ -224,7 +224,7 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         manifest = run.manifest()
         if manifest is None:
             return RunState(run_id)
-        alive = manifest["status"] not in UNDER_WAY or _supervised(run)
+        alive = manifest["status"] not in UNDER_WAY or _is_supervised(run)
         state = read_state(run, manifest)
     except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
         return RunState(run_id, "unreadable", problem=str(error))
@@ -280,7 +280,7 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _supervised(run: RunDir) -> bool:
+def _is_supervised(run: RunDir) -> bool:
     try:
         return run.claimed_by() is not None
     except OSError:  # no locks here, or not ours to read: the manifest is all there is
@@ -300,8 +300,8 @@ def _last_holder(run: RunDir) -> str:
 
 def _number(value: Any) -> float | None:
     """A finite number, or None for whatever else a log holds."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known else None
+    is_finite = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_finite else None
 
 
 def read_tail(path: Path) -> str:

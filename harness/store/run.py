@@ -63,8 +63,8 @@ class RunDir:
         try:
             return path.read_text()
         except (FileNotFoundError, UnicodeDecodeError) as error:
-            how = "is missing" if isinstance(error, FileNotFoundError) else "is no text"
-            raise TornFile(f"{path} {how}; put it back, or move the run's directory away and run it again") from error
+            state = "is missing" if isinstance(error, FileNotFoundError) else "is no text"
+            raise TornFile(f"{path} {state}; put it back, or move the run's directory away and run it again") from error
 
     def settings(self) -> dict[str, Any]:
         """The content of `config.yaml`. Raises `TornFile` where that is no mapping."""
@@ -95,11 +95,11 @@ class RunDir:
         manifest = read_object(path, "delete it to run this run again")
         if manifest is not None:
             check_manifest(manifest, self.run_id, path)
-            if fault := self.broken(manifest, hashes=hashes):
+            if fault := self.file_fault(manifest, hashes=hashes):
                 manifest |= {"status": layout.INCOMPLETE, "error": fault}
         return manifest
 
-    def broken(self, manifest: Mapping[str, Any], *, hashes: bool = False) -> str:
+    def file_fault(self, manifest: Mapping[str, Any], *, hashes: bool = False) -> str:
         """Say which file of a finished run is not what it was, and what to do; nothing where all are, or none are listed.
 
         Args:
@@ -108,7 +108,7 @@ class RunDir:
         """
         if manifest["status"] != "finished" or layout.FILES not in manifest:
             return ""
-        fault = seal.broken(layout.report_files(self.path), manifest[layout.FILES], hashes=hashes)
+        fault = seal.file_fault(layout.report_files(self.path), manifest[layout.FILES], hashes=hashes)
         return fault and (
             f"{self.path} is not what it was when the run finished: {fault}; put the file back, or delete the folder and run the "
             "experiment again"
@@ -124,7 +124,7 @@ class RunDir:
             return self.without_manifest()
         return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
 
-    def sealed(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    def seal_manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The manifest of a run that finishes now, with the files that it has, all of them on the disk."""
         atomic.sync_file(self.path / layout.METRICS_FILE)
         files = seal.seal_of(layout.report_files(self.path))
@@ -174,8 +174,8 @@ class RunDir:
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
         files = (name for _, _, names in os.walk(self.path) for name in names)
-        begun = (name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files)
-        return not self.exists() and all(begun)
+        flags = (name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files)
+        return not self.exists() and all(flags)
 
     def without_manifest(self) -> str:
         """Say that a run has lost its manifest; nothing where it has one, or nothing is computed in it."""
@@ -244,8 +244,8 @@ class RunDir:
         The new attempt makes its own, the same ones where a run is deterministic. Only the worker, under its lock, may call this.
         """
         for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*")):
-            for later, path in _step_dirs(directory):
-                if later > step:
+            for path_step, path in _step_dirs(directory):
+                if path_step > step:
                     atomic.remove_directory(path)
         self._metrics.rewind(step)
 
@@ -299,18 +299,18 @@ class RunDir:
         Raises:
             StoreError: it has none, or it finished and lacks the one of its last step or another file.
         """
-        manifest, evaluated, last = self.manifest() or {}, self.sample_steps(benchmark), self.last_step()
+        manifest, steps, last = self.manifest() or {}, self.sample_steps(benchmark), self.last_step()
         if manifest.get("status") == layout.INCOMPLETE:
             raise StoreError(str(manifest["error"]))
-        if not evaluated:
+        if not steps:
             raise StoreError(f"{self.path} was never evaluated on {benchmark}")
-        due = int(last["step"]) if last and manifest.get("status") == "finished" else 0
-        if evaluated[-1] < due:
+        due_step = int(last["step"]) if last and manifest.get("status") == "finished" else 0
+        if steps[-1] < due_step:
             raise StoreError(
-                f"{self.path} lacks its evaluation of step {due} on {benchmark}; put it back, or name another step: {self.run_id}@"
-                f"{evaluated[-1]}"
+                f"{self.path} lacks its evaluation of step {due_step} on {benchmark}; put it back, or name another step: {self.run_id}@"
+                f"{steps[-1]}"
             )
-        return evaluated[-1]
+        return steps[-1]
 
     def benchmarks(self) -> list[str]:
         root = self.path / "samples"
@@ -331,10 +331,10 @@ class RunDir:
             self.require_newest(self.attempt)
         atomic.sync_file(self.path / layout.METRICS_FILE)
         path = self.path / "checkpoints" / layout.step_name(step)
-        atomic.publish_directory(path, seal.sealed(write))
+        atomic.publish_directory(path, seal.add_seal(write))
         if keep is not None:
-            for _, old in self.checkpoints()[: -max(keep, 1)]:
-                atomic.remove_directory(old)
+            for _, old_path in self.checkpoints()[: -max(keep, 1)]:
+                atomic.remove_directory(old_path)
         return path
 
     def checkpoints(self) -> list[tuple[int, Path]]:
@@ -344,7 +344,7 @@ class RunDir:
         """Return the newest checkpoint that is what was written, None where there is none, and what is wrong with newer ones."""
         faults: list[str] = []
         for _, path in reversed(self.checkpoints()):
-            if not (fault := seal.broken_folder(path)):
+            if not (fault := seal.folder_fault(path)):
                 return path, faults
             faults.append(fault)
         return None, faults

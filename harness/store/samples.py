@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 SAMPLES_VERSION = 2
 
 # Column -> the version that brought it; older parts and tables have nulls there.
-_ADDED = {"second_correct": 2}
-_MAY_BE_NULL = {"answer", *_ADDED}
+_COLUMN_VERSIONS = {"second_correct": 2}
+_MAY_BE_NULL = {"answer", *_COLUMN_VERSIONS}
 SAMPLES = pa.schema(
     [
         pa.field(name, kind, nullable=name in _MAY_BE_NULL)
@@ -67,19 +67,19 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     paths = part_paths(directory)
     if not paths:
         raise StoreError(f"{directory} holds no samples; evaluate the run first (`harness run` does)")
-    chosen = list(SAMPLES.names if columns is None else columns)
-    unknown = [name for name in chosen if name not in SAMPLES.names]
+    names = list(SAMPLES.names if columns is None else columns)
+    unknown = [name for name in names if name not in SAMPLES.names]
     if unknown:
         raise SchemaMismatch(f"unknown sample columns {unknown}; known: {', '.join(SAMPLES.names)}")
-    text = [name for name in chosen if SAMPLES.field(name).type == pa.string()] if coded else None
-    read = chosen if len(paths) == 1 else list(dict.fromkeys([*chosen, *SAMPLE_KEY]))
+    text_columns = [name for name in names if SAMPLES.field(name).type == pa.string()] if coded else None
+    read_columns = names if len(paths) == 1 else list(dict.fromkeys([*names, *SAMPLE_KEY]))
     tables, versions = [], set()
     for path in paths:
         try:
-            with pq.ParquetFile(path, read_dictionary=text) as file:
-                metadata = _checked(file.metadata.schema.to_arrow_schema(), path)
-                part = file.read(columns=read, use_threads=False).replace_schema_metadata()
-                tables.append(_with_added(part).select(read))
+            with pq.ParquetFile(path, read_dictionary=text_columns) as file:
+                metadata = _read_metadata(file.metadata.schema.to_arrow_schema(), path)
+                part = file.read(columns=read_columns, use_threads=False).replace_schema_metadata()
+                tables.append(_add_missing_columns(part).select(read_columns))
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
                 f"{path} is not a readable Parquet file ({' '.join(str(error).split())}); move the run's directory away and run it again"
@@ -94,12 +94,12 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
         keys = table.select(SAMPLE_KEY)
         if keys.group_by(list(SAMPLE_KEY)).aggregate([]).num_rows != table.num_rows:
             raise StoreError(f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts")
-    return table.select(chosen).unify_dictionaries()
+    return table.select(names).unify_dictionaries()
 
 
-def _with_added(table: pa.Table) -> pa.Table:
+def _add_missing_columns(table: pa.Table) -> pa.Table:
     """Return the table with the columns that a later version brought, full of nulls where they are absent."""
-    for name in _ADDED:
+    for name in _COLUMN_VERSIONS:
         if name not in table.column_names:
             field = SAMPLES.field(name)
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -108,7 +108,7 @@ def _with_added(table: pa.Table) -> pa.Table:
 
 def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
     """`table` with exactly the columns and types of `SAMPLES`. Raises `SchemaMismatch` naming the column."""
-    table = _with_added(table)
+    table = _add_missing_columns(table)
     missing = [name for name in SAMPLES.names if name not in table.column_names]
     extra = [name for name in table.column_names if name not in SAMPLES.names]
     if missing or extra:
@@ -125,7 +125,7 @@ def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SAMPLES)
 
 
-def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
+def _read_metadata(schema: pa.Schema, path: Path) -> dict[str, str]:
     """The store's metadata of a sample part. Raises `SchemaMismatch` if the part is newer or foreign."""
     metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     version = metadata.get("schema_version", "")
@@ -133,6 +133,6 @@ def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
     for field in SAMPLES:
         index = schema.get_field_index(field.name)
         kind = schema.field(index).type if index >= 0 else "absent"
-        if kind != field.type and not (index < 0 and int(version) < _ADDED.get(field.name, 0)):
+        if kind != field.type and not (index < 0 and int(version) < _COLUMN_VERSIONS.get(field.name, 0)):
             raise SchemaMismatch(f"{path}: column {field.name} is {kind}, expected {field.type}; delete this part")
     return metadata

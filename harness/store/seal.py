@@ -26,22 +26,22 @@ def seal_of(files: Mapping[str, Path]) -> dict[str, list[Any]]:
     return {name: [path.stat().st_size, _hash(path)] for name, path in sorted(files.items())}
 
 
-def broken(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bool) -> str:
+def file_fault(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bool) -> str:
     """Say which file is not what it was, and how; nothing where all are. Sizes are always compared, `hashes` where asked: it reads all."""
     for name, entry in seal.items():
         # Nobody vouches for what a pack holds.
         size, digest = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
         if name not in files:
             return f"{name} is missing"
-        if (found := files[name].stat().st_size) != size:
-            return f"{name} has {found} bytes, not {size}"
+        if (actual_size := files[name].stat().st_size) != size:
+            return f"{name} has {actual_size} bytes, not {size}"
         if hashes and _hash(files[name]) != digest:
             return f"{name} has other content"
-    others = sorted(files.keys() - seal.keys())
-    return f"{others[0]} is one too many" if others else ""
+    surplus_files = sorted(files.keys() - seal.keys())
+    return f"{surplus_files[0]} is one too many" if surplus_files else ""
 
 
-def sealed(write: Callable[[Path], None]) -> Callable[[Path], None]:
+def add_seal(write: Callable[[Path], None]) -> Callable[[Path], None]:
     """Let a writer of a folder leave a seal in it."""
 
     def write_and_seal(folder: Path) -> None:
@@ -51,30 +51,30 @@ def sealed(write: Callable[[Path], None]) -> Callable[[Path], None]:
     return write_and_seal
 
 
-def broken_folder(folder: Path) -> str:
+def folder_fault(folder: Path) -> str:
     """Say what is wrong with a sealed folder, by its hashes; nothing where it is what it was, or has no seal."""
     try:
         seal = layout.read_object(folder / SEAL, "delete the folder")
         if seal is None:
             return "" if folder.is_dir() else f"{folder} is missing"
-        found = {name: path for name, path in _files(folder).items() if name in seal}
-        fault = broken(found, seal, hashes=True)
+        files = {name: path for name, path in _files(folder).items() if name in seal}
+        fault = file_fault(files, seal, hashes=True)
     except (TornFile, OSError) as error:
         return str(error)
     return f"{folder} is not what was written: {fault}" if fault else ""
 
 
-def drop_broken(folder: Path, fixed: str) -> dict[str, Any]:
+def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
     """Delete the files of a folder that are not what its seal says, so that they are made again, and say so; returns the seal of the rest.
 
     Raises:
-        TornFile: the seal cannot be read, or the file `fixed` is not what it was: the folder is to be deleted.
+        TornFile: the seal cannot be read, or the file `required_file` is not what it was: the folder is to be deleted.
     """
     seal = layout.read_object(folder / SEAL, "delete the folder") or {}
     for name, entry in list(seal.items()):
         path = folder / name
-        if fault := broken({name: path} if path.is_file() else {}, {name: entry}, hashes=True):
-            if name == fixed:
+        if fault := file_fault({name: path} if path.is_file() else {}, {name: entry}, hashes=True):
+            if name == required_file:
                 raise TornFile(f"{folder} is not what was written: {fault}; delete the folder")
             print(f"{layout.WARNING}{folder} is not what was written: {fault}; it is made again", file=sys.stderr)
             path.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
     write_file(folder / SEAL, json.dumps(seal, indent=1).encode() + b"\n")
 
 
-def made(folder: Path, write: Callable[[Path], None]) -> Path:
+def ensure_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """Return a sealed folder of a cache, made where it is absent, and made again, which is said, where it is not what it was.
 
     Several processes may ask at once: one makes it, the others wait. It appears complete or not at all.
@@ -95,13 +95,13 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
     Raises:
         StoreError: it cannot be written; and what `write` raises.
     """
-    if broken_folder(folder):
+    if folder_fault(folder):
         with acquire(Path(f"{folder}.lock"), wait_seconds=math.inf):
-            if fault := broken_folder(folder):
+            if fault := folder_fault(folder):
                 remove_leftovers(folder.parent, folder.name)
                 if folder.exists():
                     print(f"{layout.WARNING}{fault}; the folder is made again", file=sys.stderr, flush=True)
-                publish_directory(folder, sealed(write))
+                publish_directory(folder, add_seal(write))
     return folder
 
 

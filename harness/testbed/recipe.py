@@ -17,7 +17,7 @@ from typing import Any
 from harness.configuration.error import Checked, ConfigError, ranged, require_range
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.registry import nearest, neutral_when
-from harness.store.seal import made
+from harness.store.seal import ensure_folder
 
 SETS = Path(__file__).parent / "bases"
 MANIFEST = "manifest.json"
@@ -56,7 +56,7 @@ class BaseSet:
             ConfigError: a file of the package is not what the manifest says.
         """
         folder = cache / f"base-{self.name}-{index:02d}-{self.content(index)}"
-        return made(folder, lambda path: self._write(index, path))
+        return ensure_folder(folder, lambda path: self._write(index, path))
 
     def _write(self, index: int, folder: Path) -> None:
         parts = [(self.weights_file(index), WEIGHTS, self.weights[index])]

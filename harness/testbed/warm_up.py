@@ -15,7 +15,7 @@ from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
-from harness.store.seal import made
+from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config
 
@@ -35,7 +35,7 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
         warm_up(decoder, config, task)
         save_decoder(decoder, folder, folder)
 
-    return made(cached_folder(config, task, cache), write)
+    return ensure_folder(cached_folder(config, task, cache), write)
 
 
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:

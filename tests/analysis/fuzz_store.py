@@ -24,7 +24,7 @@ from synthetic_store import build_store
 
 from harness.cli import main
 from harness.store import ResultStore
-from harness.store.seal import broken_folder
+from harness.store.seal import folder_fault
 
 RUNGS = [("arm_0", "a", 0.5, 1.0), ("arm_1", "b", 0.6, 2.0)]
 SMALL = {
@@ -139,9 +139,8 @@ def build(folder: Path) -> None:
             run.publish_checkpoint(
                 step, lambda path, step=step: (path / "state.pt").write_bytes(bytes([step]) * 500) and None
             )
-        run.write_manifest(
-            run.sealed(run.manifest() | {"attempts": [{"device": "cpu"}], "labels": {"arm": str(number), "steps": "2"}})
-        )
+        manifest = run.manifest() | {"attempts": [{"device": "cpu"}], "labels": {"arm": str(number), "steps": "2"}}
+        run.write_manifest(run.seal_manifest(manifest))
     said = _ask(("pack", "experiment=ladder", "out=ladder.tar.xz", "runtime.results=results"))
     assert said[0] == 0, said
     history = [{"step": step, "reward": 0.1 * step, "eval_accuracy": 0.2} for step in (1, 2, 3)]
@@ -216,7 +215,7 @@ def case(seed: int, folder: Path, truth: dict[tuple[str, ...], str]) -> tuple[st
     if kind == "checkpoint" and after != before:
         run = ResultStore(folder / "results").run(path.parts[-4])
         newest, faults = run.newest_checkpoint()
-        if newest == path.parent and not faults and broken_folder(path.parent) == "" and path.name != "files.seal":
+        if newest == path.parent and not faults and folder_fault(path.parent) == "" and path.name != "files.seal":
             wrong.append(f"{label}: a checkpoint that is not what was written is taken")
     for verb in KINDS[kind].verbs:
         code, text = _ask(verb)

@@ -18,7 +18,7 @@ from verbs import Said
 
 from harness.execution.progress import PlainProgress, Terminal, progress_on
 from harness.store import ResultStore, layout
-from harness.store.foreign_text import VisibleStream, csv_text, escaped, markdown, visible
+from harness.store.foreign_text import VisibleStream, csv_text, escape_json, markdown, visible
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x00\u202egnp <script>alert(1)</script> ![x](http://example.org/x.png)"
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -29,8 +29,8 @@ RISKY = re.compile(r"<(?=[a-zA-Z/!])|\]\(http")
 def test_a_visible_text_has_no_control_characters_and_the_same_length(text: str) -> None:
     assert not HIDDEN.search(visible(text))
     assert (len(visible(text)), visible(visible(text))) == (len(text), visible(text))
-    assert json.loads(escaped(json.dumps(text, ensure_ascii=False))) == text
-    assert not HIDDEN.search(escaped(json.dumps(text, ensure_ascii=False)))
+    assert json.loads(escape_json(json.dumps(text, ensure_ascii=False))) == text
+    assert not HIDDEN.search(escape_json(json.dumps(text, ensure_ascii=False)))
 
 
 def test_our_own_words_stay() -> None:

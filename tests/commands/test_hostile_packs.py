@@ -92,13 +92,14 @@ def test_what_no_pack_of_ours_holds_is_refused_by_name(tmp_path: Path, said: Sai
 def test_a_pack_that_claims_a_hundred_times_its_size_is_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "_LEAST_BYTES", 1 << 20)
     honest = packed(tmp_path / "honest", [member(f"{RUN}/{PART}", os.urandom(3 << 20))])
-    with pack.opened(str(honest)) as root:
+    with pack.open_root(str(honest)) as root:
         assert (root / RUN / PART).stat().st_size == 3 << 20
     for members in (
         [member(f"{RUN}/{PART}", b"\0" * (4 << 20))],
         [member(f"{RUN}/samples/b/step-000001/part-{number}.parquet", b"") for number in range(3000)],
     ):
-        with pytest.raises(StoreError, match="100 times its size"), pack.opened(str(packed(tmp_path / "x", members))):
+        bomb = str(packed(tmp_path / "x", members))
+        with pytest.raises(StoreError, match="100 times its size"), pack.open_root(bomb):
             pass
 
 
@@ -107,7 +108,7 @@ def test_a_killed_reader_of_a_pack_leaves_nothing(tmp_path: Path, number: signal
     source = packed(tmp_path / "pack", [member(f"{RUN}/config.yaml")])
     folder = tmp_path / "tmp"
     folder.mkdir()
-    code = f"import time\nfrom harness.store.pack import opened\nwith opened({str(source)!r}):\n print(1, flush=True)\n time.sleep(99)"
+    code = f"import time;from harness.store.pack import open_root\nwith open_root({str(source)!r}):\n print(1, flush=True)\n time.sleep(99)"
     reader = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}
     )
@@ -140,5 +141,5 @@ def test_a_run_that_cannot_be_read_stays_apart_and_the_rest_is_merged(tmp_path: 
     (source.run("a" * 16).path / "metrics.jsonl").mkdir()
     source.run("b" * 16).append_step({"step": 3})
     merged = pack.merge(store, source.root)
-    assert [line for line in merged.apart if "Is a directory" in line and "a" * 16 in line]
+    assert [line for line in merged.conflicts if "Is a directory" in line and "a" * 16 in line]
     assert (store.run("b" * 16).last_step() or {})["step"] == 3

@@ -24,7 +24,7 @@ def arms(store):
     for number, spec in enumerate(planned.specs):
         finish(store, spec, 0.4 + 0.1 * number)
         run = store.run(spec.run_id)
-        run.write_manifest(run.sealed(run.manifest()))
+        run.write_manifest(run.seal_manifest(run.manifest()))
     return planned.specs
 
 

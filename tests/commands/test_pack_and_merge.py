@@ -16,7 +16,7 @@ from commands_support import EXPERIMENT, finish, plan
 from harness.commands.merge import merge
 from harness.store import ResultStore, RunDir, StoreError
 from harness.store.layout import MANIFEST, report_files
-from harness.store.pack import opened, write_pack
+from harness.store.pack import open_root, write_pack
 from harness.store.seal import SEAL
 
 NAME = EXPERIMENT.partition("=")[2]
@@ -142,7 +142,7 @@ def test_the_finished_run_wins_then_the_one_that_can_go_on_from_further(store, o
         found = merge(store, other.root)
     assert store.run(done).status == "finished"
     assert [step for step, _ in store.run(further).checkpoints()] == [60]
-    assert [line for line in found.apart if live in line]  # somebody works on it here
+    assert [line for line in found.conflicts if live in line]  # somebody works on it here
     assert store.run(live).checkpoints() == []
     assert {f"run {run_id}: {'kept' if here else 'taken'}" for run_id in (done, further)} <= {
         line.partition(",")[0] for line in found.notes
@@ -210,11 +210,11 @@ def test_a_pack_that_breaks_off_inside_is_refused_whole(other, tmp_path):
         second = archive.getmembers()[1].offset
     content = lzma.decompress(pack.read_bytes())
     pack.write_bytes(lzma.compress(content[:second] + b"x" * 512 + content[second + 512 :]))
-    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), opened(str(pack)):
+    with pytest.raises(StoreError, match=r"pack is torn, .*breaks off"), open_root(str(pack)):
         pass
     whole = lzma.compress(content[:second] + b"x" * 512)
     pack.write_bytes(whole[:-20] + bytes(20))
-    with pytest.raises(StoreError, match="pack is torn"), opened(str(pack)):
+    with pytest.raises(StoreError, match="pack is torn"), open_root(str(pack)):
         pass
 
 
@@ -225,7 +225,9 @@ def test_other_questions_under_one_name_stay_apart(store, other):
     other.write_plan(NAME, asked)
     before = store.plan(NAME)
     assert [
-        line for line in merge(store, other.root).apart if f"experiment {NAME}: plan.json asks something else" in line
+        line
+        for line in merge(store, other.root).conflicts
+        if f"experiment {NAME}: plan.json asks something else" in line
     ]
     assert store.plan(NAME) == before
 
@@ -242,7 +244,7 @@ def test_plans_that_cannot_be_read_are_named_not_taken_and_end_nothing(store, ot
     torn = other.root / "experiments" / "d_torn" / "plan.json"
     torn.parent.mkdir()
     torn.write_text('{"arms": [')
-    apart = " ".join(merge(store, other.root).apart)
+    apart = " ".join(merge(store, other.root).conflicts)
     for words in ("newer version of the harness", "by seed", "is not JSON"):
         assert apart.count(words) == 1, apart
     assert not (store.root / "experiments" / "d_torn").exists()
@@ -291,5 +293,5 @@ def test_storage_out_of_reach_is_said(store, said, monkeypatch):
 
 def test_a_root_is_not_merged_into_itself(store):
     grid(store, "[0]")
-    with pytest.raises(StoreError, match="results root itself"), opened(str(store.root)) as root:
+    with pytest.raises(StoreError, match="results root itself"), open_root(str(store.root)) as root:
         merge(store, root)

@@ -232,7 +232,7 @@ def test_runs_are_marked_and_named_by_their_content(theirs: Path, tmp_path: Path
     assert {found["status"] for found in manifests} == {"finished"}
     assert len(manifests[0]["provenance"]["foreign"]["content_sha256"]) == 64
     again = import_logs(store, Import(theirs, "theirs", "verl", cap=20480))
-    assert (again.new, again.replaced, len(store.run_ids())) == (frozenset(), [], 6)
+    assert (again.new, again.replacements, len(store.run_ids())) == (frozenset(), [], 6)
 
 
 def test_the_rows_of_an_import_are_on_the_disk_before_it_counts_as_finished(
@@ -261,8 +261,8 @@ def test_a_changed_list_is_the_plan_and_what_was_replaced_is_said(theirs: Path, 
     found = import_logs(store, Import(theirs, "theirs", "verl", title="Theirs"))
     (arm,) = store.plan("theirs")["arms"]
     assert (arm["label"], list(arm["runs"]), arm["runs"]["1"]) == ("Naive", ["0", "1"], before["1"])
-    assert found.replaced[0] == f"arm grpo, seed 0 was run {before['0']}, now {arm['runs']['0']}"
-    assert found.replaced[1] == f"arm grpo, seed 2 was run {before['2']}, now not listed"
+    assert found.replacements[0] == f"arm grpo, seed 0 was run {before['0']}, now {arm['runs']['0']}"
+    assert found.replacements[1] == f"arm grpo, seed 2 was run {before['2']}, now not listed"
 
 
 def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_match_by_hand_either_way_round() -> None:
     arm = run([0, 5, 10], [0.0, 0.3, 0.5], [0.2, 0.5, 0.7])
     reference = run([0, 5, 10], [0.0, 0.1, 0.4], [0.2, 0.4, 0.65])
     found = match(arm, reference)
-    assert found.moved == 0.4
+    assert found.distance == 0.4
     assert found.score == pytest.approx((0.6, 0.65))
     assert found.step == pytest.approx((7.5, 10.0))
     assert found.last == (0.7, 0.65)

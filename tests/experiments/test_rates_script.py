@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import rates
 import yaml
-from rates import Tried
+from rates import Trial
 from synthetic_store import build_store
 
 from analysis import load
@@ -45,17 +45,17 @@ def grid_store(root: Path, missing=()) -> None:
 
 
 def test_the_highest_mean_wins_and_of_equal_ones_the_lower_rate() -> None:
-    low, high = Tried(70.1, 2), Tried(70.1 + 1e-12, 2)
-    assert rates.choice({1e-4: low, 2e-4: high, 5e-4: Tried(60.0, 2)}) == 1e-4
-    assert rates.choice({1e-4: low, 2e-4: Tried(70.2, 2)}) == 2e-4
-    assert rates.choice({1e-4: low, 2e-4: Tried(99.0, 1, diverged=True)}) == 1e-4
-    assert rates.choice({1e-4: Tried(None, 0)}) is None
+    low, high = Trial(70.1, 2), Trial(70.1 + 1e-12, 2)
+    assert rates.choice({1e-4: low, 2e-4: high, 5e-4: Trial(60.0, 2)}) == 1e-4
+    assert rates.choice({1e-4: low, 2e-4: Trial(70.2, 2)}) == 2e-4
+    assert rates.choice({1e-4: low, 2e-4: Trial(99.0, 1, diverged=True)}) == 1e-4
+    assert rates.choice({1e-4: Trial(None, 0)}) is None
 
 
 def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
     grid_store(tmp_path)
     results = load(tmp_path, rates.EXPERIMENT)
-    found = rates.tried(results)
+    found = rates.read_trials(results)
     arm = results.experiment.plan.arms[1]
     assert list(found) == ["grpo", "sft"]
     assert found["grpo"][2e-4].mean == pytest.approx(50 * sum(results.scores(arm, "avg").values()))
@@ -76,7 +76,7 @@ def test_the_declared_grid_fits_the_declared_comparison() -> None:
     grid, compared = (plan_experiment([f"experiment={name}"]) for name in (rates.EXPERIMENT, "all_systems"))
     systems = {rates.setting_of(arm, rates.SYSTEM) for arm in grid.arms}
     assert not set(grid.seeds) & set(compared.seeds)
-    text = rates.rewritten(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
+    text = rates.rewrite(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
     arms = yaml.safe_load(text)["experiment"]["arms"]
     assert [arm["overrides"][-1] for arm in arms] == ["optimizer.learning_rate=5e-4"] * len(systems)
     assert {arm["overrides"][0].removeprefix("algorithm=") for arm in arms} == systems

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
-from simulated_ladders import LADDERS, bounds, draw, false_words, found
+from simulated_ladders import LADDERS, bounds, detection_rate, draw, false_words
 from simulated_looks import any_of, fixed_seeds, power_at_least, simulate_ladders
 from simulated_skew import false_rates
 from simulation import Model, rates
@@ -20,7 +20,7 @@ LOOKS = (5, 8, 11, 14, 17, 20)
 
 @pytest.mark.parametrize(("seeds", "paired"), [(3, True), (5, True), (10, True), (5, False), (10, False)])
 def test_null_is_resolved_five_percent_of_the_time_and_intervals_cover(seeds, paired):
-    measured = rates(seeds, paired=paired, simulations=1500, model=Model(problems=32, shared=0.5 * paired))
+    measured = rates(seeds, paired=paired, simulations=1500, model=Model(problems=32, shared_variance=0.5 * paired))
     assert measured.false_positive == pytest.approx(0.05, abs=0.015)
     assert 0.93 <= measured.coverage <= 0.97
 
@@ -72,7 +72,7 @@ def test_independent_ladders_are_never_liberal(name, seeds):
 def test_power_of_one_step_is_that_of_the_noncentral_t_at_the_corrected_level():
     critical = stats.t.isf((1 - comparison_level(5)) / 2, 4)
     exact = stats.nct.sf(critical, 4, 8.0 / (3.2 / np.sqrt(5)))
-    assert found(8.0, 3.2, 5, 40_000) == pytest.approx(exact, abs=0.01)
+    assert detection_rate(8.0, 3.2, 5, 40_000) == pytest.approx(exact, abs=0.01)
 
 
 @pytest.mark.parametrize("paired", [True, False])

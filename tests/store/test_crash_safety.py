@@ -20,7 +20,7 @@ from stored_runs import graded
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
 from harness.store.atomic import publish_directory_once
 from harness.store.reader import run_state
-from harness.store.seal import SEAL, broken_folder
+from harness.store.seal import SEAL, folder_fault
 
 RUN_ID = "00000000000000aa"
 MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []}
@@ -62,7 +62,7 @@ def check_nothing_is_torn(run: RunDir) -> None:
     assert len(checkpoints) <= 3  # the newest is published before the oldest goes
     for step, path in checkpoints:
         assert {entry.name for entry in path.iterdir()} == {"weights", "optimiser", "state", SEAL}
-        assert not broken_folder(path)
+        assert not folder_fault(path)
         assert step <= len(steps)
 
 

@@ -157,7 +157,7 @@ def check(root: Path, promised: set[str]) -> None:
         run, whole = store.run(run_id), contextlib.suppress(StoreError)
         manifest = run.manifest()
         if manifest is not None and manifest["status"] == "finished":
-            assert run.broken(manifest, hashes=True) == ""
+            assert run.file_fault(manifest, hashes=True) == ""
             finished.add(run_id)
             whole = contextlib.nullcontext()
         with whole:
@@ -184,7 +184,7 @@ def live(run: RunDir, promise: Callable[[], None] = lambda: None) -> None:
             run.write_samples("b", 1, step, graded([True, False, step == 2]))
             run.publish_checkpoint(step, _state, keep=2)
             promise()
-        run.write_manifest(run.sealed(run.manifest() or {}))
+        run.write_manifest(run.seal_manifest(run.manifest() or {}))
         promise()
 
 

@@ -30,7 +30,7 @@ def run(store: ResultStore) -> RunDir:
     for step in (1, 2):
         run.append_step({"step": step, "generated_tokens": 10})
         run.write_samples("b", 1, step, graded([True, False, step == 2]))
-    run.write_manifest(run.sealed(run.manifest() or {}))
+    run.write_manifest(run.seal_manifest(run.manifest() or {}))
     assert run.status == "finished"
     return run
 
@@ -81,7 +81,7 @@ def test_a_changed_bit_shows_by_hashes(run: RunDir) -> None:
     flip(run.path / PART.format(2))
     manifest = run.manifest() or {}
     assert manifest["status"] == "finished"
-    assert f"{PART.format(2)} has other content" in run.broken(manifest, hashes=True)
+    assert f"{PART.format(2)} has other content" in run.file_fault(manifest, hashes=True)
 
 
 def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir) -> None:
@@ -99,8 +99,8 @@ def test_a_merge_takes_no_incomplete_run_and_mends_one_that_is_here(
     assert merge(other, store.root).new == 1
     (run.path / PART.format(2)).unlink()
     third = merge(ResultStore(tmp_path / "third"), store.root)
-    assert (third.new, len(third.apart)) == (0, 1)
-    assert PART.format(2) in third.apart[0]
+    assert (third.new, len(third.conflicts)) == (0, 1)
+    assert PART.format(2) in third.conflicts[0]
     assert not (tmp_path / "third" / "runs").exists()
     merge(store, other.root)
     assert run.status == "finished"
@@ -137,7 +137,7 @@ def test_a_folder_of_a_cache_is_made_once_and_again_where_it_is_not_what_it_was(
         write(path)
 
     def made() -> Path:
-        return seal.made(folder, write_and_count)
+        return seal.ensure_folder(folder, write_and_count)
 
     for damage in (lambda _: None, flip, Path.unlink, shorten):
         assert made() == made() == folder
