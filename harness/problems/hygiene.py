@@ -93,7 +93,7 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
-    left = {gold: verifier.left_open(gold) for gold, verdict in verdicts.items() if verdict.correct}
+    left = {gold: verifier.open_operations(gold) for gold, verdict in verdicts.items() if verdict.correct}
     faults = []
     if bad := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
         shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
