@@ -19,7 +19,7 @@ from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, numbered
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import benchmark_config, load_benchmark, normalised, read_jsonl
+from harness.problems.problem import benchmark_config, load_benchmark, normalise, read_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
@@ -98,11 +98,11 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
     records = [] if golds is None else read_jsonl(golds)
-    answers = {normalised(record.problem): record.answer for record in records}
+    answers = {normalise(record.problem): record.answer for record in records}
     answers |= {record.id: record.answer for record in records}
     for row in samples:
         if row["gold"] is None:
-            row["gold"] = answers.get(row["problem_id"], answers.get(normalised(row["problem"] or "")))
+            row["gold"] = answers.get(row["problem_id"], answers.get(normalise(row["problem"] or "")))
     if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
@@ -120,7 +120,7 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
     meant: dict[str, tuple[str, str]] = {}
     copies: dict[str, set[str]] = {}
     for row in samples:
-        name, text = row["problem_id"], normalised(row["problem"] or "")
+        name, text = row["problem_id"], normalise(row["problem"] or "")
         asked = text, row["gold"]
         if meant.setdefault(name, asked) != asked:
             what = "golds" if meant[name][0] == text else "prompts"

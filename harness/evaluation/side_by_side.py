@@ -43,7 +43,7 @@ from harness.evaluation.metrics.names import Equivalence, UnevenSamples, default
 from harness.evaluation.named_models import Model
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
-from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalised
+from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
 from harness.statistics.intervals import Estimate, comparison_level, mean_interval
@@ -535,7 +535,7 @@ def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
         return frame["problem_id"]
     if frame["problem"].isna().any():
         raise ConfigError(f"{name} shares no problem ids with the others and has no texts of its problems to match by")
-    keys = frame["problem"].map(normalised)
+    keys = frame["problem"].map(normalise)
     twice = frame.groupby(keys)["problem_id"].nunique()
     if (twice > 1).any():
         texts = list(twice[twice > 1].index)
@@ -544,7 +544,7 @@ def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
 
 
 def _same_gold(a: str, b: str, verifier: MathVerifier) -> bool:
-    if normalised(a) == normalised(b) or verifier.equivalent(a, b):
+    if normalise(a) == normalise(b) or verifier.equivalent(a, b):
         return True
     # One is a solution with the answer at its end.
     return verifier.verify(a, b).correct or verifier.verify(b, a).correct

@@ -29,7 +29,7 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Foreign:
     """Read it; lines of one id, or without ids of one prompt and gold, are samples of one problem. Raises ConfigError naming the line."""
     torn: list[str] = []
-    lines = list(lines_of(path, torn=torn))
+    lines = list(lines_of(path, warnings=torn))
     rows = [row for _, row in lines]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
