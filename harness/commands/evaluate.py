@@ -99,7 +99,7 @@ def evaluate_again(items: Sequence[str]) -> int:
         regraded = regrade(result, store, verifier)
     print("\n".join(regraded.lines()))
     if out is not None:
-        changed = regraded.changed.drop(columns="response")
+        changed = regraded.changes.drop(columns="response")
         write_file(Path(str(out)), csv_text(changed).encode())
         print(f"changed verdicts: {out}")
     return 0

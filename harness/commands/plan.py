@@ -278,19 +278,19 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
     """Tell what the policy answers before training and how far a difference will vary, for arms that ask it alike once."""
     import torch
 
-    from harness.evaluation.regime import asks, regimes
+    from harness.evaluation.regime import regime_key, regimes
     from harness.model.linear import resolve_kernel
 
     alike: dict[str, list[PlannedArm]] = {}
     for planned in plan.arms:
-        alike.setdefault(asks(planned.config), []).append(planned)
+        alike.setdefault(regime_key(planned.config), []).append(planned)
     for arms in alike.values():
         config = arms[0].config
         torch.set_num_threads(config.runtime.threads)
         names = "all arms" if len(alike) == 1 else ", ".join(planned.name for planned in arms)
         now, *before = regimes(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
         widths = half_width_lines(plan, now.sample_sd) if now.mixed else []
-        for line in [*now.lines(), *(now.against(origin) for origin in before), *widths]:
+        for line in [*now.lines(), *(now.change_from(origin) for origin in before), *widths]:
             yield f"before training, {names}: {line}"
 
 
