@@ -130,7 +130,7 @@ def _row(samples: names.Samples, reduced: names.Reduction, entropy: float, log_p
         "avg": means[f"avg@{reduced.n}"],
         **means,
         **reduced.shares,
-        "lost_samples": reduced.lost,
+        "lost_samples": reduced.lost_samples,
         "entropy_nats": entropy / tokens if tokens else np.nan,
         "token_probability": float(np.exp(log_prob / tokens)) if tokens else np.nan,
         **{name: _known(value) for name, value in lengths},
@@ -278,7 +278,7 @@ def evaluated(metric: Metric) -> bool:
 
 def computed(metric: Metric) -> bool:
     """Say whether it is computed here, and not read off the row of the checkpoint."""
-    return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING, *names.REACHED)
+    return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING, *names.TARGETS)
 
 
 def needed_columns(metric: Metric) -> tuple[str, ...]:

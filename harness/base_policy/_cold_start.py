@@ -19,7 +19,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.model.checkpoint import copy_side_files, load_model, load_tokenizer
 from harness.model.system import content_fingerprint
-from harness.problems.demonstrations import as_asked, demonstrations
+from harness.problems.demonstrations import as_benchmark, demonstrations
 from harness.problems.problem import Benchmark
 from harness.rollout.types import prompt_tokens, stop_tokens
 from harness.store.seal import ensure_folder
@@ -43,7 +43,7 @@ def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, ca
         ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, or training diverged.
     """
     solutions = demonstrations(recipe, task, base)
-    benchmark, responses = as_asked(solutions, task), [each.response for each in solutions]
+    benchmark, responses = as_benchmark(solutions, task), [each.response for each in solutions]
     identity = {
         "version": VERSION,
         "weights": content_fingerprint(source),

@@ -207,11 +207,11 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
     """The sides with our verdicts: `regrade`, or where one has none; golds that no answer can match are named."""
-    from harness.evaluation.side_by_side import graded, is_graded
+    from harness.evaluation.side_by_side import grade_side, is_graded
 
     if not regrade and all(is_graded(side) for side in sides):
         return sides
-    sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
+    sides = [grade_side(side, verifier, Counter(f"verify {side.name}")) for side in sides]
     for side in sides:
         bad_ids = {name for run in side.runs for name in run["problem_id"][run["verdict"] == "gold_unparsable"]}
         if bad_ids:
@@ -303,7 +303,7 @@ def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answe
         problem_shares,
         graders,
         notes_of(comparison),
-        [line for side in sides for line in side.said],
+        [line for side in sides for line in side.remarks],
         "\n".join([*(to_terminal(table).rstrip() for table in tables), *sentences]),
         str(out),
     )

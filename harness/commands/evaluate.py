@@ -99,7 +99,7 @@ def evaluate_again(items: Sequence[str]) -> int:
         regrading = regrade(result, store, verifier)
     print("\n".join(regrading.lines()))
     if out is not None:
-        write_file(Path(str(out)), csv_text(regrading.changed.drop(columns="response")).encode())
+        write_file(Path(str(out)), csv_text(regrading.changes.drop(columns="response")).encode())
         print(f"changed verdicts: {out}")
     return 0
 

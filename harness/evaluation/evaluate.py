@@ -39,7 +39,7 @@ from harness.store.samples import SAMPLES
 class Evaluator:
     """Evaluates the engine's current weights on the configured benchmarks and stores the graded samples.
 
-    `shared` is a folder for the evaluation before RL, named by everything it depends on: runs that start from the same policy under
+    `shared_folder` is for the evaluation before RL, named by everything it depends on: runs that start from the same policy under
     the same protocol have the same samples at step 0, so these are made once and copied.
     """
 
@@ -51,11 +51,11 @@ class Evaluator:
         tokenizer: Any,
         grader: Grader,
         stop_token_ids: tuple[int, ...],
-        shared: Path | None = None,
+        shared_folder: Path | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         self.protocol, self.run, self.engine, self.ranks = config.evaluation, run, engine, ranks
-        self.tokenizer, self.grader, self.shared = tokenizer, grader, shared
+        self.tokenizer, self.grader, self.shared_folder = tokenizer, grader, shared_folder
         self.stop_token_ids = stop_token_ids
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
         self.prompts = {name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()}
@@ -74,14 +74,14 @@ class Evaluator:
             # Rank 0 looks and writes; the others only sample their share.
             if self.ranks.from_first(step in self.run.sample_steps(name)):
                 continue
-            made = self.shared / f"{name}.parquet" if self.shared and step == 0 else None
-            if made is not None and self.ranks.from_first(made.exists()):
-                table = pq.read_table(made) if self.ranks.first else None
+            shared_file = self.shared_folder / f"{name}.parquet" if self.shared_folder and step == 0 else None
+            if shared_file is not None and self.ranks.from_first(shared_file.exists()):
+                table = pq.read_table(shared_file) if self.ranks.first else None
             else:
                 table = self._sample(name, benchmark, samples)
-                if made is not None and self.ranks.first:
-                    made.parent.mkdir(parents=True, exist_ok=True)
-                    publish_file(made, functools.partial(pq.write_table, table, compression="zstd"))
+                if shared_file is not None and self.ranks.first:
+                    shared_file.parent.mkdir(parents=True, exist_ok=True)
+                    publish_file(shared_file, functools.partial(pq.write_table, table, compression="zstd"))
             if self.ranks.first and table is not None:
                 self.run.write_samples(name, benchmark.version, step, table)
                 right[name] = float(np.mean(table["correct"].to_numpy()))
@@ -91,11 +91,11 @@ class Evaluator:
         """Sample and grade one benchmark with the current weights: one row per cap and sample, caps ascending."""
         seeds = evaluation_seeds(self.protocol.seed, name, benchmark, samples)
         tables = []
-        mine = self.ranks.share(len(benchmark.problems))
-        if len(seeds[mine]):
+        own_rows = self.ranks.share(len(benchmark.problems))
+        if len(seeds[own_rows]):
             params = sampling_params(self.protocol, self.stop_token_ids)
-            completions = self.engine.generate(self.prompts[name][mine], seeds[mine], params)
-            rows = SampleRows(benchmark.problems[mine], np.arange(seeds.shape[1]), seeds[mine])
+            completions = self.engine.generate(self.prompts[name][own_rows], seeds[own_rows], params)
+            rows = SampleRows(benchmark.problems[own_rows], np.arange(seeds.shape[1]), seeds[own_rows])
             tables = [graded_table(rows, completions, self.protocol.caps, self.tokenizer, self.grader)]
         if self.ranks.world == 1:
             return tables[0]
@@ -135,17 +135,17 @@ def graded_table(
 def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any, grader: Grader) -> pa.Table:
     samples = len(rows.index_G)
     texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-    asked = [problem for problem in rows.problems for _ in range(samples)]
-    golds = [problem.gold for problem in asked]
-    verdicts = grader.grade(texts, golds, [p.prompt for p in asked]).verdicts
+    problems = [problem for problem in rows.problems for _ in range(samples)]
+    golds = [problem.gold for problem in problems]
+    verdicts = grader.grade(texts, golds, [p.prompt for p in problems]).verdicts
     return pa.table(
         {
-            "problem_id": [problem.id for problem in rows.problems for _ in range(samples)],
+            "problem_id": [problem.id for problem in problems],
             "sample_index": np.tile(rows.index_G.astype(np.int32), len(rows.problems)),
             "sampling_seed": rows.seeds_PG.reshape(-1),
             "max_response_tokens": np.full(len(texts), cap, dtype=np.int32),
             "response_tokens": completions.lengths_R.numpy().astype(np.int32),
-            "finish_reason": ["stop" if done else "length" for done in completions.finished_R.tolist()],
+            "finish_reason": ["stop" if finished else "length" for finished in completions.finished_R.tolist()],
             "answer": [verdict.answer for verdict in verdicts],
             "correct": [verdict.correct for verdict in verdicts],
             "verdict": [verdict.verdict for verdict in verdicts],
@@ -201,10 +201,10 @@ class Sampler:
             self.engine.close()
 
 
-def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wanted: int) -> Sampler:
+def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int) -> Sampler:
     """Return the configured engine for a checkpoint; the transformers engine where the native one lacks its architecture.
 
-    `positions_wanted`: longest prompt and response together, in tokens; it bounds the rows that fit into memory.
+    `longest`: prompt and response together, in tokens; it bounds the rows that fit into memory.
     """
     engine, runtime, tokenizer = config.engine, config.runtime, load_tokenizer(model.folder)
     if reads_weights(engine):
@@ -225,24 +225,24 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
                 engine = member(ENGINE, "transformers").Config()
                 settings["engine"] = "transformers"
             else:
-                fit = _rows_that_fit(shape, positions_wanted, dtype, device, model.folder)
+                fit = _rows_that_fit(shape, longest, dtype, device, model.folder)
                 runtime = dataclasses.replace(runtime, rollout_rows=min(runtime.rollout_rows, fit))
                 settings["linear_kernel"] = linear_kernel
     else:  # samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them
-        family, about = implementation(ENGINE, engine), model.folder / "config.json"
+        family, config_file = implementation(ENGINE, engine), model.folder / "config.json"
         # A server says what it serves: another model at the same address has samples of its own.
         engine = family.resolve(engine)
-        positions = json.loads(about.read_text()).get("max_position_embeddings") if about.exists() else None
+        positions = json.loads(config_file.read_text()).get("max_position_embeddings") if config_file.exists() else None
         device, dtype, linear_kernel = "cpu", torch.float32, "torch"
         settings = {"engine": engine.kind, **family.identity(engine)}
 
-    def opening() -> RolloutEngine:
-        built: RolloutEngine = implementation(ENGINE, engine).open_folder(
+    def open_engine() -> RolloutEngine:
+        loaded_engine: RolloutEngine = implementation(ENGINE, engine).open_folder(
             engine, model.folder, runtime, device, dtype, linear_kernel
         )
-        return StopStringEngine(built, tokenizer)
+        return StopStringEngine(loaded_engine, tokenizer)
 
-    return Sampler(opening, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
+    return Sampler(open_engine, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
 
 
 def reads_weights(engine: Any) -> bool:
@@ -255,8 +255,8 @@ def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str
 
     Not by what is free at the moment: batches of another size may round otherwise, and load must not change a sample.
     """
-    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    total = torch.cuda.mem_get_info()[1] if device == "cuda" else installed
+    host_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    total_bytes = torch.cuda.mem_get_info()[1] if device == "cuda" else host_bytes
     weights = sum(path.stat().st_size for path in weight_files(folder))
     row = 2 * shape.layers * shape.kv_heads * shape.head_size * positions * dtype.itemsize
-    return max(1, int(_MEMORY_SHARE[device] * (total - weights)) // row)
+    return max(1, int(_MEMORY_SHARE[device] * (total_bytes - weights)) // row)

@@ -32,22 +32,22 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
     """Find a checkpoint, or download it from the Hub; without `weights` a tokenizer is enough. Raises `ConfigError`."""
     stem, _, mark = name.partition("@")
     if RUN_ID.fullmatch(stem):
-        return _of_run(name, store.run(stem), mark, store, linear_kernel)
-    packed = gguf_file(name)
-    if packed is not None:
-        folder = gguf_checkpoint(packed, None, store.root / "cache")
+        return _run_model(name, store.run(stem), mark, store, linear_kernel)
+    gguf = gguf_file(name)
+    if gguf is not None:
+        folder = gguf_checkpoint(gguf, None, store.root / "cache")
         return Model(name, folder, content_fingerprint(folder))
     path = Path(stem)
     if path.is_dir() and not mark:
-        return _of_folder(name, path, store, linear_kernel, weights)
+        return _folder_model(name, path, store, linear_kernel, weights)
     if name.startswith(("/", "./", "../", "~")) or not HUB_ID.fullmatch(stem):
         raise ConfigError(f"model={name}: no such folder")
-    if meant := [member for member in options("model") if member.startswith(stem)]:
-        where = getattr(compose_run([f"model={meant[0]}"]).model, "path", "")
+    if members := [member for member in options("model") if member.startswith(stem)]:
+        where = getattr(compose_run([f"model={members[0]}"]).model, "path", "")
         raise ConfigError(
-            f"model={name}: a path is asked for here; harness run model={meant[0]} takes {where or 'one, too'}"
+            f"model={name}: a path is asked for here; harness run model={members[0]} takes {where or 'one, too'}"
         )
-    return _of_hub(name, stem, mark or None, weights)
+    return _hub_model(name, stem, mark or None, weights)
 
 
 def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: str) -> Model:
@@ -57,40 +57,40 @@ def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: 
     return Model(name, folder, content_fingerprint(folder))
 
 
-def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
+def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
     if not run.exists():
         raise ConfigError(f"model={name}: {store.root} holds no such run{nearest(run.run_id, store.run_ids())}")
     config = run_config(run)
     if mark == "0":
         return replace(base_model(name, config, store, linear_kernel), run=run)
-    held = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
-    wanted = [item for item in held if not mark or mark == str(item[0])]
-    if not wanted:
-        there = ", ".join(f"@{step}" for step, _ in held) or "no policy"
-        ended = "its checkpoints were removed" if not held and run.status == "finished" else ""
-        why = ended or "a run saves its policy with its last step"
-        raise ConfigError(f"model={name}: the run keeps {there} (and @0, before RL); {why}")
-    folder = wanted[-1][1]
+    checkpoints = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
+    matches = [item for item in checkpoints if not mark or mark == str(item[0])]
+    if not matches:
+        steps = ", ".join(f"@{step}" for step, _ in checkpoints) or "no policy"
+        removal = "its checkpoints were removed" if not checkpoints and run.status == "finished" else ""
+        why = removal or "a run saves its policy with its last step"
+        raise ConfigError(f"model={name}: the run keeps {steps} (and @0, before RL); {why}")
+    folder = matches[-1][1]
     return Model(name, folder, content_fingerprint(folder), run)
 
 
-def _of_folder(name: str, path: Path, store: ResultStore, linear_kernel: str, weights: bool) -> Model:
+def _folder_model(name: str, path: Path, store: ResultStore, linear_kernel: str, weights: bool) -> Model:
     """A run's directory, one of its checkpoints, or any checkpoint folder."""
     if (path / MANIFEST).exists() and RUN_ID.fullmatch(path.resolve().name):
         root = ResultStore(path.resolve().parent.parent)
-        return _of_run(name, RunDir(path.resolve()), "", root, linear_kernel)
+        return _run_model(name, RunDir(path.resolve()), "", root, linear_kernel)
     folder = path / POLICY if (path / POLICY / "config.json").exists() else path
-    needed = "config.json" if weights else "tokenizer_config.json"
-    if not (folder / needed).exists():
+    marker = "config.json" if weights else "tokenizer_config.json"
+    if not (folder / marker).exists():
         what = "transformers model" if weights else "tokenizer"
-        raise ConfigError(f"model={name}: {path} has no {needed}; give the folder of a saved {what}")
+        raise ConfigError(f"model={name}: {path} has no {marker}; give the folder of a saved {what}")
     parents = folder.resolve().parents
     run = next((RunDir(p) for p in parents if RUN_ID.fullmatch(p.name) and (p / MANIFEST).exists()), None)
     inside = run is not None and any(parse_step(parent.name) is not None for parent in parents)
     return Model(name, folder, content_fingerprint(folder), run if inside else None)
 
 
-def _of_hub(name: str, repository: str, revision: str | None, weights: bool) -> Model:
+def _hub_model(name: str, repository: str, revision: str | None, weights: bool) -> Model:
     try:
         folder = download(repository, revision, weights)
     except ConfigError as error:

@@ -70,7 +70,7 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
             f"name what to evaluate on: benchmark={nearest('', options('benchmark')).removeprefix('; choose one of: ')} "
             "(several with commas), data.path=FILE.jsonl or evaluation=PRESET"
         )
-    values = _of_request(request) if request.names_a_protocol else _of_run(request, runs[0])
+    values = _request_values(request) if request.names_a_protocol else _run_values(request, runs[0])
     caps = values["evaluation"]["caps"]
     # Training's cap is no part of an evaluation; it must not stop one with smaller caps.
     values["sampling"]["max_response_tokens"] = min(values["sampling"]["max_response_tokens"], max(caps, default=1))
@@ -90,59 +90,59 @@ def run_config(run: RunDir) -> RunConfig:
         raise ConfigError(f"{run.path / CONFIG}: {error}") from error
 
 
-def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
+def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own protocol with value overrides; machine settings come from here and now."""
     values = dump(run_config(run))
-    composed = compose_values(request.machine)
-    values["runtime"] = composed["runtime"]
+    machine_values = compose_values(request.machine)
+    values["runtime"] = machine_values["runtime"]
     if "engine" in map(_key, request.overrides):
-        values["engine"] = composed["engine"]
+        values["engine"] = machine_values["engine"]
     rest = [item for item in request.overrides if item not in request.machine]
     try:
-        given = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
+        override_values = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot apply {' '.join(rest)}: {str(error).splitlines()[0]}") from error
-    result = _overlaid(values, given)  # not by OmegaConf, which resolves what a stored file refers to
+    result = _overlay(values, override_values)  # not by OmegaConf, which resolves what a stored file refers to
     assert isinstance(result, dict)
     _set_template(result["evaluation"]["benchmarks"], request.template)
     return result
 
 
-def _overlaid(below: Any, above: Any) -> Any:
-    if not (isinstance(below, dict) and isinstance(above, dict)):
-        return above
-    return {**below, **{key: _overlaid(below.get(key), value) for key, value in above.items()}}
+def _overlay(base: Any, top: Any) -> Any:
+    if not (isinstance(base, dict) and isinstance(top, dict)):
+        return top
+    return {**base, **{key: _overlay(base.get(key), value) for key, value in top.items()}}
 
 
-def _of_request(request: Request) -> dict[str, Any]:
+def _request_values(request: Request) -> dict[str, Any]:
     """A preset with the benchmarks and data that the request names."""
-    given = set(map(_key, request.overrides))
+    override_keys = set(map(_key, request.overrides))
     defaults = {"evaluation": PRESET, "verifier": _VERIFIER}
-    overrides = [f"{group}={name}" for group, name in defaults.items() if group not in given]
+    overrides = [f"{group}={name}" for group, name in defaults.items() if group not in override_keys]
     overrides += [item for item in request.overrides if _key(item).split(".")[0] != "task"]
     protocol = next((item.partition("=")[2] for item in overrides if _key(item) == "evaluation"), PRESET)
-    if protocol not in _GRADED_AS_TRAINING and not given & {"verifier", "verifier.form"}:
+    if protocol not in _GRADED_AS_TRAINING and not override_keys & {"verifier", "verifier.form"}:
         overrides.append("verifier.form=value")
     preset = compose_values(overrides)["evaluation"]["benchmarks"]
     names = request.benchmarks
-    added = [name for name in names if name not in preset]
-    for name in added:
-        if name not in (known := options("benchmark")):
-            raise ConfigError(f"benchmark has no option {name!r}{nearest(name, known)}")
-    values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in added)])
+    new_names = [name for name in names if name not in preset]
+    for name in new_names:
+        if name not in (valid_names := options("benchmark")):
+            raise ConfigError(f"benchmark has no option {name!r}{nearest(name, valid_names)}")
+    values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in new_names)])
     values.pop("experiment", None)
-    chosen = values["evaluation"]["benchmarks"]
+    configs = values["evaluation"]["benchmarks"]
     if request.data is not None and request.data.is_file() and not names:
-        added = [request.data.stem]
-        kept = {request.data.stem: {"kind": "dataset", "name": request.data.stem}}
+        new_names = [request.data.stem]
+        benchmarks = {request.data.stem: {"kind": "dataset", "name": request.data.stem}}
     else:
-        kept = {name: chosen[name] for name in names or chosen}
-    shared = {item.get("template") for item in preset.values()}
-    if len(shared) == 1:  # a preset's template is part of its protocol: it holds for further benchmarks, too
-        _set_template({name: kept[name] for name in added}, shared.pop())
-    _set_paths(kept, request.data)
-    _set_template(kept, request.template)
-    values["evaluation"]["benchmarks"] = kept
+        benchmarks = {name: configs[name] for name in names or configs}
+    templates = {item.get("template") for item in preset.values()}
+    if len(templates) == 1:  # a preset's template is part of its protocol: it holds for further benchmarks, too
+        _set_template({name: benchmarks[name] for name in new_names}, templates.pop())
+    _set_paths(benchmarks, request.data)
+    _set_template(benchmarks, request.template)
+    values["evaluation"]["benchmarks"] = benchmarks
     return values
 
 
@@ -185,9 +185,9 @@ def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
         values = values.get(key) if isinstance(values, dict) else None
     if not isinstance(values, dict) or "kind" not in values:
         return {}
-    of_hub = values.get("source") and not values.get("path")
+    from_hub = values.get("source") and not values.get("path")
     try:
-        rows = _of_the_hub(values) if of_hub else _rows(values)
+        rows = _hub_rows(values) if from_hub else _rows(values)
     except (ConfigError, ValueError):
         return {}
     return {identifier: ProblemText(prompt, gold) for identifier, prompt, gold in rows}
@@ -198,9 +198,9 @@ def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(problem.id, problem.prompt, problem.gold) for problem in problems]
 
 
-def _of_the_hub(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _hub_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Read a dataset of the Hub's cache in a process of its own: the Hub's libraries read HF_HUB_OFFLINE once. Raises `ConfigError`."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", __name__],
         input=json.dumps(values),
         env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -208,9 +208,9 @@ def _of_the_hub(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         text=True,
         check=False,
     )
-    if done.returncode:
+    if process.returncode:
         raise ConfigError(f"{values['source']} is not in the cache of this machine")
-    return [(identifier, prompt, gold) for identifier, prompt, gold in json.loads(done.stdout)]
+    return [(identifier, prompt, gold) for identifier, prompt, gold in json.loads(process.stdout)]
 
 
 if __name__ == "__main__":

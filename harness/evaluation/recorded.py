@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
-from harness.evaluation.formats._sample import LOST, Foreign, numbered
+from harness.evaluation.formats._sample import LOST, Foreign, number_samples
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import benchmark_config, load_benchmark, normalised, read_jsonl
+from harness.problems.problem import benchmark_config, load_benchmark, normalise, read_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
@@ -31,7 +31,7 @@ SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
 LENGTH = "response_characters"
 _CHUNK = 512
 _FORMATS = "harness.evaluation.formats"
-_SHOWN = 20
+_EXAMPLES = 20
 SCHEMA = pa.schema(
     [
         pa.field("problem_id", pa.string(), nullable=False),
@@ -74,7 +74,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
         if isinstance(count, bool) or not isinstance(count, int | float) or count % 1 != 0:
             raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
     foreign.notes += _group(path, foreign.samples)
-    foreign.samples = numbered(foreign.samples)
+    foreign.samples = number_samples(foreign.samples)
     counts = Counter(row["problem_id"] for row in foreign.samples)
     usual = counts.most_common(1)[0][1]
     if uneven := [name for name, count in counts.items() if count != usual]:
@@ -98,11 +98,11 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
     records = [] if golds is None else read_jsonl(golds)
-    answers = {normalised(record.problem): record.answer for record in records}
+    answers = {normalise(record.problem): record.answer for record in records}
     answers |= {record.id: record.answer for record in records}
     for row in samples:
         if row["gold"] is None:
-            row["gold"] = answers.get(row["problem_id"], answers.get(normalised(row["problem"] or "")))
+            row["gold"] = answers.get(row["problem_id"], answers.get(normalise(row["problem"] or "")))
     if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
@@ -117,20 +117,20 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
         ConfigError: one id stands for two prompts, or for two golds.
     """
     problems: dict[tuple[str, str], str] = {}
-    meant: dict[str, tuple[str, str]] = {}
+    content_of: dict[str, tuple[str, str]] = {}
     copies: dict[str, set[str]] = {}
     for row in samples:
-        name, text = row["problem_id"], normalised(row["problem"] or "")
-        asked = text, row["gold"]
-        if meant.setdefault(name, asked) != asked:
-            what = "golds" if meant[name][0] == text else "prompts"
-            pair = zip(meant[name], asked, strict=True)
+        name, text = row["problem_id"], normalise(row["problem"] or "")
+        content = text, row["gold"]
+        if content_of.setdefault(name, content) != content:
+            what = "golds" if content_of[name][0] == text else "prompts"
+            pair = zip(content_of[name], content, strict=True)
             first, second = next((a, b) for a, b in pair if a != b)
             raise ConfigError(
                 f"{path}: id {name!r} stands for two {what}, {first[:40]!r} and {second[:40]!r}; give each problem an id of its own"
             )
         if text:
-            row["problem_id"] = problems.setdefault(asked, name)
+            row["problem_id"] = problems.setdefault(content, name)
             copies.setdefault(row["problem_id"], set()).add(name)
     if not (several := {name: ids for name, ids in copies.items() if len(ids) > 1}):
         return []
@@ -167,7 +167,7 @@ def grade_recorded(
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
     responses, golds, problems = ([sample[key] for sample in samples] for key in ("response", "gold", "problem"))
     verdicts = verdicts_of(responses, golds, problems, verifier, progress)
-    confirmed = verifier.second_many([(text or "", gold) for text, gold in zip(responses, golds, strict=True)])
+    second_verdicts = verifier.second_many([(text or "", gold) for text, gold in zip(responses, golds, strict=True)])
     rows = (
         {
             **sample,
@@ -176,7 +176,7 @@ def grade_recorded(
             LENGTH: len(sample["response"] or ""),
             "second_correct": second,
         }
-        for sample, verdict, second in zip(samples, verdicts, confirmed, strict=True)
+        for sample, verdict, second in zip(samples, verdicts, second_verdicts, strict=True)
     )
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
@@ -201,18 +201,18 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
 
 def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, Any]:
     """Return scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
-    labelled = frame.assign(correct=frame["label"].astype(bool))
-    lost = labelled["finish_reason"] == LOST
-    samples = code_samples(labelled.assign(correct=labelled["correct"] & ~lost), LENGTH, None)
-    theirs = result_of(samples, ks, LENGTH)
-    differing = frame[frame["correct"] != labelled["correct"]]
+    label_frame = frame.assign(correct=frame["label"].astype(bool))
+    lost_R = label_frame["finish_reason"] == LOST
+    samples = code_samples(label_frame.assign(correct=label_frame["correct"] & ~lost_R), LENGTH, None)
+    label_result = result_of(samples, ks, LENGTH)
+    disagreements = frame[frame["correct"] != label_frame["correct"]]
     return {
-        "avg": theirs["avg"],
-        "pass_at": theirs["pass_at"],
-        "agreement": 1 - len(differing) / len(frame),
+        "avg": label_result["avg"],
+        "pass_at": label_result["pass_at"],
+        "agreement": 1 - len(disagreements) / len(frame),
         "differing": [
             {**row, "answer": row["answer"] if isinstance(row["answer"], str) else None}
-            for row in differing[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
+            for row in disagreements[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
                 "records"
             )
         ],
@@ -239,7 +239,7 @@ def describe(summary: dict[str, Any]) -> list[str]:
     if summary["graders"]:
         lines.append(graders_text(summary["graders"]))
     if summary["unusable_golds"]:
-        lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_SHOWN])}")
+        lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_EXAMPLES])}")
     if summary["lost_samples"]:
         lines.append(f"{summary['lost_samples']} samples were lost; they count as wrong")
     if "labels" in summary:
@@ -251,7 +251,7 @@ def describe(summary: dict[str, Any]) -> list[str]:
         lines += [
             f"  {item['problem_id']} sample {item['sample_index']}: label {item['label']}, verdict {item['verdict']} "
             f"(answer {item['answer']!r}, gold {item['gold']!r})"
-            for item in labels["differing"][:_SHOWN]
+            for item in labels["differing"][:_EXAMPLES]
         ]
     return lines
 
@@ -264,13 +264,13 @@ ABOUT = "about.json"
 
 
 @dataclass
-class Regraded:
+class Regrading:
     """Stored samples, a row each, with verdict, answer and correct as they were (`old_`) and as they are now."""
 
     frame: pd.DataFrame
 
     @property
-    def changed(self) -> pd.DataFrame:
+    def changes(self) -> pd.DataFrame:
         """The samples whose verdict is another one now."""
         return self.frame[self.frame["verdict"] != self.frame["old_verdict"]]
 
@@ -279,37 +279,37 @@ class Regraded:
         lines = []
         for name, rows in self.frame.groupby("set", sort=False):
             old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
-            moved = int((rows["verdict"] != rows["old_verdict"]).sum())
-            lines.append(f"{name}: {moved} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
-        moves = Counter(zip(self.changed["old_verdict"], self.changed["verdict"], strict=True))
+            count = int((rows["verdict"] != rows["old_verdict"]).sum())
+            lines.append(f"{name}: {count} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
+        moves = Counter(zip(self.changes["old_verdict"], self.changes["verdict"], strict=True))
         lines += [f"  {old} → {new}: {count}" for (old, new), count in moves.most_common()]
-        flipped = self.frame[self.frame["correct"] != self.frame["old_correct"]]
-        for row in flipped.head(_SHOWN).to_dict("records"):
+        flips = self.frame[self.frame["correct"] != self.frame["old_correct"]]
+        for row in flips.head(_EXAMPLES).to_dict("records"):
             lines.append(
-                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_said(row['old_answer'])}) → "
-                f"{row['verdict']} ({_said(row['answer'])}), gold {row['gold']!r}"
+                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_answer_text(row['old_answer'])}) → "
+                f"{row['verdict']} ({_answer_text(row['answer'])}), gold {row['gold']!r}"
             )
-        if len(flipped) > _SHOWN:
-            lines.append(f"  ... and {len(flipped) - _SHOWN} more that count differently now")
+        if len(flips) > _EXAMPLES:
+            lines.append(f"  ... and {len(flips) - _EXAMPLES} more that count differently now")
         return lines
 
 
-def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded:
+def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regrading:
     """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples."""
     frame = stored_samples(result, store)
-    renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
-    return Regraded(graded_frame(renamed, verifier))
+    old_frame = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
+    return Regrading(graded_frame(old_frame, verifier))
 
 
 def graded_frame(
     frame: pd.DataFrame, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
 ) -> pd.DataFrame:
     """Return stored samples with verdict, answer and correct by this verifier."""
-    lost = frame["finish_reason"] == LOST
-    responses = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
+    lost_R = frame["finish_reason"] == LOST
+    responses = [None if is_lost else text for text, is_lost in zip(frame["response"], lost_R, strict=True)]
     problems = frame["problem"] if "problem" in frame else [None] * len(frame)
-    asked = [text if isinstance(text, str) else None for text in problems]
-    verdicts = verdicts_of(responses, frame["gold"].tolist(), asked, verifier, progress)
+    texts = [text if isinstance(text, str) else None for text in problems]
+    verdicts = verdicts_of(responses, frame["gold"].tolist(), texts, verifier, progress)
     return frame.assign(
         verdict=[verdict.verdict for verdict in verdicts],
         answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object, index=frame.index),
@@ -318,23 +318,23 @@ def graded_frame(
 
 
 def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
-    """Return the stored samples of a result with their golds: see `Regraded`, before the new verdicts; and their model and benchmark."""
+    """Return the stored samples of a result with their golds: see `Regrading`, before the new verdicts; and their model and benchmark."""
     path = Path(result)
     if (path / SAMPLES_FILE).exists():
         frame = pq.read_table(path / SAMPLES_FILE).to_pandas()
         return frame.assign(set=path.name, model=path.name, benchmark="")
     if (path / ABOUT).exists() and part_paths(path):
-        return _of_model(path)
+        return _model_samples(path)
     if (path / "evaluation.json").exists():
         folders = _folders(path, store)
-        return pd.concat([_of_model(folder, model) for folder, model in folders.items()], ignore_index=True)
+        return pd.concat([_model_samples(folder, model) for folder, model in folders.items()], ignore_index=True)
     stem, _, mark = result.rpartition("@") if "@" in result else (result, "", "")
     run = RunDir(Path(stem).resolve()) if (Path(stem) / MANIFEST).exists() else None
     if run is None and RUN_ID.fullmatch(stem):
         run = store.run(stem)
     if run is None or not run.benchmarks():
         raise ConfigError(f"{result}: no stored samples there; name a result folder or a run")
-    return pd.concat([_of_run(run, name, mark) for name in run.benchmarks()], ignore_index=True)
+    return pd.concat([_run_samples(run, name, mark) for name in run.benchmarks()], ignore_index=True)
 
 
 def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
@@ -354,11 +354,11 @@ def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
     return folders
 
 
-def _said(answer: object) -> str:
+def _answer_text(answer: object) -> str:
     return repr(answer) if isinstance(answer, str) else "no answer"
 
 
-def _of_model(folder: Path, model: str | None = None) -> pd.DataFrame:
+def _model_samples(folder: Path, model: str | None = None) -> pd.DataFrame:
     again = "delete the folder, then evaluate again"
     if fault := folder_fault(folder):
         raise TornFile(f"{fault}; {again}")
@@ -366,20 +366,20 @@ def _of_model(folder: Path, model: str | None = None) -> pd.DataFrame:
     if not about.keys() >= {"benchmark_config", "benchmark", "names"}:
         raise TornFile(f"{folder / ABOUT} is not of an evaluation; {again}")
     config = benchmark_config(about["benchmark_config"], "benchmark")
-    return _with_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
+    return _join_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
 
 
-def _of_run(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
+def _run_samples(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
     config = run_config(run).evaluation.benchmarks[benchmark]
     steps = run.sample_steps(benchmark)
     if mark and mark not in map(str, steps):
         raise ConfigError(f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}")
     step = int(mark) if mark else run.last_evaluation(benchmark)
     frame = run.samples(benchmark, step)
-    return _with_golds(frame, config, run.run_id, benchmark, f" at step {step}")
+    return _join_golds(frame, config, run.run_id, benchmark, f" at step {step}")
 
 
-def _with_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, step: str = "") -> pd.DataFrame:
+def _join_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, step: str = "") -> pd.DataFrame:
     name = f"{model} on {benchmark}{step}"
     problems = {problem.id: problem for problem in load_benchmark(config).problems}
     unknown = sorted(set(frame["problem_id"]) - set(problems))
@@ -387,7 +387,7 @@ def _with_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, st
         raise ConfigError(f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed")
     caps = frame["max_response_tokens"]
     sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
-    asked = [problems[identifier] for identifier in frame["problem_id"]]
+    rows = [problems[identifier] for identifier in frame["problem_id"]]
     return frame.assign(
-        gold=[p.gold for p in asked], problem=[p.prompt for p in asked], set=sets, model=model, benchmark=benchmark
+        gold=[p.gold for p in rows], problem=[p.prompt for p in rows], set=sets, model=model, benchmark=benchmark
     )

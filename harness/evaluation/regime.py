@@ -18,7 +18,7 @@ from harness.store import ResultStore
 from harness.store.samples import read_parts
 
 PROBLEMS = 32
-RIGHT, CUT_OFF, MIXED = (0.2, 0.4), 0.05, 0.5  # a regime that decides, docs/regime.md
+RIGHT_RANGE, MOST_CUT_OFF, LEAST_MIXED = (0.2, 0.4), 0.05, 0.5  # a regime that decides, docs/regime.md
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,23 @@ class Regime:
         if warning := nothing_to_learn(self.right, f"to {self.problems} training problems"):
             yield f"warning: {warning}"
             return
-        low, high = RIGHT
+        low, high = RIGHT_RANGE
         if self.right < low:
             yield f"advice: below {_percent(low)} right most groups teach nothing; easier problems, or a cold start"
         elif self.right > high:
             yield f"advice: above {_percent(high)} right there is little room to tell arms apart; harder problems"
-        if self.cut_off > CUT_OFF:
+        if self.cut_off > MOST_CUT_OFF:
             yield (
-                f"advice: above {_percent(CUT_OFF)} cut off, arms differ by how soon they learn to stop; a longer "
+                f"advice: above {_percent(MOST_CUT_OFF)} cut off, arms differ by how soon they learn to stop; a longer "
                 "sampling.max_response_tokens, or a cold start"
             )
-        if self.mixed < MIXED:
+        if self.mixed < LEAST_MIXED:
             yield (
-                f"advice: less than {_percent(MIXED)} of the groups are mixed; larger groups (algorithm.responses_per_prompt), or "
+                f"advice: less than {_percent(LEAST_MIXED)} of the groups are mixed; larger groups (algorithm.responses_per_prompt), or "
                 "problems of one difficulty"
             )
 
-    def against(self, origin: Regime) -> str:
+    def change_from(self, origin: Regime) -> str:
         """What a cold start changed; `origin`: what there was before it."""
         worse = "warning: the cold start made it worse: " if self.right < origin.right else ""
         return f"{worse}before the cold start {_percent(origin.right)} were right, {_percent(origin.cut_off)} cut off"
@@ -78,7 +78,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def as_trained(config: RunConfig) -> RunConfig:
+def on_training_problems(config: RunConfig) -> RunConfig:
     """The same run, evaluated on its training problems as it samples them, a group each."""
     sampling = config.sampling
     protocol = replace(
@@ -93,10 +93,10 @@ def as_trained(config: RunConfig) -> RunConfig:
     return replace(config, evaluation=protocol)
 
 
-def asks(config: RunConfig) -> str:
+def regime_key(config: RunConfig) -> str:
     """Name what decides the answers before training: equal names, equal answers."""
-    trained = as_trained(config)
-    return content_hash(dump(trained.model), dump(trained.evaluation), dump(trained.verifier), dump(trained.engine))
+    training = on_training_problems(config)
+    return content_hash(dump(training.model), dump(training.evaluation), dump(training.verifier), dump(training.engine))
 
 
 def regimes(
@@ -107,20 +107,20 @@ def regimes(
     Raises:
         ConfigError: as `evaluate_models`.
     """
-    trained = as_trained(config)
+    training = on_training_problems(config)
     models = [base_model("before training", config, store, linear_kernel)]
     if config.model.kind == "pretrained" and config.model.cold_start.steps:
         origin = replace(config, model=config.model.without_cold_start())
         models.append(base_model("before the cold start", origin, store, linear_kernel))
-    samples = trained.evaluation.samples_per_problem
-    cells = evaluate_models(models, trained, store, linear_kernel, [samples], progress, PROBLEMS)["cells"]
-    found = []
+    samples = training.evaluation.samples_per_problem
+    cells = evaluate_models(models, training, store, linear_kernel, [samples], progress, PROBLEMS)["cells"]
+    results = []
     for cell in cells:
         rows = read_parts(store.root / cell["samples"], ["problem_id", "sample_index", "correct"]).to_pandas()
         shares_P = rows[rows["sample_index"] < samples].groupby("problem_id")["correct"].mean()
         spread = float((shares_P * (1 - shares_P)).mean()) * samples / (samples - 1)
         mixed, all_right = float(shares_P.between(0, 1, inclusive="neither").mean()), float((shares_P == 1).mean())
-        cut = float(cell["truncated_fraction"])
+        cut_off = float(cell["truncated_fraction"])
         avg, sd = float(cell["avg"]), math.sqrt(spread)
-        found.append(Regime(len(shares_P), samples, cell["cap"], avg, cut, mixed, all_right, sd))
-    return found
+        results.append(Regime(len(shares_P), samples, cell["cap"], avg, cut_off, mixed, all_right, sd))
+    return results

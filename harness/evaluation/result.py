@@ -64,13 +64,13 @@ def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | Non
 
 def codes(values: pd.Series) -> tuple[Ints, list[str]]:
     """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
-    coded = isinstance(values.dtype, pd.CategoricalDtype)
-    found_R, found = (values.cat.codes.to_numpy(), values.cat.categories) if coded else pd.factorize(values)
-    known = [str(text) for text in found]
-    texts = sorted(known[code] for code in np.unique(found_R) if code >= 0)
+    categorical = isinstance(values.dtype, pd.CategoricalDtype)
+    code_R, categories = (values.cat.codes.to_numpy(), values.cat.categories) if categorical else pd.factorize(values)
+    labels = [str(text) for text in categories]
+    texts = sorted(labels[code] for code in np.unique(code_R) if code >= 0)
     code = {text: number for number, text in enumerate(texts)}
-    code_T = np.array([*(code.get(text, NO_ANSWER) for text in known), NO_ANSWER], dtype=np.int64)  # the last: missing
-    return code_T[found_R], texts
+    code_T = np.array([*(code.get(text, NO_ANSWER) for text in labels), NO_ANSWER], dtype=np.int64)  # the last: missing
+    return code_T[code_R], texts
 
 
 def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | None) -> Ints:
@@ -82,8 +82,8 @@ def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | Non
     rows = np.flatnonzero(np.isin(problem_R, np.unique(problem_R[algebra[class_R]])))
     if len(rows):
         code = {text: number for number, text in enumerate(texts)}
-        voted = voting_answers(frame.iloc[rows], equivalent)
-        class_R[rows] = [NO_ANSWER if text is None else code[text] for text in voted]
+        votes = voting_answers(frame.iloc[rows], equivalent)
+        class_R[rows] = [NO_ANSWER if text is None else code[text] for text in votes]
     return class_R
 
 
@@ -93,25 +93,25 @@ def voting_answers(frame: pd.DataFrame, equivalent: Equivalence) -> list[str | N
     Right answers are one class, since all equal the gold; only wrong ones are compared with each other, integers as integers, and an
     answer that troubled the verifier stands alone.
     """
-    voted = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
-    rights, troubled = frame["correct"].tolist(), frame["verdict"].isin(TROUBLE).tolist()
+    votes = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
+    rights, trouble = frame["correct"].tolist(), frame["verdict"].isin(TROUBLE).tolist()
     rights_of: dict[str, dict[str, None]] = {}
     wrong_of: dict[str, list[int]] = {}
     problems = frame["problem_id"].tolist()
-    for text, problem, right in zip(voted, problems, rights, strict=True):
+    for text, problem, right in zip(votes, problems, rights, strict=True):
         if text is not None and right:
             rights_of.setdefault(problem, {})[text] = None
-    for row, (text, problem) in enumerate(zip(voted, problems, strict=True)):
+    for row, (text, problem) in enumerate(zip(votes, problems, strict=True)):
         if text in rights_of.get(problem, ()):
-            voted[row] = next(iter(rights_of[problem]))
-        elif text is not None and not troubled[row]:
+            votes[row] = next(iter(rights_of[problem]))
+        elif text is not None and not trouble[row]:
             wrong_of.setdefault(problem, []).append(row)
-    groups = [[str(voted[row]) for row in rows] for rows in wrong_of.values()]
+    groups = [[str(votes[row]) for row in rows] for rows in wrong_of.values()]
     firsts = representatives(groups, lambda pairs: _equal(pairs, equivalent), magnitudes)
     for rows, first in zip(wrong_of.values(), firsts, strict=True):
         for row, text in zip(rows, first, strict=True):
-            voted[row] = text
-    return voted
+            votes[row] = text
+    return votes
 
 
 def _equal(pairs: Sequence[tuple[str, str]], equivalent: Equivalence) -> list[bool]:
@@ -127,37 +127,37 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
 
     `coarse_ks` are k above n/2, where Pass@k rests on few subsets. Truncated overlaps right and wrong in the distribution of `length`.
     """
-    wanted = default_ks(samples.n) if ks is None else sorted(set(ks))
-    if wanted and (wanted[0] < 1 or wanted[-1] > samples.n):
-        raise ConfigError(f"k={wanted} must lie between 1 and the {samples.n} samples of a problem")
+    k_values = default_ks(samples.n) if ks is None else sorted(set(ks))
+    if k_values and (k_values[0] < 1 or k_values[-1] > samples.n):
+        raise ConfigError(f"k={k_values} must lie between 1 and the {samples.n} samples of a problem")
     try:
-        reduced = reduce_samples(samples, wanted)
+        reduction = reduce_samples(samples, k_values)
     except UnevenSamples as error:
         raise ConfigError(str(error)) from error
-    means, verdicts = reduced.means, dict(sorted(reduced.verdicts.items()))
+    means, verdicts = reduction.means, dict(sorted(reduction.verdicts.items()))
     return {
         "schema_version": SCHEMA_VERSION,
         "n_problems": samples.problems,
-        "samples_per_problem": reduced.n,
-        "n_samples": samples.problems * reduced.n,
-        "avg": means[f"avg@{reduced.n}"],
-        "pass_at": {str(k): means[f"pass@{k}"] for k in wanted},
-        "maj_at": {str(k): means[f"maj@{k}"] for k in wanted},
+        "samples_per_problem": reduction.n,
+        "n_samples": samples.problems * reduction.n,
+        "avg": means[f"avg@{reduction.n}"],
+        "pass_at": {str(k): means[f"pass@{k}"] for k in k_values},
+        "maj_at": {str(k): means[f"maj@{k}"] for k in k_values},
         "intervals": {
             "method": INTERVAL_METHOD,
-            "avg": _interval(reduced.avg_P),
-            "pass_at": {str(k): _interval(reduced.scores[f"pass@{k}"]) for k in wanted},
-            "maj_at": {str(k): _interval(reduced.scores[f"maj@{k}"]) for k in wanted},
+            "avg": _interval(reduction.avg_P),
+            "pass_at": {str(k): _interval(reduction.scores[f"pass@{k}"]) for k in k_values},
+            "maj_at": {str(k): _interval(reduction.scores[f"maj@{k}"]) for k in k_values},
         },
         "scores": means,
-        "coarse_ks": [k for k in wanted if 2 * k > samples.n],
-        "lost_samples": reduced.lost,
-        **{name: None if np.isnan(share) else share for name, share in reduced.shares.items()},
-        length: reduced.lengths,
+        "coarse_ks": [k for k in k_values if 2 * k > samples.n],
+        "lost_samples": reduction.lost_samples,
+        **{name: None if np.isnan(share) else share for name, share in reduction.shares.items()},
+        length: reduction.lengths,
         "verifier": {
             "verdicts": verdicts,
             "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
-            "vote_conflicts": reduced.conflicts,
+            "vote_conflicts": reduction.conflicts,
         },
         "rules": dict(RULES),
     }
@@ -212,16 +212,16 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def percent_table(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return head and rows in percent, with a few k from 1 to n."""
     ks = sorted({int(k) for cell in cells for k in cell["pass_at"]}) or [1]
-    picked = sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)} - {1})
-    head = ["model", "benchmark", "cap", "avg@n, %", "Δ to first", *(f"Pass@{k}" for k in picked)]
-    head += [*(f"Maj@{k}" for k in picked), "truncated", "no answer", "tokens"]
+    column_ks = sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)} - {1})
+    head = ["model", "benchmark", "cap", "avg@n, %", "Δ to first", *(f"Pass@{k}" for k in column_ks)]
+    head += [*(f"Maj@{k}" for k in column_ks), "truncated", "no answer", "tokens"]
     rows = []
     for cell in cells:
         row = [cell["model"], cell["benchmark"], str(cell["cap"]), _average(cell), _difference(cell)]
-        row += [_percent(cell[kind].get(str(k))) for kind in ("pass_at", "maj_at") for k in picked]
+        row += [_percent(cell[kind].get(str(k))) for kind in ("pass_at", "maj_at") for k in column_ks]
         row += [_percent(cell["truncated_fraction"]), _percent(cell["no_answer_fraction"])]
         mean = cell["response_tokens"]["all"]["mean"]
         rows.append([*row, "" if mean is None else f"{mean:.0f}"])
@@ -230,14 +230,14 @@ def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
 
 def markdown(cells: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table with a line on what the intervals are."""
-    head, rows = shown(cells)
+    head, rows = percent_table(cells)
     lines = [f"| {' | '.join(map(foreign_text.markdown, row))} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, "", f"Intervals: {cells[0]['intervals']['method']}."]) + "\n"
 
 
 def terminal(cells: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table for the terminal."""
-    head, rows = shown(cells)
+    head, rows = percent_table(cells)
     table = Table(*head, caption="intervals: 95 %, over problems, Student's t; one checkpoint each")
     for row in rows:
         table.add_row(*row)
@@ -245,16 +245,16 @@ def terminal(cells: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _average(cell: Mapping[str, Any]) -> str:
-    around = _around(cell["intervals"]["avg"], ".1f")
-    return f"{100 * cell['avg']:.2f}{around} (n={cell['samples_per_problem']})"
+    interval = _interval_text(cell["intervals"]["avg"], ".1f")
+    return f"{100 * cell['avg']:.2f}{interval} (n={cell['samples_per_problem']})"
 
 
 def _difference(cell: Mapping[str, Any]) -> str:
     difference = cell.get("difference")
-    return f"{100 * difference['avg']:+.2f}{_around(difference['interval'], '+.1f')}" if difference else ""
+    return f"{100 * difference['avg']:+.2f}{_interval_text(difference['interval'], '+.1f')}" if difference else ""
 
 
-def _around(interval: Sequence[float] | None, form: str) -> str:
+def _interval_text(interval: Sequence[float] | None, form: str) -> str:
     return f" [{100 * interval[0]:{form}}, {100 * interval[1]:{form}}]" if interval else ""
 
 

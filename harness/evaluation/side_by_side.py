@@ -43,7 +43,7 @@ from harness.evaluation.metrics.names import Equivalence, UnevenSamples, default
 from harness.evaluation.named_models import Model
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
-from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalised
+from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
 from harness.statistics.intervals import Estimate, comparison_level, mean_interval
@@ -55,7 +55,7 @@ from harness.verify import MathVerifier
 
 LENGTH = "response_tokens"
 _ROWS_PER_PART = 512
-_READ = (
+_COLUMNS = (
     "problem_id", "sample_index", "max_response_tokens", "correct", "answer", "verdict", "finish_reason", LENGTH,
     "second_correct",
 )  # fmt: skip
@@ -87,7 +87,7 @@ def evaluate_models(
     `ks` of Pass@k and Maj@k are powers of two where None; `limit` draws so many problems of each benchmark. Raises `ConfigError` where a
     prompt and its tokens exceed a model's positions or data is missing, `RunClaimed` where another process samples the same cell.
     """
-    benchmarks = {name: _some(item, limit) for name, item in config.evaluation.benchmarks.items()}
+    benchmarks = {name: _load_problems(item, limit) for name, item in config.evaluation.benchmarks.items()}
     longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
     budget = max(config.evaluation.caps) + longest
     grader = Grader(config.verifier, config.runtime)
@@ -138,17 +138,17 @@ def _summary(
     }
 
 
-def _some(config: Any, limit: int | None) -> Benchmark:
+def _load_problems(config: Any, limit: int | None) -> Benchmark:
     benchmark = load_benchmark(config)
     rows = (Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems)
     for line in deduplicate(rows)[1].lines():
-        told = f"{line}; copies count as problems, so its intervals are too narrow"
-        print(f"{WARNING}{benchmark.name}: {told}", file=sys.stderr)
+        message = f"{line}; copies count as problems, so its intervals are too narrow"
+        print(f"{WARNING}{benchmark.name}: {message}", file=sys.stderr)
     if limit is None or len(benchmark.problems) <= limit:
         return benchmark
     # Drawn: kinds of problems may come in turn.
-    drawn = np.random.default_rng(0).choice(len(benchmark.problems), limit, replace=False)
-    return replace(benchmark, problems=[benchmark.problems[i] for i in sorted(drawn)])
+    indices = np.random.default_rng(0).choice(len(benchmark.problems), limit, replace=False)
+    return replace(benchmark, problems=[benchmark.problems[i] for i in sorted(indices)])
 
 
 def _cell(
@@ -178,9 +178,9 @@ def _cell(
         **sampler.settings,
     }
     directory = store.root / "evaluations" / "samples" / content_hash(about)
-    described = {**about, "names": [model.name], "benchmark_config": asdict(protocol.benchmarks[name])}
+    description = {**about, "names": [model.name], "benchmark_config": asdict(protocol.benchmarks[name])}
     if not (directory / ABOUT).exists():
-        write_file(directory / ABOUT, canonical_json(described).encode() + b"\n")
+        write_file(directory / ABOUT, canonical_json(description).encode() + b"\n")
     return Cell(model, name, benchmark, directory)
 
 
@@ -188,58 +188,58 @@ def sample_missing(
     cell: Cell, protocol: EvaluationConfig, sampler: Sampler, grader: Grader, progress: Progress
 ) -> None:
     """Make the samples of a cell that do not exist yet, one published part at a time."""
-    wanted = protocol.samples_per_problem
-    total = wanted * len(cell.benchmark.problems)
+    samples = protocol.samples_per_problem
+    total = samples * len(cell.benchmark.problems)
     with lease.acquire(cell.directory / "claim.lock"):
-        sealed = seal.drop_broken(cell.directory, ABOUT)
-        have = _existing(cell.directory)
-        done = sum(min(len(indices & set(range(wanted))), wanted) for indices in have.values())
-        progress(done, total)
-        if done == total:
+        entries = seal.drop_broken(cell.directory, ABOUT)
+        stored_indices = _stored_indices(cell.directory)
+        count = sum(min(len(indices & set(range(samples))), samples) for indices in stored_indices.values())
+        progress(count, total)
+        if count == total:
             return
         prompts = prompt_tokens(sampler.tokenizer, cell.benchmark)
         _require_positions(prompts, max(protocol.caps), sampler, cell)
-        seeds_PG = evaluation_seeds(protocol.seed, cell.name, cell.benchmark, wanted)
+        seeds_PG = evaluation_seeds(protocol.seed, cell.name, cell.benchmark, samples)
         params = sampling_params(protocol, sampler.stop_token_ids)
         metadata = {"benchmark": cell.name, "benchmark_version": str(cell.benchmark.version)}
         part = max((int(path.stem.rpartition("-")[2]) + 1 for path in part_paths(cell.directory)), default=0)
-        for rows_P, index_G in _missing(cell.benchmark.problems, have, wanted):
+        for rows_P, index_G in _missing_blocks(cell.benchmark.problems, stored_indices, samples):
             rows = SampleRows([cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)])
             completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
             table = graded_table(rows, completions, protocol.caps, sampler.tokenizer, grader)
             path = cell.directory / f"part-{part:06d}.parquet"
             write_part(path, table, metadata)
-            sealed |= seal.seal_of({each.name: each for each in (path, cell.directory / ABOUT)})
-            seal.write_seal(cell.directory, sealed)
+            entries |= seal.seal_of({each.name: each for each in (path, cell.directory / ABOUT)})
+            seal.write_seal(cell.directory, entries)
             part += 1
-            done += len(rows_P) * len(index_G)
-            progress(done, total)
+            count += len(rows_P) * len(index_G)
+            progress(count, total)
 
 
-def _existing(directory: Path) -> dict[str, set[int]]:
+def _stored_indices(directory: Path) -> dict[str, set[int]]:
     """Problem id → sample numbers that are there."""
     if not part_paths(directory):
         return {}
-    have = read_parts(directory, ["problem_id", "sample_index"]).to_pandas()
-    return have.groupby("problem_id")["sample_index"].agg(set).to_dict()
+    frame = read_parts(directory, ["problem_id", "sample_index"]).to_pandas()
+    return frame.groupby("problem_id")["sample_index"].agg(set).to_dict()
 
 
-def _missing(
-    problems: Sequence[Problem], have: Mapping[str, set[int]], wanted: int
+def _missing_blocks(
+    problems: Sequence[Problem], stored_indices: Mapping[str, set[int]], samples: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rectangles of (problems, sample numbers) still to make, each at most a part.
 
     Parts begin at fixed problems whatever exists, so a resumed evaluation makes the batches that an uninterrupted one makes.
     """
-    per_part = max(1, _ROWS_PER_PART // wanted)
+    per_part = max(1, _ROWS_PER_PART // samples)
     for start in range(0, len(problems), per_part):
         groups: dict[tuple[int, ...], list[int]] = {}
         for i in range(start, min(start + per_part, len(problems))):
-            absent = tuple(sorted(set(range(wanted)) - have.get(problems[i].id, set())))
-            if absent:
-                groups.setdefault(absent, []).append(i)
-        for absent, rows in groups.items():
-            yield np.array(rows), np.array(absent)
+            missing = tuple(sorted(set(range(samples)) - stored_indices.get(problems[i].id, set())))
+            if missing:
+                groups.setdefault(missing, []).append(i)
+        for missing, rows in groups.items():
+            yield np.array(rows), np.array(missing)
 
 
 def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Sampler, cell: Cell) -> None:
@@ -251,10 +251,10 @@ def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Samp
         )
 
 
-def cell_samples(cell: Cell, wanted: int, cap: int) -> pd.DataFrame:
-    """Return the first `wanted` samples of every problem at one cap, in the benchmark's order."""
-    frame = read_parts(cell.directory, _READ).to_pandas()
-    frame = frame[(frame["sample_index"] < wanted) & (frame["max_response_tokens"] == cap)]
+def cell_samples(cell: Cell, samples: int, cap: int) -> pd.DataFrame:
+    """Return the first `samples` samples of every problem at one cap, in the benchmark's order."""
+    frame = read_parts(cell.directory, _COLUMNS).to_pandas()
+    frame = frame[(frame["sample_index"] < samples) & (frame["max_response_tokens"] == cap)]
     order = {problem.id: i for i, problem in enumerate(cell.benchmark.problems)}
     place = frame["problem_id"].map(order)
     return frame.assign(place=place).sort_values(["place", "sample_index"], ignore_index=True)
@@ -268,8 +268,8 @@ def _add_differences(cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str,
         reference = first.setdefault(place, cell["model"])
         if reference == cell["model"]:
             continue
-        both = (frames[model, *place] for model in (reference, cell["model"]))
-        a, b = (frame.groupby("place")["correct"].mean().to_numpy() for frame in both)
+        pair = (frames[model, *place] for model in (reference, cell["model"]))
+        a, b = (frame.groupby("place")["correct"].mean().to_numpy() for frame in pair)
         difference = mean_interval(b - a)
         cell["difference"] = {
             "to": reference,
@@ -296,13 +296,13 @@ def read_side(
     frames, remarks = [], list[str]()
     for part in parts:
         if Path(part).is_file():
-            read = read_recorded(Path(part), golds)
-            remarks += [f"{part}: {line}" for line in read.lines()]
-            frames.append(pd.DataFrame(read.samples).assign(model=Path(part).name, benchmark=""))
+            recording = read_recorded(Path(part), golds)
+            remarks += [f"{part}: {line}" for line in recording.lines()]
+            frames.append(pd.DataFrame(recording.samples).assign(model=Path(part).name, benchmark=""))
         else:
-            frames.append(_stored(part, store))
-    chosen = [_chosen(part, frame, benchmark, cap) for part, frame in zip(parts, frames, strict=True)]
-    return Side(name, chosen, [_seed(part, store) for part in parts], remarks)
+            frames.append(_read_stored(part, store))
+    runs = [_select_samples(part, frame, benchmark, cap) for part, frame in zip(parts, frames, strict=True)]
+    return Side(name, runs, [_seed(part, store) for part in parts], remarks)
 
 
 def is_graded(side: Side) -> bool:
@@ -310,26 +310,26 @@ def is_graded(side: Side) -> bool:
     return all("correct" in frame for frame in side.runs)
 
 
-def graded(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
+def grade_side(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
     """Grade all samples again; what was recorded of them before stays under `label`."""
     runs = []
     for frame in side.runs:
-        known = "correct" in frame and frame["label"].isna().all()
-        labelled = frame.assign(label=frame["correct"] if known else frame["label"])
-        runs.append(graded_frame(labelled, verifier, progress))
+        verdicts_only = "correct" in frame and frame["label"].isna().all()
+        labelled_frame = frame.assign(label=frame["correct"] if verdicts_only else frame["label"])
+        runs.append(graded_frame(labelled_frame, verifier, progress))
     return replace(side, runs=runs)
 
 
 def disagreements(side: Side) -> tuple[pd.DataFrame, int]:
     """Return the samples whose recorded verdict is another one than ours, and how many have a recorded verdict."""
     frame = pd.concat(side.runs)
-    known = frame[frame["label"].notna()]
-    differing = known[known["label"].astype(bool) != known["correct"]]
+    labelled_rows = frame[frame["label"].notna()]
+    differences = labelled_rows[labelled_rows["label"].astype(bool) != labelled_rows["correct"]]
     columns = ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
-    return differing[columns].assign(side=side.name), len(known)
+    return differences[columns].assign(side=side.name), len(labelled_rows)
 
 
-def _stored(part: str, store: ResultStore) -> pd.DataFrame:
+def _read_stored(part: str, store: ResultStore) -> pd.DataFrame:
     folder, _, model = part.partition("@")
     if not Path(folder).is_dir() or (Path(folder) / MANIFEST).exists():
         return stored_samples(part, store)
@@ -340,7 +340,7 @@ def _stored(part: str, store: ResultStore) -> pd.DataFrame:
     return frame[frame["model"] == model] if model else frame
 
 
-def _chosen(part: str, frame: pd.DataFrame, benchmark: str | None, cap: int | None) -> pd.DataFrame:
+def _select_samples(part: str, frame: pd.DataFrame, benchmark: str | None, cap: int | None) -> pd.DataFrame:
     """The samples of one benchmark at one cap, in the columns of `Side`."""
     names = frame["benchmark"].unique().tolist()
     if names != [""]:  # a file does not say
@@ -365,21 +365,21 @@ def _seed(part: str, store: ResultStore) -> int | None:
 
 
 Floats = NDArray[np.float64]
-_SHOWN = 5
+_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
 class Side:
     """One side of a comparison: its name, a frame of graded samples a training run, the runs' training seeds where they are known.
 
-    `said`: what there was to say when it was read.
+    `remarks`: what there was to say when it was read.
     Columns: problem_id, gold, problem (text or None), correct, answer, verdict, finish_reason, tokens (NaN where unknown).
     """
 
     name: str
     runs: Sequence[pd.DataFrame]
     seeds: Sequence[int | None]
-    said: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -409,8 +409,8 @@ class Comparison:
         shares = {name: scores[AVG].mean(axis=0) for name, scores in self.scores.items()}
         frame = self.problems.assign(**shares)
         others = frame[[*self.differences]].sub(frame[self.reference], axis=0)
-        apart = others.abs().max(axis=1)
-        return frame.loc[apart.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+        gaps = others.abs().max(axis=1)
+        return frame.loc[gaps.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
 def compare(
@@ -428,30 +428,30 @@ def compare(
     shared. `difficulty`: a further side whose samples say how hard a problem is. Raises `ConfigError` where nothing matches, a side has
     unequal numbers of samples a problem, or `difficulty` has the samples of a compared side.
     """
-    keyed, notes = _matched(sides, by_text, verifier)
-    first = keyed[0].runs[0].drop_duplicates("key")
-    most = min(int(frame.groupby("key").size().max()) for side in keyed for frame in side.runs)
-    wanted = [k for k in ks or default_ks(most) if k > 1]
-    if wanted and max(wanted) > most:
-        raise ConfigError(f"ks={wanted}: a side has {most} samples of a problem only")
-    scores = {side.name: _scores(side, wanted, verifier) for side in keyed}
-    metrics = [name for name in scores[keyed[0].name] if all(name in table for table in scores.values())]
+    matched_sides, notes = _match_sides(sides, by_text, verifier)
+    first = matched_sides[0].runs[0].drop_duplicates("key")
+    most = min(int(frame.groupby("key").size().max()) for side in matched_sides for frame in side.runs)
+    k_values = [k for k in ks or default_ks(most) if k > 1]
+    if k_values and max(k_values) > most:
+        raise ConfigError(f"ks={k_values}: a side has {most} samples of a problem only")
+    scores = {side.name: _scores(side, k_values, verifier) for side in matched_sides}
+    metrics = [name for name in scores[matched_sides[0].name] if all(name in table for table in scores.values())]
     level = comparison_level(len(sides) - 1)
-    paired = {side.name: _same_seeds(keyed[0], side) for side in keyed[1:]}
+    paired = {side.name: _same_seeds(matched_sides[0], side) for side in matched_sides[1:]}
     differences = {
         side.name: {
             name: replace(
-                difference_of(scores[keyed[0].name][name], scores[side.name][name], paired[side.name], level),
+                difference_of(scores[matched_sides[0].name][name], scores[side.name][name], paired[side.name], level),
                 margin=None if name == TOKENS else margin,
                 family=len(sides) - 1,
             )
             for name in metrics
         }
-        for side in keyed[1:]
+        for side in matched_sides[1:]
     }
     problems = first[["problem_id", "gold"]].reset_index(drop=True)
-    counts = {side.name: _counts(side) for side in keyed}
-    reference = counts[keyed[0].name]
+    counts = {side.name: _counts(side) for side in matched_sides}
+    reference = counts[matched_sides[0].name]
     others = {name: counts[name] for name in paired}
     bands = {
         name: k_band(reference, one, paired=paired[name], level=level)
@@ -461,9 +461,9 @@ def compare(
     costs = {name: point_cost(reference, one, level) for name, one in others.items()}
     by_band = None
     if difficulty is not None:
-        *sides_there, apart = _matched([*sides, _independent(difficulty, sides)], by_text, verifier)[0]
-        there = {side.name: _counts(side) for side in sides_there}
-        by_band = by_difficulty(difficulty.name, _shares(apart).mean(axis=0), there, paired, wanted)
+        *band_sides, difficulty_side = _match_sides([*sides, _independent(difficulty, sides)], by_text, verifier)[0]
+        band_counts = {side.name: _counts(side) for side in band_sides}
+        by_band = by_difficulty(difficulty.name, _shares(difficulty_side).mean(axis=0), band_counts, paired, k_values)
     return Comparison(problems, scores, differences, notes, bands, costs, by_band)
 
 
@@ -498,36 +498,36 @@ def _counts(side: Side) -> Counts:
 # ---- problems that are the same ----
 
 
-def _matched(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier) -> tuple[list[Side], list[str]]:
+def _match_sides(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier) -> tuple[list[Side], list[str]]:
     """The sides with the problems alone that all runs of all sides have, in one order, under the column `key`; and what was left out."""
     frames = [(side.name, frame) for side in sides for frame in side.runs]
     if by_text is None:
         by_text = not set.intersection(*(set(frame["problem_id"]) for _, frame in frames))
     keys = [_keys(name, frame, by_text) for name, frame in frames]
-    shared = set.intersection(*map(set, keys))
+    shared_keys = set.intersection(*map(set, keys))
     golds = [dict(zip(key, frame["gold"], strict=True)) for key, (_, frame) in zip(keys, frames, strict=True)]
-    others = {key for key in shared if any(not _same_gold(golds[0][key], each[key], verifier) for each in golds[1:])}
+    others = {k for k in shared_keys if any(not _same_gold(golds[0][k], each[k], verifier) for each in golds[1:])}
     what = "text" if by_text else "id"
     notes = []
     for name, key in {name: key for (name, _), key in zip(frames, keys, strict=True)}.items():
-        if absent := sorted(set(key) - shared):
-            notes.append(f"{name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quoted(absent)}")
+        if absent := sorted(set(key) - shared_keys):
+            notes.append(f"{name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quote(absent)}")
     if others:
         notes.append(
-            f"{len(others)} problems of one {what} have different golds and are left out: {_quoted(sorted(others))}"
+            f"{len(others)} problems of one {what} have different golds and are left out: {_quote(sorted(others))}"
             + ("" if by_text else "; if these are other problems under the same ids, match=problem compares texts")
         )
-    if not shared - others:
+    if not shared_keys - others:
         other = "match=id" if by_text else "match=problem compares their texts"
         raise ConfigError(
             f"no problem is on every side by its {what}; {other}. {' '.join([*notes, ''])}Are these evaluations of one benchmark?"
         )
-    order = {key: place for place, key in enumerate(dict.fromkeys(k for k in keys[0] if k in shared - others))}
-    kept = iter(
+    order = {key: place for place, key in enumerate(dict.fromkeys(k for k in keys[0] if k in shared_keys - others))}
+    matched_frames = iter(
         frame.assign(key=key, place=key.map(order)).dropna(subset="place").sort_values("place", kind="stable")
         for key, (_, frame) in zip(keys, frames, strict=True)
     )
-    return [replace(side, runs=[next(kept) for _ in side.runs]) for side in sides], notes
+    return [replace(side, runs=[next(matched_frames) for _ in side.runs]) for side in sides], notes
 
 
 def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
@@ -535,23 +535,23 @@ def _keys(name: str, frame: pd.DataFrame, by_text: bool) -> pd.Series:
         return frame["problem_id"]
     if frame["problem"].isna().any():
         raise ConfigError(f"{name} shares no problem ids with the others and has no texts of its problems to match by")
-    keys = frame["problem"].map(normalised)
-    twice = frame.groupby(keys)["problem_id"].nunique()
-    if (twice > 1).any():
-        texts = list(twice[twice > 1].index)
-        raise ConfigError(f"{name}: {len(texts)} problems have one text: {_quoted(texts)}")
+    keys = frame["problem"].map(normalise)
+    id_counts = frame.groupby(keys)["problem_id"].nunique()
+    if (id_counts > 1).any():
+        texts = list(id_counts[id_counts > 1].index)
+        raise ConfigError(f"{name}: {len(texts)} problems have one text: {_quote(texts)}")
     return keys
 
 
 def _same_gold(a: str, b: str, verifier: MathVerifier) -> bool:
-    if normalised(a) == normalised(b) or verifier.equivalent(a, b):
+    if normalise(a) == normalise(b) or verifier.equivalent(a, b):
         return True
     # One is a solution with the answer at its end.
     return verifier.verify(a, b).correct or verifier.verify(b, a).correct
 
 
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name[:60]) for name in names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+def _quote(names: Sequence[str]) -> str:
+    return ", ".join(repr(name[:60]) for name in names[:_EXAMPLES]) + (" …" if len(names) > _EXAMPLES else "")
 
 
 # ---- numbers ----
@@ -561,13 +561,13 @@ def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, 
     """Metric → values [runs, problems] of a side whose frames are in the order of the problems."""
     scores: dict[str, list[Floats]] = {}
     for frame in side.runs:
-        placed = frame.assign(problem_id=frame["place"], length=0)  # codes are sorted: by place
+        place_frame = frame.assign(problem_id=frame["place"], length=0)  # codes are sorted: by place
         try:
-            reduced = reduce_samples(code_samples(placed, "length", verifier.equivalent_many), ks)
+            reduction = reduce_samples(code_samples(place_frame, "length", verifier.equivalent_many), ks)
         except UnevenSamples as error:
             raise ConfigError(f"{side.name}: {error}") from error
-        values = {AVG: reduced.avg_P}
-        values |= {f"{kind}@{k}": reduced.scores[f"{kind}@{k}"] for kind in ("pass", "maj") for k in ks}
+        values = {AVG: reduction.avg_P}
+        values |= {f"{kind}@{k}": reduction.scores[f"{kind}@{k}"] for kind in ("pass", "maj") for k in ks}
         tokens = frame.groupby("place")["tokens"].mean().to_numpy(dtype=np.float64)
         if np.isfinite(tokens).all():
             values[TOKENS] = tokens

@@ -16,7 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import BENCHMARK, implementation
 from harness.configuration.sections import VerifierSection
 from harness.problems.hygiene import statements
-from harness.problems.problem import Benchmark, Demonstration, Problem, lines_of, normalised, template
+from harness.problems.problem import Benchmark, Demonstration, Problem, lines_of, normalise, template
 from harness.verify import MathVerifier, VerifierConfig
 
 
@@ -28,15 +28,15 @@ def demonstrations(recipe: Any, task: Any, base: int) -> list[Demonstration]:
     """
     draw = random.Random(f"cold start/{recipe.seed}/{base}")
     if not recipe.path:
-        drawn: list[Demonstration] = implementation(BENCHMARK, task).demonstrate(task, recipe.demonstrations, draw)
-        return drawn
-    written = read_demonstrations(Path(recipe.path))
-    if len(written) < recipe.demonstrations:
+        demos: list[Demonstration] = implementation(BENCHMARK, task).demonstrate(task, recipe.demonstrations, draw)
+        return demos
+    demos = read_demonstrations(Path(recipe.path))
+    if len(demos) < recipe.demonstrations:
         raise ConfigError(
-            f"model.cold_start.path={recipe.path} has {len(written)} demonstrations and model.cold_start.demonstrations="
+            f"model.cold_start.path={recipe.path} has {len(demos)} demonstrations and model.cold_start.demonstrations="
             f"{recipe.demonstrations} were asked for; lower the number"
         )
-    return draw.sample(written, recipe.demonstrations)
+    return draw.sample(demos, recipe.demonstrations)
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
@@ -47,18 +47,18 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     ]
 
 
-def as_asked(written: Sequence[Demonstration], task: Any) -> Benchmark:
+def as_benchmark(demos: Sequence[Demonstration], task: Any) -> Benchmark:
     """The problems of demonstrations with the task's template, as training asks them."""
     make = template(getattr(task, "template", "plain"))
-    problems = [Problem(each.id, make(each.problem), each.answer) for each in written]
+    problems = [Problem(each.id, make(each.problem), each.answer) for each in demos]
     return Benchmark("demonstrations", 1, problems, make.chat, getattr(task, "system", ""))
 
 
-def check_demonstrations(written: Sequence[Demonstration], rules: VerifierSection, sets: Mapping[str, Any]) -> None:
+def check_demonstrations(demos: Sequence[Demonstration], rules: VerifierSection, sets: Mapping[str, Any]) -> None:
     """Refuse demonstrations that teach what earns no reward, or that tell answers of a benchmark.
 
     Args:
-        written: the demonstrations.
+        demos: the demonstrations.
         rules: of the run's verifier.
         sets: the run's benchmarks by name. One that cannot be loaded is left out; the run itself refuses it.
 
@@ -66,18 +66,18 @@ def check_demonstrations(written: Sequence[Demonstration], rules: VerifierSectio
         ConfigError: naming the first demonstration that is refused, and why.
     """
     with MathVerifier(VerifierConfig(**dataclasses.asdict(rules))) as verifier:
-        pairs = [(each.response, each.answer) for each in written]
-        verdicts = verifier.verify_many(pairs, [each.problem for each in written])
-    for each, verdict in zip(written, verdicts, strict=True):
+        pairs = [(each.response, each.answer) for each in demos]
+        verdicts = verifier.verify_many(pairs, [each.problem for each in demos])
+    for each, verdict in zip(demos, verdicts, strict=True):
         if not verdict.correct:
             raise ConfigError(
                 f"model.cold_start: {each.id}: verifier={rules.extraction} calls the response {each.response[:80]!r} to "
                 f"{each.problem[:60]!r} {verdict.verdict} (answer {each.answer[:40]!r}); mend it, or choose another verifier"
             )
     for name, config in sets.items():
-        asked: set[str] = set()
+        prompts: set[str] = set()
         with contextlib.suppress(ConfigError):
-            asked = {normalised(problem.prompt) for problem in statements(config)[0].problems}
-        both = next((each.id for each in written if normalised(each.problem) in asked), None)
-        if both is not None:
-            raise ConfigError(f"model.cold_start: {both} is a problem of the benchmark {name}; leave it out")
+            prompts = {normalise(problem.prompt) for problem in statements(config)[0].problems}
+        leak = next((each.id for each in demos if normalise(each.problem) in prompts), None)
+        if leak is not None:
+            raise ConfigError(f"model.cold_start: {leak} is a problem of the benchmark {name}; leave it out")

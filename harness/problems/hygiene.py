@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,14 @@ from harness.problems.problem import (
     Record,
     deduplicate,
     load_benchmark,
-    normalised,
+    normalise,
 )
 from harness.verify import MathVerifier
 from harness.verify.probes import OWN_TEXT
 
-_SHOWN = 5
+_EXAMPLES = 5
 NGRAM = 8
-COVERED = 0.5
+COVERAGE = 0.5
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -58,19 +58,19 @@ def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
     """
     sets = dict(benchmarks) | ({"task": task} if task is not None else {})
     faults: list[DataFault] = []
-    loaded: dict[str, Benchmark] = {}
+    loaded_sets: dict[str, Benchmark] = {}
     with MathVerifier() as verifier:
         for name, config in sets.items():
             try:
-                loaded[name], repeats = statements(config)
+                loaded_sets[name], repeats = statements(config)
             except ConfigError as error:
                 key = name if config is task else f"evaluation.benchmarks.{name}"
                 raise ConfigError(f"{key}: {error}") from error
             faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
-            faults += check_golds(name, loaded[name], verifier)
+            faults += check_golds(name, loaded_sets[name], verifier)
     if task is not None:
-        train = loaded.pop("task")
-        for name, benchmark in loaded.items():
+        train = loaded_sets.pop("task")
+        for name, benchmark in loaded_sets.items():
             faults += check_overlap(name, train, benchmark)
     return faults
 
@@ -93,60 +93,59 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
-    left = {gold: verifier.left_open(gold) for gold, verdict in verdicts.items() if verdict.correct}
+    operations = {gold: verifier.open_operations(gold) for gold, verdict in verdicts.items() if verdict.correct}
     faults = []
-    if bad := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
-        shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
-        text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
+    if faulty := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
+        examples = _golds(faulty, lambda p: f" ({verdicts[p.gold].verdict})")
+        text = f"{len(faulty)} of {len(benchmark.problems)} golds do not verify against themselves: {examples}"
         faults.append(DataFault(name, "gold", text))
-    probed = verifier.probe_golds(verdicts)
-    by_text = [p for p in benchmark.problems if verdicts[p.gold].correct and probed.get(p.gold) == [OWN_TEXT]]
-    if by_text:
+    probes = verifier.probe_golds(verdicts)
+    text_only = [p for p in benchmark.problems if verdicts[p.gold].correct and probes.get(p.gold) == [OWN_TEXT]]
+    if text_only:
         text = (
-            f"{len(by_text)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(by_text)}; give the value "
+            f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value "
             "alone, or leave them out"
         )
         faults.append(DataFault(name, "gold", text))
-    if misread := [p for p in benchmark.problems if probed.get(p.gold) and probed[p.gold] != [OWN_TEXT]]:
-        shown = ", ".join(f"{p.id} {p.gold[:40]!r} {' and '.join(probed[p.gold])}" for p in misread[:_SHOWN])
-        faults.append(
-            DataFault(name, "gold", f"{len(misread)} of {len(benchmark.problems)} golds are not what they say: {shown}")
-        )
-    if unfinished := [problem for problem in benchmark.problems if left.get(problem.gold)]:
-        shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({' and '.join(left[p.gold])})" for p in unfinished[:_SHOWN])
+    if misreads := [p for p in benchmark.problems if probes.get(p.gold) and probes[p.gold] != [OWN_TEXT]]:
+        examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
+        text = f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}"
+        faults.append(DataFault(name, "gold", text))
+    if open_golds := [problem for problem in benchmark.problems if operations.get(problem.gold)]:
+        examples = _golds(open_golds, lambda p: f" ({' and '.join(operations[p.gold])})")
         text = (
-            f"{len(unfinished)} of {len(benchmark.problems)} golds leave something to work out: {shown}; an answer counts when it is "
+            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {examples}; an answer counts when it is "
             "evaluated, and when it uses the same kinds of operations"
         )
         faults.append(DataFault(name, "gold", text))
     return faults
 
 
-def _golds(problems: Sequence[Problem]) -> str:
-    return ", ".join(f"{problem.id} {problem.gold[:40]!r}" for problem in problems[:_SHOWN])
+def _golds(problems: Sequence[Problem], remark: Callable[[Problem], str] = lambda _: "") -> str:
+    return ", ".join(f"{p.id} {p.gold[:40]!r}{remark(p)}" for p in problems[:_EXAMPLES])
 
 
 def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFault]:
     """Return test problems that also stand, whole or mostly, in the training problems."""
-    there = {normalised(problem.prompt) for problem in train.problems}
-    equal = [problem.id for problem in test.problems if normalised(problem.prompt) in there]
+    train_prompts = {normalise(problem.prompt) for problem in train.problems}
+    copies = [problem.id for problem in test.problems if normalise(problem.prompt) in train_prompts]
     faults = []
-    if equal:
-        text = f"{len(equal)} of {len(test.problems)} problems stand in the training set: {_some(equal)}"
+    if copies:
+        text = f"{len(copies)} of {len(test.problems)} problems stand in the training set: {_preview(copies)}"
         faults.append(DataFault(name, "overlap", text))
     overlaps = find_overlaps([p.prompt for p in train.problems], [p.prompt for p in test.problems])
-    near = [test.problems[o.test].id for o in overlaps if test.problems[o.test].id not in set(equal)]
-    if near:
+    near_copies = [test.problems[o.test].id for o in overlaps if test.problems[o.test].id not in set(copies)]
+    if near_copies:
         text = (
-            f"{len(near)} of {len(test.problems)} problems share more than {COVERED:.0%} of their words with one training problem "
-            f"({NGRAM}-grams): {_some(near)}"
+            f"{len(near_copies)} of {len(test.problems)} problems share more than {COVERAGE:.0%} of their words with one training problem "
+            f"({NGRAM}-grams): {_preview(near_copies)}"
         )
         faults.append(DataFault(name, "overlap", text))
     return faults
 
 
-def _some(ids: list[str]) -> str:
-    return ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
+def _preview(ids: list[str]) -> str:
+    return ", ".join(ids[:_EXAMPLES]) + (", …" if len(ids) > _EXAMPLES else "")
 
 
 @dataclass(frozen=True)
@@ -155,29 +154,29 @@ class Overlap:
 
     test: int
     train: int
-    covered: float
+    share: float
 
 
 def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[Overlap]:
-    """Return test problems that one training problem covers by more than `COVERED`, in order, by n-grams of `NGRAM` words.
+    """Return test problems that one training problem covers by more than `COVERAGE`, in order, by n-grams of `NGRAM` words.
 
     Time is linear in the words of both; memory in the words of `test` only. A text shorter than an n-gram never overlaps:
     for those compare whole texts.
     """
-    where: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    occurrences: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     words_of = [_words(text) for text in test]
     for index, words in enumerate(words_of):
         for start, gram in _grams(words):
-            where[gram].append((index, start))
+            occurrences[gram].append((index, start))
     best: dict[int, Overlap] = {}
     for place, text in enumerate(train):
         hits: defaultdict[int, set[int]] = defaultdict(set)
         for _, gram in _grams(_words(text)):
-            for index, start in where.get(gram, ()):
+            for index, start in occurrences.get(gram, ()):
                 hits[index].add(start)
         for index, starts in hits.items():
             share = _share(starts, len(words_of[index]))
-            if share > COVERED and (index not in best or share > best[index].covered):
+            if share > COVERAGE and (index not in best or share > best[index].share):
                 best[index] = Overlap(index, place, share)
     return [best[index] for index in sorted(best)]
 

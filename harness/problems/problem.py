@@ -127,7 +127,7 @@ def template(name: str) -> Template:
 
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHOWN = 5
+_EXAMPLES = 5
 _LOCAL = (
     "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
     "(`harness evaluate`: data.path=DIR)"
@@ -159,25 +159,25 @@ def read_jsonl(path: Path) -> list[Record]:
     return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
 
 
-def rows_of(path: Path, needs: Sequence[str], torn: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(path: Path, keys: Sequence[str], warnings: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield `lines_of` a file whose lines have ids. Raises ConfigError as that, and for an id that is repeated."""
-    seen: set[str] = set()
-    for where, row in lines_of(path, needs, torn):
-        if str(row["id"]) in seen:
+    ids: set[str] = set()
+    for where, row in lines_of(path, keys, warnings):
+        if str(row["id"]) in ids:
             raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
-        seen.add(str(row["id"]))
+        ids.add(str(row["id"]))
         yield where, row
 
 
 def lines_of(
-    path: Path, needs: Sequence[str] = (), torn: list[str] | None = None
+    path: Path, keys: Sequence[str] = (), warnings: list[str] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield where each line of a JSONL file stands (`FILE line 3`) and its object; blank lines are skipped.
 
     Args:
         path: the file.
-        needs: keys of every line.
-        torn: takes a line of words where the file ends within a line, which is left out; None: such a file is an error.
+        keys: those that every line has.
+        warnings: takes a line of words where the file ends within a line, which is left out; None: such a file is an error.
 
     Raises:
         ConfigError: no such file, or a line that is not such an object; the message names the line.
@@ -186,20 +186,20 @@ def lines_of(
         content = path.read_bytes()
         lines = content.decode().removeprefix("\ufeff").split("\n")
     except OSError as error:
-        asked = f" with {', '.join(needs)}" if needs else ""
-        raise ConfigError(f"cannot read {path}: {error.strerror}; give a JSONL file{asked}") from error
+        form = f" with {', '.join(keys)}" if keys else ""
+        raise ConfigError(f"cannot read {path}: {error.strerror}; give a JSONL file{form}") from error
     except UnicodeDecodeError as error:
-        broken = content.count(b"\n", 0, error.start) + 1
+        number = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"{path} line {broken} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
+            f"{path} line {number} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
         ) from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path} line {number}"
-            if torn is not None and 1 < number == len(lines) and not _is_whole(line):
-                torn.append(f"the file ends within line {number}, which is left out")
+            if warnings is not None and 1 < number == len(lines) and not _is_whole(line):
+                warnings.append(f"the file ends within line {number}, which is left out")
                 return
-            yield where, parse_line(line, where, needs)
+            yield where, parse_line(line, where, keys)
 
 
 def _is_whole(line: str) -> bool:
@@ -210,23 +210,23 @@ def _is_whole(line: str) -> bool:
     return True
 
 
-def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
+def parse_line(line: str, where: str, keys: Sequence[str]) -> dict[str, Any]:
     """Return the object on a line of a JSONL file.
 
     Raises:
-        ConfigError: it is none, or lacks a key of `needs`; the message begins with `where`.
+        ConfigError: it is none, or lacks a key of `keys`; the message begins with `where`.
     """
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        form = f"; a line is one object{' with ' * bool(needs)}{', '.join(needs)}"
-        read = "is CSV, not JSON" if line.lstrip()[:1] not in ("{", "[") and "," in line else f"is not JSON: {error}"
-        raise ConfigError(f"{where} {read}{form}") from error
+        form = f"; a line is one object{' with ' * bool(keys)}{', '.join(keys)}"
+        fault = "is CSV, not JSON" if line.lstrip()[:1] not in ("{", "[") and "," in line else f"is not JSON: {error}"
+        raise ConfigError(f"{where} {fault}{form}") from error
     if not isinstance(row, dict):
         raise ConfigError(f"{where} is no JSON object; write one object a line, not a list of them")
-    if missing := [key for key in needs if key not in row]:
-        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)} and has {', '.join(row)}")
-    for key in {"id", "problem", "answer"} & set(needs):
+    if missing := [key for key in keys if key not in row]:
+        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(keys)} and has {', '.join(row)}")
+    for key in {"id", "problem", "answer"} & set(keys):
         value = row[key]
         infinite = isinstance(value, float) and not math.isfinite(value)  # JSON's NaN, and 1e400
         if isinstance(value, bool) or not isinstance(value, str | int | float) or infinite:
@@ -282,7 +282,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
     return iter(rows)
 
 
-def at(row: dict[str, Any], field: str) -> Any:
+def value_at(row: dict[str, Any], field: str) -> Any:
     """Return the value under a dotted path such as `reward_model.ground_truth` or `prompt.0.content`.
 
     Raises:
@@ -293,12 +293,12 @@ def at(row: dict[str, Any], field: str) -> Any:
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            known = ", ".join(map(str, row))
-            raise ConfigError(f"a row has no field {field!r}; its fields are {known}") from error
+            fields = ", ".join(map(str, row))
+            raise ConfigError(f"a row has no field {field!r}; its fields are {fields}") from error
     return value
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Return a text with compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
     return " ".join(unicodedata.normalize("NFKC", text).lower().split())
 
@@ -310,30 +310,30 @@ class DuplicateReport:
     Attributes:
         rows: records read.
         distinct: distinct prompts among them.
-        repeated: prompts that occur more than once, with the number of their copies.
-        conflicting: prompts whose copies have answers that are not equal, with those answers.
+        copy_counts: prompts that occur more than once, with the number of their copies.
+        conflicts: prompts whose copies have answers that are not equal, with those answers.
     """
 
     rows: int = 0
     distinct: int = 0
-    repeated: dict[str, int] = field(default_factory=dict)
-    conflicting: dict[str, list[str]] = field(default_factory=dict)
+    copy_counts: dict[str, int] = field(default_factory=dict)
+    conflicts: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         texts = []
-        if self.repeated:
+        if self.copy_counts:
             extra = self.rows - self.distinct
-            most = max(self.repeated.values())
+            most = max(self.copy_counts.values())
             texts.append(
-                f"{len(self.repeated)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
-                f"first: {_excerpt(next(iter(self.repeated)))})"
+                f"{len(self.copy_counts)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
+                f"first: {_excerpt(next(iter(self.copy_counts)))})"
             )
-        if self.conflicting:
-            shown = "; ".join(
+        if self.conflicts:
+            examples = "; ".join(
                 f"{_excerpt(prompt)} → {' / '.join(answers)}"
-                for prompt, answers in list(self.conflicting.items())[:_SHOWN]
+                for prompt, answers in list(self.conflicts.items())[:_EXAMPLES]
             )
-            texts.append(f"{len(self.conflicting)} prompts have conflicting answers ({shown})")
+            texts.append(f"{len(self.conflicts)} prompts have conflicting answers ({examples})")
         return texts
 
 
@@ -351,20 +351,20 @@ def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateRepor
         rows += 1
         key = key_of.get(record.problem)
         if key is None:
-            key = key_of[record.problem] = normalised(record.problem)
+            key = key_of[record.problem] = normalise(record.problem)
         copies[key] = copies.get(key, 0) + 1
-        known = first.setdefault(key, record)
-        if known is record:
+        original = first.setdefault(key, record)
+        if original is record:
             answers[key] = [record.answer]
         elif record.answer not in answers[key] and not any(_same_answer(a, record.answer) for a in answers[key]):
             answers[key].append(record.answer)
     report = DuplicateReport(
         rows=rows,
         distinct=len(first),
-        repeated={key: count for key, count in copies.items() if count > 1},
-        conflicting={key: different for key, different in answers.items() if len(different) > 1},
+        copy_counts={key: count for key, count in copies.items() if count > 1},
+        conflicts={key: different for key, different in answers.items() if len(different) > 1},
     )
-    return [record for key, record in first.items() if key not in report.conflicting], report
+    return [record for key, record in first.items() if key not in report.conflicts], report
 
 
 def _same_answer(a: str, b: str) -> bool:
@@ -372,7 +372,7 @@ def _same_answer(a: str, b: str) -> bool:
     try:
         return Fraction(a.strip()) == Fraction(b.strip())
     except (ValueError, ZeroDivisionError):
-        return normalised(a) == normalised(b)
+        return normalise(a) == normalise(b)
 
 
 def _excerpt(text: str, characters: int = 60) -> str:

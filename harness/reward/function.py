@@ -40,20 +40,20 @@ class RewardFunction:
             self._function: Callable[..., Any] = runpy.run_path(str(path))[name]
         except Exception as error:
             raise ConfigError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
-        takes = inspect.signature(self._function).parameters
-        needed = {key for key, item in takes.items() if item.default is item.empty and item.kind != item.VAR_KEYWORD}
-        if unknown := sorted(needed - set(_NAMES)):
+        parameters = inspect.signature(self._function).parameters
+        mandatory = {key for key, p in parameters.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD}
+        if unknown := sorted(mandatory - set(_NAMES)):
             raise ConfigError(f"{name} of {path} takes {', '.join(unknown)}; it is given {', '.join(_NAMES)}")
-        self._takes = [key for key in _NAMES if key in takes]
+        self._argument_names = [key for key in _NAMES if key in parameters]
 
     def outcomes(self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str]) -> torch.Tensor:
         """Return the outcome rewards, float64 [R], of responses to problems with these gold answers."""
         rows = zip(responses, golds, problems, strict=True)
         return torch.tensor([self._outcome(dict(zip(_NAMES, row, strict=True))) for row in rows], dtype=torch.float64)
 
-    def _outcome(self, given: dict[str, str]) -> float:
+    def _outcome(self, arguments: dict[str, str]) -> float:
         try:
-            result = self._function(**{key: given[key] for key in self._takes})
+            result = self._function(**{key: arguments[key] for key in self._argument_names})
             value = float(result)
             fault = "" if math.isfinite(value) else f"it returned {result!r}"
         except Exception as error:  # one response must not end a run

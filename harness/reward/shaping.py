@@ -40,8 +40,8 @@ def shaped_rewards(
     values = values + reward.format_credit * answered
     if overlong.punishes:
         ramp = overlong_ramp(lengths, cap, overlong.buffer_fraction)
-        keep = (1 - overlong.penalty * ramp).clamp(min=0.0)
-        values = values - overlong.penalty * ramp if overlong.shape == "additive" else values * keep
+        factor = (1 - overlong.penalty * ramp).clamp(min=0.0)
+        values = values - overlong.penalty * ramp if overlong.shape == "additive" else values * factor
     return values.float()
 
 

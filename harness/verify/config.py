@@ -39,9 +39,9 @@ class VerifierConfig:
 
     def __post_init__(self) -> None:
         choices = {"extraction": EXTRACTIONS, "form": FORMS, "percent": PERCENT_POLICIES}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"verifier.{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}")
+        for name, options in choices.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"verifier.{name} is {getattr(self, name)!r}: choose one of {', '.join(options)}")
         for name in ("workers", "timeout_cpu_seconds", "backstop_wall_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"verifier.{name} is {getattr(self, name)}: give a number above 0")

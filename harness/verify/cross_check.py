@@ -18,7 +18,7 @@ _MOST_DIGITS = 400
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
 
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|\\,|,\\!)(?=[0-9]{3}(?![0-9]))")
-_RAISED = re.compile(r"(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)")
+_SCRIPT = re.compile(r"(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)")
 _DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|°")
 _COMMAND = re.compile(r"\\(?![dtc]?frac(?![A-Za-z]))[A-Za-z]+")
 _NUMERAL = re.compile(
@@ -32,7 +32,7 @@ _SCIENTIFIC = re.compile(
     r"(?<![0-9.,])(?P<size>[1-9](?:\.[0-9]+)?)\s*(?:\\times|\\cdot|[×·*x])\s*10\s*(?:\^|\*\*)\s*"
     r"[{(]?\s*(?P<power>[+−-]?[0-9]{1,2})(?![0-9])\s*[)}]?"
 )
-_BEFORE = 12  # characters in which the sign of a numeral is looked for
+_CONTEXT_CHARS = 12  # characters in which the sign of a numeral is looked for
 _Value = tuple[Fraction, bool]  # the number that a numeral writes, and whether a percent sign is behind it
 
 
@@ -69,18 +69,18 @@ def last_numeral_is(response: str, gold: str) -> bool:
     percent sign, compared as exact fractions; `50\%` is 0.5 and 50. Exponents and subscripts are none, nor is what stands in a word.
     A quotient that comes out even (`12/4`) is left to do: it equals nothing.
     """
-    text = _COMMAND.sub(" ", _RAISED.sub(" ", _scientific_as_e(_THOUSANDS.sub(",", response))))
+    text = _COMMAND.sub(" ", _SCRIPT.sub(" ", _scientific_as_e(_THOUSANDS.sub(",", response))))
     last = collections.deque(_NUMERAL.finditer(text), maxlen=1)
-    value, wanted = _value(last[0]) if last else None, _gold_value(gold)
-    return value is not None and wanted is not None and _equal(value, wanted)
+    value, gold_value = _value(last[0]) if last else None, _gold_value(gold)
+    return value is not None and gold_value is not None and _equal(value, gold_value)
 
 
 @lru_cache(50_000)
 def _gold_value(gold: str) -> _Value | None:
     """Return the value of a gold that is one numeral, with a frame, a currency or a degree sign at most; else None."""
     text = gold.rpartition("####")[2].strip()
-    if framed := re.fullmatch(r"\$*\s*\\boxed\s*\{(.*)\}\s*\$*\.?", text, re.DOTALL):
-        text = framed[1]
+    if box := re.fullmatch(r"\$*\s*\\boxed\s*\{(.*)\}\s*\$*\.?", text, re.DOTALL):
+        text = box[1]
     text = _DEGREES.sub("", _scientific_as_e(_THOUSANDS.sub(",", text))).replace("\\$", "").strip(" $.\n")
     sign = text[:1] in ("-", "−", "+")
     match = _NUMERAL.fullmatch(text, int(sign))
@@ -108,18 +108,18 @@ def _value(match: re.Match[str]) -> _Value | None:
 
 def _negative(text: str, start: int) -> bool:
     """Return whether a minus before a numeral is its sign, not a subtraction or a hyphen."""
-    before = text[max(0, start - _BEFORE) : start]
-    minus = before.rstrip()
+    context = text[max(0, start - _CONTEXT_CHARS) : start]
+    minus = context.rstrip()
     if not minus.endswith(("-", "−")):
         return False
-    left = minus[:-1].rstrip()
-    if left[-1:].isalpha():  # "is -4", not "x - 4" or "day-4"
-        return left != minus[:-1] and minus == before
-    return not left or not (left[-1].isdigit() or left[-1] in ")]}%!")
+    prefix = minus[:-1].rstrip()
+    if prefix[-1:].isalpha():  # "is -4", not "x - 4" or "day-4"
+        return prefix != minus[:-1] and minus == context
+    return not prefix or not (prefix[-1].isdigit() or prefix[-1] in ")]}%!")
 
 
-def _equal(value: _Value, wanted: _Value) -> bool:
-    if value[1] == wanted[1]:
-        return value[0] == wanted[0]
-    percent, number = (value[0], wanted[0]) if value[1] else (wanted[0], value[0])
+def _equal(value: _Value, gold: _Value) -> bool:
+    if value[1] == gold[1]:
+        return value[0] == gold[0]
+    percent, number = (value[0], gold[0]) if value[1] else (gold[0], value[0])
     return number in (percent, percent / 100)

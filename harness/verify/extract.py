@@ -55,19 +55,19 @@ _DENIAL = re.compile(
     r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(
+_DENIAL_BEFORE = re.compile(
     r"(?:\b(?:not|cannot|neither|never|nor|anything but|other than)|n['’]t)(?:\s+(?:be|equal|possibly|really))*[\s$:*_(\\\[]{0,8}$",
     re.IGNORECASE,
 )
-_DENIED_CHARS = 24
-_ASKED = re.compile(r"[\s$)*_\\\]]{0,8}[?？]")
-_REFUTED = re.compile(
+_DENIAL_CHARS = 24
+_QUESTION_MARK = re.compile(r"[\s$)*_\\\]]{0,8}[?？]")
+_REFUTATION = re.compile(
     r"[\s$)*_\\\]]{0,8}(?:is|was|would be|seems) "
     r"(?:wrong|incorrect|false|impossible|not (?:correct|right|possible|(?:the|my) (?:final |correct )?answer))\b"
 )
 _OPTION_TEXT = re.compile(r"(?!(?:because|since|as|it|is|this|that|so|by|from|we|see)\b)(?:\S+\s*){1,6}", re.IGNORECASE)
 _WORD = re.compile(r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+")
-_WRAPPED = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
+_TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
 _WORD_OF_ANSWERS = re.compile(
     r"and|or|per|percent|pct|million|billion|trillion|thousand|dozen|base|mod|choose|infinity|infty|inf|oo|pi|(?:arc)?(?:sin|cos|tan)h?"
     r"|cot|sec|csc|log|ln|exp|sqrt|floor|ceil|gcd|lcm|max|min|abs|det|sum|frac|theta|alpha|beta|lambda|am|pm|st|nd|rd|th|square|sq|cubic|cu"
@@ -98,7 +98,7 @@ class _Box(NamedTuple):
     end: int
 
 
-class Extracted(NamedTuple):
+class RawAnswer(NamedTuple):
     """A raw final answer.
 
     Attributes:
@@ -112,7 +112,7 @@ class Extracted(NamedTuple):
     neighbours: tuple[str, ...] = ()
 
 
-def extract(response: str, extraction: str) -> Extracted | None:
+def extract(response: str, extraction: str) -> RawAnswer | None:
     """Return the raw final answer of a response, or None.
 
     Args:
@@ -121,12 +121,12 @@ def extract(response: str, extraction: str) -> Extracted | None:
     """
     body, offset = response, 0
     if "<think>" in response or "</think>" in response:
-        opened, closed = response.rfind("<think>"), response.rfind("</think>")
-        if opened > closed:
-            body = response[:opened]
-            closed = body.rfind("</think>")
-        if closed >= 0:
-            offset = closed + len("</think>")
+        think_start, think_end = response.rfind("<think>"), response.rfind("</think>")
+        if think_start > think_end:
+            body = response[:think_start]
+            think_end = body.rfind("</think>")
+        if think_end >= 0:
+            offset = think_end + len("</think>")
             answer = _extract(body[offset:], extraction)
             if answer is not None:
                 return answer._replace(end=answer.end + offset)
@@ -135,18 +135,18 @@ def extract(response: str, extraction: str) -> Extracted | None:
     return _extract(body, extraction)
 
 
-def ends_there(response: str, end: int) -> bool:
+def ends_response(response: str, end: int) -> bool:
     """Return whether nothing but punctuation, closing delimiters and special tokens follows position `end`."""
     return len(response) - end <= _LINE_CHARS and _AFTER_ANSWER.fullmatch(response, end) is not None
 
 
-def taken_back(body: str, start: int, end: int) -> bool:
+def is_retracted(body: str, start: int, end: int) -> bool:
     """Return whether an answer stands behind a denial, or before a question mark or one."""
-    denied = _DENIED.search(body, max(0, start - _DENIED_CHARS), start)
-    return bool(denied or _ASKED.match(body, end) or _REFUTED.match(body, end))
+    denial = _DENIAL_BEFORE.search(body, max(0, start - _DENIAL_CHARS), start)
+    return bool(denial or _QUESTION_MARK.match(body, end) or _REFUTATION.match(body, end))
 
 
-def _extract(body: str, extraction: str) -> Extracted | None:
+def _extract(body: str, extraction: str) -> RawAnswer | None:
     box = _last_box(body)
     if extraction == "boxed":
         return box
@@ -155,21 +155,21 @@ def _extract(body: str, extraction: str) -> Extracted | None:
     return _answer_line(body) or (_last_value(body) if extraction == "any" else None)
 
 
-def _later_line(body: str, start: int) -> Extracted | None:
+def _later_line(body: str, start: int) -> RawAnswer | None:
     """Return the value of the last line behind `start` that begins as an answer line, where it stands directly behind its marker."""
     if _LINE.search(body, start) is None:
         return None
     rest = body[start:]
-    line, marker = _answer_line(rest), _last(_MARKER.finditer(rest))
+    line, marker = _answer_line(rest), _last_match(_MARKER.finditer(rest))
     if line is None or marker is None or _prose(line.text):
         return None
-    at = rest.find(line.text, marker.end())
-    if at < 0 or any(map(str.isalnum, rest[marker.end() : at])):
+    position = rest.find(line.text, marker.end())
+    if position < 0 or any(map(str.isalnum, rest[marker.end() : position])):
         return None  # it explains
     return line._replace(end=line.end + start)
 
 
-def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
+def _last_match(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
     newest = deque(matches, maxlen=1)
     return newest[0] if newest else None
 
@@ -177,71 +177,71 @@ def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 # ---------------------------------------------------------------- boxes
 
 
-def _last_box(body: str) -> Extracted | None:
+def _last_box(body: str) -> RawAnswer | None:
     """Return the last box with the percent sign after it, and the boxes that stand beside it as in a list."""
-    places = [at for at in (body.find("oxed"), body.find("fbox")) if at >= 0]
+    places = [place for place in (body.find("oxed"), body.find("fbox")) if place >= 0]
     if not places:
         return None
     begin = max(0, min(places) - _COMMAND_CHARS)
-    boxes = [box for box in _boxes(body, begin) if not taken_back(body, box.start, box.end + 1)]
-    bare = _last(box for box in _BARE_BOX.finditer(body, begin) if not taken_back(body, *box.span()))
+    boxes = [box for box in _boxes(body, begin) if not is_retracted(body, box.start, box.end + 1)]
+    bare = _last_match(box for box in _BARE_BOX.finditer(body, begin) if not is_retracted(body, *box.span()))
     if bare is not None and (not boxes or bare.start() > boxes[-1].start):
-        return Extracted(bare[1].rstrip("."), bare.end())
+        return RawAnswer(bare[1].rstrip("."), bare.end())
     if not boxes:
         return None
     last = boxes[-1]
-    text, after = body[last.content : last.end], last.end + 1
-    percent = _PERCENT.match(body, after, after + 40)
+    text, end = body[last.content : last.end], last.end + 1
+    percent = _PERCENT.match(body, end, end + 40)
     if percent is not None:
-        text, after = text + r"\%", percent.end()
+        text, end = text + r"\%", percent.end()
     parts, stop = [text], last.start
     for box in boxes[-2 : -_MOST_NEIGHBOURS - 1 : -1]:
-        if not _joins(body[box.end + 1 : stop]):
+        if not _is_joint(body[box.end + 1 : stop]):
             break
         parts.append(body[box.content : box.end])
         stop = box.start
-    return Extracted(text, after, tuple(reversed(parts)) if len(parts) > 1 else ())
+    return RawAnswer(text, end, tuple(reversed(parts)) if len(parts) > 1 else ())
 
 
 def _boxes(body: str, begin: int) -> list[_Box]:
     """Return the balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
     commands = {match.end() - 1: match.start() for match in _BOX.finditer(body, begin)}
     boxes: list[_Box] = []
-    opened: list[int] = []
+    open_braces: list[int] = []
     for brace in _BRACE.finditer(body, min(commands, default=len(body))):
         if brace[0] == "{":
-            opened.append(brace.start())
-        elif brace[0] == "}" and opened:
-            at = opened.pop()
-            if at not in commands or _EMPTY.fullmatch(body, at + 1, brace.start()):
+            open_braces.append(brace.start())
+        elif brace[0] == "}" and open_braces:
+            start = open_braces.pop()
+            if start not in commands or _EMPTY.fullmatch(body, start + 1, brace.start()):
                 continue
-            while boxes and boxes[-1].start > at:
+            while boxes and boxes[-1].start > start:
                 boxes.pop()  # it stands in this one
-            boxes.append(_Box(commands[at], at + 1, brace.start()))
+            boxes.append(_Box(commands[start], start + 1, brace.start()))
     return boxes
 
 
-def _joins(between: str) -> bool:
+def _is_joint(gap: str) -> bool:
     """Return whether the text between two boxes makes them items of one list."""
     return (
-        len(between) <= _JOINT_CHARS
-        and "oxed" not in between
-        and not _CORRECTION.search(between)
-        and (_JOINT.fullmatch(between) is not None or _JOINT_TAIL.search(between) is not None)
+        len(gap) <= _JOINT_CHARS
+        and "oxed" not in gap
+        and not _CORRECTION.search(gap)
+        and (_JOINT.fullmatch(gap) is not None or _JOINT_TAIL.search(gap) is not None)
     )
 
 
 # ---------------------------------------------------------------- answer lines
 
 
-def _answer_line(body: str) -> Extracted | None:
+def _answer_line(body: str) -> RawAnswer | None:
     """Return the value on the line of the last answer marker, or on the first line with content after it."""
-    marker = _last(_MARKER.finditer(body, max(0, len(body) - _TAIL_CHARS)))
+    marker = _last_match(_MARKER.finditer(body, max(0, len(body) - _TAIL_CHARS)))
     if marker is None:
         return None
     start, line = marker.end(), _line(body, marker.end())
     if body[max(0, start - 9) : start].rstrip(" :")[-1:] in ('"', "'") and (member := _JSON_MEMBER.match(line)):
-        return Extracted(member[1] or member[2], start + member.end())
+        return RawAnswer(member[1] or member[2], start + member.end())
     if line.lstrip().startswith("}"):  # the marker stood in a `\text{}`
         start += line.index("}") + 1
         line = line.partition("}")[2].removesuffix(r"\]").removesuffix("$$")
@@ -251,7 +251,7 @@ def _answer_line(body: str) -> Extracted | None:
     if line.strip().startswith((r"\[", "$$")):
         display = _formulas(body[start : start + _LINE_CHARS])
         if display:
-            return Extracted(display[0][2], start + display[0][1])
+            return RawAnswer(display[0][2], start + display[0][1])
     return _value_on_line(line[:_LINE_CHARS], start)
 
 
@@ -260,7 +260,7 @@ def _line(body: str, start: int) -> str:
     return body[start : end if end >= 0 else len(body)]
 
 
-def _value_on_line(line: str, start: int) -> Extracted | None:
+def _value_on_line(line: str, start: int) -> RawAnswer | None:
     """Return the value that an answer line gives: its formulas, else its first part that has a digit, else its words."""
     token = _SPECIAL_TOKEN.search(line)
     text = (line[: token.start()] if token else line).rstrip()
@@ -271,29 +271,29 @@ def _value_on_line(line: str, start: int) -> Extracted | None:
     elif _DENIAL.match(sentence):
         return None
     elif opening := _OPENING.match(sentence):
-        behind = sentence[opening.end() :].strip()
-        whole = not _prose(behind) or ("," not in opening[0] and _OPTION_TEXT.fullmatch(behind))
+        reason = sentence[opening.end() :].strip()
+        whole = not _prose(reason) or ("," not in opening[0] and _OPTION_TEXT.fullmatch(reason))
         value = opening[1] or (sentence if whole else opening[2])
     elif formulas := _formulas(sentence):
-        value = _joined(sentence, formulas)
+        value = _join_formulas(sentence, formulas)
     else:
         value = next((part for part in _parts(sentence) if any(map(_is_value, part))), sentence)
     if not value:
         return None
-    at = line.find(value)
-    if at >= 0 and _ASKED.match(line, at + len(value)):
+    place = line.find(value)
+    if place >= 0 and _QUESTION_MARK.match(line, place + len(value)):
         return None
-    return Extracted(value, start + (at + len(value) if at >= 0 else len(text)))
+    return RawAnswer(value, start + (place + len(value) if place >= 0 else len(text)))
 
 
 def _first_sentence(text: str) -> str:
     """Return the first sentence of a text; a full stop inside a formula ends none."""
-    marks = [at for at, char in enumerate(text) if char == "$"]
-    passed = 0
+    marks = [place for place, char in enumerate(text) if char == "$"]
+    count = 0
     for end in _SENTENCE_END.finditer(text):
-        while passed < len(marks) and marks[passed] < end.start():
-            passed += 1
-        if passed % 2 == 0 and text[: end.start()].strip():
+        while count < len(marks) and marks[count] < end.start():
+            count += 1
+        if count % 2 == 0 and text[: end.start()].strip():
             return text[: end.start()]
     return text
 
@@ -304,8 +304,8 @@ def _is_value(char: str) -> bool:
 
 def _prose(text: str) -> list[re.Match[str]]:
     """Return the words of a text that belong to no answer; none where all could be products of letters."""
-    shown = _WRAPPED.sub(lambda match: "~" * len(match[0]), text) if "\\" in text else text
-    words = [word for word in _WORD.finditer(shown) if not _of_an_answer(word[0].lower())]
+    masked_text = _TEXT_COMMAND.sub(lambda match: "~" * len(match[0]), text) if "\\" in text else text
+    words = [word for word in _WORD.finditer(masked_text) if not _is_answer_word(word[0].lower())]
     return (
         words
         if any(len(word[0]) > 3 or not word[0].isascii() or _SHORT_WORD.fullmatch(word[0]) for word in words)
@@ -313,7 +313,7 @@ def _prose(text: str) -> list[re.Match[str]]:
     )
 
 
-def _of_an_answer(word: str) -> bool:
+def _is_answer_word(word: str) -> bool:
     return _WORD_OF_ANSWERS.fullmatch(word) is not None or (_SHORT_WORD.fullmatch(word) is None and is_unit(word))
 
 
@@ -334,44 +334,44 @@ def _parts(text: str) -> list[str]:
 # ---------------------------------------------------------------- the end of the text
 
 
-def _last_value(body: str) -> Extracted | None:
+def _last_value(body: str) -> RawAnswer | None:
     """Return a response that is nothing but an answer, else the formula or the number that its text ends with."""
     tail_start = max(0, len(body) - _LINE_CHARS)
     tail = _SPECIAL_TOKEN.sub(lambda token: " " * len(token[0]), body[tail_start:]).rstrip()
     whole = _MARKS.sub("", tail).strip()
     if not whole or looks_like_code(tail):
-        return Extracted(tail.strip(), len(body)) if whole else None
+        return RawAnswer(tail.strip(), len(body)) if whole else None
     formulas = _formulas(tail)
     digit = _LAST_DIGIT.search(tail)
     if formulas and (digit is None or formulas[-1][1] >= digit.end()):
-        return Extracted(_joined(tail, formulas), tail_start + formulas[-1][1])
+        return RawAnswer(_join_formulas(tail, formulas), tail_start + formulas[-1][1])
     last_line = whole.rpartition("\n")[2].strip(" #")
     if (" " not in whole or not _prose(last_line)) and len(body) <= _LINE_CHARS:
-        return Extracted(last_line, len(body.rstrip()))
-    number = _last(_NUMBER.finditer(tail)) if digit is not None else None
+        return RawAnswer(last_line, len(body.rstrip()))
+    number = _last_match(_NUMBER.finditer(tail)) if digit is not None else None
     if number is None or digit is None or not number.start() <= digit.start() < number.end():
         return None  # there is none, or the last digit is part of something else
-    return Extracted(number[0], tail_start + number.end())
+    return RawAnswer(number[0], tail_start + number.end())
 
 
 def _formulas(text: str) -> list[tuple[int, int, str]]:
     """Return start, end and inside of the delimited formulas of a text, in one pass; inline ones do not span lines."""
     formulas: list[tuple[int, int, str]] = []
-    opened: re.Match[str] | None = None
+    opener: re.Match[str] | None = None
     for token in _DELIMITER.finditer(text):
         mark = token[0]
-        if opened is not None and mark == _CLOSER[opened[0]]:
-            inside = text[opened.end() : token.start()].strip()
-            if inside and ("\n" not in inside or opened[0] in ("$$", r"\[")):
-                formulas.append((opened.start(), token.end(), inside))
-                opened = None
+        if opener is not None and mark == _CLOSER[opener[0]]:
+            inside = text[opener.end() : token.start()].strip()
+            if inside and ("\n" not in inside or opener[0] in ("$$", r"\[")):
+                formulas.append((opener.start(), token.end(), inside))
+                opener = None
                 continue
         if mark in _CLOSER:
-            opened = token
+            opener = token
     return formulas
 
 
-def _joined(text: str, formulas: list[tuple[int, int, str]]) -> str:
+def _join_formulas(text: str, formulas: list[tuple[int, int, str]]) -> str:
     """Return the last formula, with those before it that are joined to it by a comma, `and` or `or`."""
     first = len(formulas) - 1
     while first > 0 and _LIST_JOINT.fullmatch(text, formulas[first - 1][1], formulas[first][0]):

@@ -30,7 +30,7 @@ _IMAGINARY_UNIT, _UNIT_NAME = re.compile(r"(?<![\\a-zA-Z])i(?![a-zA-Z])"), "Z"
 _POWER_OF_NUMBER = re.compile(r"(?<![\w.}^_])\d+\s*\^\s*\{?\d")
 _LETTER = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
 _OPERATION = re.compile(r"(?<=.)[-+*/^!]|\\sqrt")
-_WRITTEN_WORDS = [
+_NOTATIONS = [
     (re.compile(pattern), sign) for pattern, sign in (
         (r"\\(?:times|cdot|ast)(?![a-z])|[×·⋅∙]|(?<=\d)\s*x\s*(?=\d)|\b(?:times|multiplied by)\b", "*"),
         (r"\\div(?![a-z])|÷|\b(?:divided by|over)\b", "/"), (r"\bplus\b", "+"), (r"\bminus\b|[−–]", "-"),
@@ -59,7 +59,7 @@ class Use:
         self.plain = self.plain and other.plain
 
 
-def unevaluated(gold: Node, answer: Node) -> bool:
+def is_unevaluated(gold: Node, answer: Node) -> bool:
     """Return whether an answer that equals the gold one leaves more to work out than that.
 
     Args:
@@ -69,55 +69,55 @@ def unevaluated(gold: Node, answer: Node) -> bool:
     if answer.kind in ("words", "base", "clock", "date", "choice"):
         return False
     gold, answer = _value(gold, gold), _value(answer, gold)
-    needed, use = use_of(gold), use_of(answer)
+    gold_use, answer_use = use_of(gold), use_of(answer)
     unit = None if gold.exact is None else gold.exact.unit
     if unit is not None:
-        del use.open["units"]
+        del answer_use.open["units"]
     if "10^" in gold.text.replace(" ", ""):
-        needed.open["power"] += 1  # scientific notation
+        gold_use.open["power"] += 1  # scientific notation
     scalar = gold.kind in ("exact", "quantity", "formula", "ratio")
     radians = unit == "degree" and r"\pi" in answer.text
-    if scalar and needed.plain and not needed.open and not radians:
-        return not use.plain or bool(use.open)
-    more = MORE_OPEN if needed.open or gold.kind == "relation" else 0
-    if use.open.total() > needed.open.total() + more:
+    if scalar and gold_use.plain and not gold_use.open and not radians:
+        return not answer_use.plain or bool(answer_use.open)
+    more = MORE_OPEN if gold_use.open or gold.kind == "relation" else 0
+    if answer_use.open.total() > gold_use.open.total() + more:
         return True
-    return scalar and not needed.letters and bool(use.functions - needed.functions)
+    return scalar and not gold_use.letters and bool(answer_use.functions - gold_use.functions)
 
 
-def restated(gold: Node, answer: Node, problem: str) -> bool:
+def is_restated(gold: Node, answer: Node, problem: str) -> bool:
     """Return whether an answer only repeats what the problem's text says: an expression, or a quantity in another unit."""
     if gold.kind not in ("exact", "formula", "quantity") or len(problem) > _LONGEST_PROBLEM:
         return False
     side = _value(answer, gold)
     side = side.items[0] if side.kind == "quantity" else side
-    text = written(side.text)
-    if text == written(gold.text):
+    text = plain_notation(side.text)
+    if text == plain_notation(gold.text):
         return False
-    if re.search(rf"(?<![\d.]){re.escape(text)}(?![\d]|\.\d)", written(problem)) is None:
+    if re.search(rf"(?<![\d.]){re.escape(text)}(?![\d]|\.\d)", plain_notation(problem)) is None:
         return False
     if side.exact is None or gold.exact is None:
         return side.exact is None and _OPERATION.search(text) is not None
     scientific = "^" in side.text and "^" not in gold.text
     other_unit = side.exact.unit != gold.exact.unit and is_unit((side.exact.unit or "").partition("^")[0])
-    converted = compound(side.text) is not None or (other_unit and side.exact.value != gold.exact.value)
-    return scientific or converted or (side.exact.percent and not gold.exact.percent)
+    conversion = compound(side.text) is not None or (other_unit and side.exact.value != gold.exact.value)
+    return scientific or conversion or (side.exact.percent and not gold.exact.percent)
 
 
 def open_operations(gold: Node) -> Counter[str]:
     """Return the operations that a gold answer leaves open, by kind; unreduced fractions are among them."""
     operations = Counter(use_of(gold).open)
     if gold.exact is not None and not operations:
-        text = written(split_unit(gold.text)[0])
+        text = plain_notation(split_unit(gold.text)[0])
         operations["fraction"] = int("/" in text and not text.endswith(f"/{gold.exact.value.denominator}"))
     return +operations
 
 
 @lru_cache(maxsize=4_096)
-def written(text: str) -> str:
+def plain_notation(text: str) -> str:
     """Return a text as it compares with another one in other notation: operators as signs, no spaces, braces and thousands."""
     text = text.lower()
-    for pattern, replacement in _WRITTEN_WORDS:
+    for pattern, replacement in _NOTATIONS:
         text = pattern.sub(replacement, text)
     return text
 
@@ -125,7 +125,7 @@ def written(text: str) -> str:
 def use_of(node: Node) -> Use:
     """Return what an answer or gold answer uses."""
     if node.kind == "exact":
-        return Use(Counter(_open_in_number(node)))
+        return Use(Counter(_open_kinds_of_number(node)))
     if node.kind == "formula":
         return _use_of_formula(node.text)
     total = Use()
@@ -141,10 +141,10 @@ def _value(node: Node, gold: Node) -> Node:
     return value_side(node, strict=gold.kind == "relation") or node
 
 
-def _open_in_number(node: Node) -> list[str]:
+def _open_kinds_of_number(node: Node) -> list[str]:
     """Return the kind of the operation that a number leaves open, in a list that is empty where it leaves none."""
     assert node.exact is not None
-    text = written(split_unit(node.text)[0])
+    text = plain_notation(split_unit(node.text)[0])
     if compound(node.text) is not None:
         return ["units"]
     if "dozen" in node.text.lower():
@@ -163,11 +163,11 @@ def _use_of_formula(text: str) -> Use:
     if tree is None:
         functions = {name for name, pattern in _CALLS.items() if pattern.search(text)}
         letters = any(letter not in "eid" for letter in _LETTER.findall(text))
-        of_numbers = not _LETTER.search(text) and r"\pi" not in text  # open whatever their value
-        calls = Counter(functions - {"modulus", "base"} if of_numbers else ())
+        numeric = not _LETTER.search(text) and r"\pi" not in text  # open whatever their value
+        calls = Counter(functions - {"modulus", "base"} if numeric else ())
         calls.update("power" for _ in _POWER_OF_NUMBER.findall("" if functions else text))
         return Use(calls, functions, letters, plain=False)
-    return Use(Counter(_open_in(tree)), letters=_has_letters(tree), plain=_is_number(tree))
+    return Use(Counter(_open_kinds(tree)), letters=_has_letters(tree), plain=_is_number(tree))
 
 
 def _has_letters(tree: Tree) -> bool:
@@ -178,7 +178,7 @@ def _parts(tree: Tree) -> list[Tree]:
     return [part for part in tree[1:] if isinstance(part, tuple)]
 
 
-def _open_in(tree: Tree) -> list[str]:
+def _open_kinds(tree: Tree) -> list[str]:
     """Return the kinds of the open operations of a syntax tree; numbers of one sum or product are open wherever they stand."""
     if _is_number(tree):
         return []
@@ -190,11 +190,11 @@ def _open_in(tree: Tree) -> list[str]:
         surds = [part for part in parts if rational_value(part) is None]
         count = max(len(parts) - len(surds) - 1, 0)
         if kind == "sum":
-            terms = [_without_number(part) for part in surds if not _has_letters(part)]
+            terms = [_surd_factors(part) for part in surds if not _has_letters(part)]
             count += len(terms) - len(set(terms))
     elif kind != "neg" and rational_value(tree) is not None:
         count = 1
-    return [kind] * count + [name for part in parts for name in _open_in(part)]
+    return [kind] * count + [name for part in parts for name in _open_kinds(part)]
 
 
 def _chain(tree: Tree, kind: str) -> list[Tree]:
@@ -204,7 +204,7 @@ def _chain(tree: Tree, kind: str) -> list[Tree]:
     return [*_chain(tree[1], kind), *_chain(tree[2], kind)]
 
 
-def _without_number(term: Tree) -> tuple[str, ...]:
+def _surd_factors(term: Tree) -> tuple[str, ...]:
     """Return what terms of a sum have in common that can be added: the factors that are no numbers."""
     term = term[1] if term[0] == "neg" else term
     return tuple(sorted(repr(part) for part in _chain(term, "product") if rational_value(part) is None))
@@ -229,9 +229,9 @@ def form_of(gold: str, answer: str, problem: str | None) -> str | None:
     if _PLAIN_NUMBER.fullmatch(answer):
         return None
     try:
-        left, right = parse_node(gold), parse_node(answer)
-        if problem and restated(left, right, problem):
+        gold_node, answer_node = parse_node(gold), parse_node(answer)
+        if problem and is_restated(gold_node, answer_node, problem):
             return "restated"
-        return "unevaluated" if unevaluated(left, right) else None
+        return "unevaluated" if is_unevaluated(gold_node, answer_node) else None
     except RecursionError:
         return "unevaluated"

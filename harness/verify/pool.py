@@ -36,7 +36,7 @@ class WorkerPool:
         self._threads: ThreadPoolExecutor | None = None
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         self._workers: list[_Worker] = []
-        self.started = 0  # processes so far
+        self.starts = 0  # processes so far
 
     def process_ids(self) -> list[int]:
         """Return the worker processes alive now."""
@@ -78,13 +78,13 @@ class WorkerPool:
         self.close()
 
     def _grade(self, case: Case) -> Answer:
-        began = time.perf_counter()
-        verdict, method = self._tried(case)
+        start = time.perf_counter()
+        verdict, method = self._try_case(case)
         if verdict == "killed":
-            verdict, method = self._tried(case)
-        return verdict, method, time.perf_counter() - began
+            verdict, method = self._try_case(case)
+        return verdict, method, time.perf_counter() - start
 
-    def _tried(self, case: Case) -> tuple[str, str]:
+    def _try_case(self, case: Case) -> tuple[str, str]:
         """Return the verdict on a case from an idle worker, or a new one; a worker that fails is replaced."""
         try:
             worker = self._idle.get_nowait()
@@ -102,7 +102,7 @@ class WorkerPool:
             raise RuntimeError("the verifier was closed")
         worker = _Worker(self._config.timeout_cpu_seconds)
         self._workers.append(worker)
-        self.started += 1
+        self.starts += 1
         if (fault := worker.fault()) is not None:
             self._end(worker)
             raise RuntimeError(f"verifier processes cannot start: {fault}")
@@ -118,15 +118,15 @@ class _Worker:
     """One process and the link to it."""
 
     def __init__(self, cpu_seconds: float) -> None:
-        self.link, theirs = Pipe()
+        self.link, remote = Pipe()
         code = (
             f"import sys; sys.path[:] = {[entry or os.getcwd() for entry in sys.path]!r}; "
-            f"from harness.verify.worker import main; main({theirs.fileno()}, {cpu_seconds!r})"
+            f"from harness.verify.worker import main; main({remote.fileno()}, {cpu_seconds!r})"
         )
-        with theirs:
+        with remote:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[remote.fileno()],
                 env={**os.environ, **ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from types import TracebackType
 from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import Verdict, VerifierConfig
 from harness.verify.cross_check import cross_verdicts
-from harness.verify.extract import MAX_CHARS, Extracted, ends_there, extract, over_limit, taken_back
+from harness.verify.extract import MAX_CHARS, RawAnswer, ends_response, extract, is_retracted, over_limit
 from harness.verify.form import form_of, open_operations
 from harness.verify.pool import WorkerPool
 from harness.verify.probes import OWN_TEXT, UNRELATED, equal_spellings, wrong_neighbours
@@ -66,12 +66,12 @@ class MathVerifier:
             pairs: responses, each with its gold answer.
             problems: the text of each pair's problem, None where it is not known; an answer that repeats it is `restated`.
         """
-        decided = [self._decided(response, self._gold(gold)) for response, gold in pairs]
-        pooled = self._from_pool(key for verdict, key in decided if verdict is None and key is not None)
+        local_verdicts = [self._grade_by_value(response, self._gold(gold)) for response, gold in pairs]
+        pool_verdicts = self._grade_in_pool(key for verdict, key in local_verdicts if verdict is None and key)
         verdicts = []
-        for (verdict, key), problem in zip(decided, problems or [None] * len(decided), strict=True):
+        for (verdict, key), problem in zip(local_verdicts, problems or [None] * len(local_verdicts), strict=True):
             if key is not None:
-                verdict = self._in_form(verdict or pooled[key], key, problem)
+                verdict = self._check_form(verdict or pool_verdicts[key], key, problem)
             assert verdict is not None
             verdicts.append(verdict)
         return verdicts
@@ -87,16 +87,16 @@ class MathVerifier:
     def equivalent_many(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """Return which pairs of answers are one vote, in order; what needs algebra runs in parallel over the workers."""
         keys = [(canonical_text(a), canonical_text(b)) for a, b in pairs]
-        forward = self._graded_many(key for key in keys if key[0] != key[1])
-        backward = self._graded_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
+        forward = self._grade_many(key for key in keys if key[0] != key[1])
+        backward = self._grade_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
         return [key[0] == key[1] or forward[key].correct or backward[key[1], key[0]].correct for key in keys]
 
     def check_gold(self, gold: str) -> Verdict:
         """Return the verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""
-        prepared = self._gold(gold)
-        if prepared.refused:
-            return Verdict("gold_unparsable", prepared.text or None, "limits")
-        return self._graded_many([(prepared.text, prepared.text)])[prepared.text, prepared.text]
+        gold_answer = self._gold(gold)
+        if gold_answer.refused:
+            return Verdict("gold_unparsable", gold_answer.text or None, "limits")
+        return self._grade_many([(gold_answer.text, gold_answer.text)])[gold_answer.text, gold_answer.text]
 
     def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
         """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.
@@ -114,17 +114,17 @@ class MathVerifier:
             for right, answers in ((True, equal_spellings(node)), (False, [UNRELATED, *wrong_neighbours(node)]))
             for answer in answers
         }
-        verdicts = self._graded_many(keys.values())
+        verdicts = self._grade_many(keys.values())
         faults: dict[str, list[str]] = {gold: [OWN_TEXT] for gold, node in nodes.items() if node.kind == "words"}
         for (gold, answer, right), key in keys.items():
-            found = verdicts[key]
-            if found.verdict == "gold_unparsable":
+            verdict = verdicts[key]
+            if verdict.verdict == "gold_unparsable":
                 faults[gold] = [OWN_TEXT]
-            elif found.correct != right and found.verdict not in _TRANSIENT:
+            elif verdict.correct != right and verdict.verdict not in _TRANSIENT:
                 faults.setdefault(gold, []).append(f"{'refuses' if right else 'accepts'} {answer!r}")
         return faults
 
-    def left_open(self, gold: str) -> dict[str, int]:
+    def open_operations(self, gold: str) -> dict[str, int]:
         """Return what a gold answer itself leaves to work out, by kind of operation; answers may then leave as much.
 
         Empty for a gold answer that is evaluated, for one that cannot be read, and under `form=value`.
@@ -150,42 +150,42 @@ class MathVerifier:
 
     # ------------------------------------------------------------------ one response
 
-    def _decided(self, response: str, gold: Gold) -> tuple[Verdict | None, _Key | None]:
+    def _grade_by_value(self, response: str, gold: Gold) -> tuple[Verdict | None, _Key | None]:
         """Return the verdict on a response by its value, None where a worker has to tell, and the (gold, answer) pair that is compared."""
         if gold.integer is not None and (plain := _plain_integer(response)):
             return Verdict("right" if plain == gold.integer else "wrong", plain, "integer"), None
-        began = time.perf_counter()
-        extracted = extract(response, self.config.extraction)
-        if extracted is None or (self.config.answer_must_end and not ends_there(response, extracted.end)):
-            return _since(began, "no_answer", None, "extraction"), None
-        answer = self._answer_text(extracted, gold)
-        if not answer or not self._one_answer(extracted, gold):
-            return _since(began, "no_answer", None, "extraction"), None
+        start = time.perf_counter()
+        raw_answer = extract(response, self.config.extraction)
+        if raw_answer is None or (self.config.answer_must_end and not ends_response(response, raw_answer.end)):
+            return _timed_verdict(start, "no_answer", None, "extraction"), None
+        answer = self._answer_text(raw_answer, gold)
+        if not answer or not self._has_one_value(raw_answer, gold):
+            return _timed_verdict(start, "no_answer", None, "extraction"), None
         if gold.refused and gold.text != answer:
-            return _since(began, "gold_unparsable", answer[:200], "limits"), None
+            return _timed_verdict(start, "gold_unparsable", answer[:200], "limits"), None
         key = gold.text, answer
-        return self._locally(*key, began), key
+        return self._compare_locally(*key, start), key
 
-    def _one_answer(self, extracted: Extracted, gold: Gold) -> bool:
+    def _has_one_value(self, raw_answer: RawAnswer, gold: Gold) -> bool:
         """Return whether boxes side by side say one value, where the gold answer is one."""
-        texts = {canonical_text(text) for text in extracted.neighbours if any(map(str.isalnum, text))}
+        texts = {canonical_text(text) for text in raw_answer.neighbours if any(map(str.isalnum, text))}
         node = gold.node
         if len(texts) < 2 or node is None or node.kind not in _SCALARS:
             return True
         return all(not over_limit(text) and self._comparison.equal(node, parse_node(text)) for text in texts)
 
-    def _answer_text(self, extracted: Extracted, gold: Gold) -> str:
+    def _answer_text(self, raw_answer: RawAnswer, gold: Gold) -> str:
         """Return the canonical answer; several boxes side by side count together only for a gold answer of several parts."""
-        if len(extracted.text) > 4 * MAX_CHARS:
-            return extracted.text
-        answer = canonical_text(extracted.text)
-        if extracted.neighbours and gold.node is not None and gold.node.kind in ("list", "set"):
+        if len(raw_answer.text) > 4 * MAX_CHARS:
+            return raw_answer.text
+        answer = canonical_text(raw_answer.text)
+        if raw_answer.neighbours and gold.node is not None and gold.node.kind in ("list", "set"):
             node = None if over_limit(answer) else parse_node(answer)
             if node is None or node.kind not in ("list", "set"):
-                return canonical_text(", ".join(extracted.neighbours))
+                return canonical_text(", ".join(raw_answer.neighbours))
         return answer
 
-    def _in_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
+    def _check_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
         """Return the verdict on an answer by its form as well, where its value is right."""
         if not verdict.correct or self.config.form == "value" or key[0] == key[1]:
             return verdict
@@ -196,10 +196,10 @@ class MathVerifier:
 
     # ------------------------------------------------------------------ two canonical texts
 
-    def _locally(self, gold: str, answer: str, began: float) -> Verdict | None:
+    def _compare_locally(self, gold: str, answer: str, start: float) -> Verdict | None:
         """Return the verdict on canonical texts, when the cache or exact comparison has one."""
         if gold == answer:
-            return _since(began, "right", answer[:_SHOWN_CHARS], "string")
+            return _timed_verdict(start, "right", answer[:_SHOWN_CHARS], "string")
         key = gold, answer
         with self._cache_lock:
             if key in self._cache:
@@ -208,26 +208,26 @@ class MathVerifier:
         try:
             if over_limit(answer):
                 raise RecursionError
-            left, right = parse_node(gold), parse_node(answer)
-            equal = self._comparison.equal(left, right)
+            gold_node, answer_node = parse_node(gold), parse_node(answer)
+            equal = self._comparison.equal(gold_node, answer_node)
         except RecursionError:
-            return _since(began, "over_limit", answer[:200], "limits")
+            return _timed_verdict(start, "over_limit", answer[:200], "limits")
         if equal is None:
             return None
-        method = _method(left, right)
-        if method == "integer" and right.exact is not None and not right.exact.percent:
-            answer = str(right.exact.value)
-        verdict = _since(began, "right" if equal else "wrong", answer, method)
+        method = _method(gold_node, answer_node)
+        if method == "integer" and answer_node.exact is not None and not answer_node.exact.percent:
+            answer = str(answer_node.exact.value)
+        verdict = _timed_verdict(start, "right" if equal else "wrong", answer, method)
         self._remember(key, verdict)
         return verdict
 
-    def _graded_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
+    def _grade_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts on pairs of canonical texts, from the pool if need be."""
-        local = {key: self._locally(*key, time.perf_counter()) for key in dict.fromkeys(keys)}
-        pooled = self._from_pool(key for key, verdict in local.items() if verdict is None)
-        return {key: verdict or pooled[key] for key, verdict in local.items()}
+        local_verdicts = {key: self._compare_locally(*key, time.perf_counter()) for key in dict.fromkeys(keys)}
+        pool_verdicts = self._grade_in_pool(key for key, verdict in local_verdicts.items() if verdict is None)
+        return {key: verdict or pool_verdicts[key] for key, verdict in local_verdicts.items()}
 
-    def _from_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
+    def _grade_in_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch that the workers grade."""
         cases = {key: (*key, self.config.percent) for key in keys}
         answers = self.pool.answers(cases.values())
@@ -247,20 +247,20 @@ class MathVerifier:
                 self._cache.popitem(last=False)
 
 
-def _since(began: float, verdict: str, answer: str | None, method: str) -> Verdict:
-    return Verdict(verdict, answer, method, time.perf_counter() - began)
+def _timed_verdict(start: float, verdict: str, answer: str | None, method: str) -> Verdict:
+    return Verdict(verdict, answer, method, time.perf_counter() - start)
 
 
 def _plain_integer(response: str) -> str:
     """Return the integer in a box that ends the response and is its only one; empty for other responses."""
     start = response.rfind("\\boxed{")
-    before = response[: max(start, 0)]
+    prefix = response[: max(start, 0)]
     if (
         start < 0
         or "think>" in response
-        or "box" in before
-        or "oxed" in before
-        or taken_back(response, start, len(response))
+        or "box" in prefix
+        or "oxed" in prefix
+        or is_retracted(response, start, len(response))
     ):
         return ""
     match = _PLAIN_BOX.fullmatch(response, start)
@@ -319,18 +319,18 @@ class Gold:
 def _gold_answer(raw: str) -> str:
     """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
     if opener := _HAS_BOX.search(raw):
-        extracted = extract(raw, "boxed")
+        raw_answer = extract(raw, "boxed")
         rest = raw[opener.end() :].strip()
-        if extracted is None:
+        if raw_answer is None:
             return "" if rest.startswith("}") else rest
-        return ", ".join(extracted.neighbours) or extracted.text
+        return ", ".join(raw_answer.neighbours) or raw_answer.text
     if "####" in raw:
         return raw.rpartition("####")[2]
     if prefix := _SAYS_ANSWER.match(raw):
         return raw[prefix.end() :]
-    if "\n" in raw.strip() and (extracted := extract(raw, "answer_line")) is not None:
-        return extracted.text
+    if "\n" in raw.strip() and (raw_answer := extract(raw, "answer_line")) is not None:
+        return raw_answer.text
     if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
-        extracted = extract(raw, "any")
-        return raw if extracted is None else extracted.text
+        raw_answer = extract(raw, "any")
+        return raw if raw_answer is None else raw_answer.text
     return raw

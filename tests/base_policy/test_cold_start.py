@@ -160,13 +160,13 @@ def test_a_folder_that_was_changed_is_made_again_which_is_said(
 def test_the_prompt_is_asked_as_in_training_and_the_response_ends_its_turn(source: Path) -> None:
     written = [Demonstration("one", "What?", "7", "3 + 4 = 7\nAnswer: 7")]
     task = plain_words.Config(template="chat:{problem} Go.")
-    asked = _cold_start.as_asked(written, task)
+    asked = _cold_start.as_benchmark(written, task)
     ((ids, prompt),) = _cold_start.encode_examples(source, asked, [written[0].response])
     tokenizer = _cold_start.load_tokenizer(source)
     characters = tokenizer.convert_ids_to_tokens(ids)
     assert "".join(characters[:prompt]) == "U:What? Go.\nA:"
     assert "".join(characters[prompt:]) == "3 + 4 = 7\nAnswer: 7<end>"
-    whole = _cold_start.as_asked(written, plain_words.Config(template="{problem}"))
+    whole = _cold_start.as_benchmark(written, plain_words.Config(template="{problem}"))
     ((ids, prompt),) = _cold_start.encode_examples(source, whole, ["7"])
     assert "".join(tokenizer.convert_ids_to_tokens(ids)) == "What?7<eos>"
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import _length, default_ks
-from harness.evaluation.result import code_samples, result_of, shown, voting_answers
+from harness.evaluation.result import code_samples, percent_table, result_of, voting_answers
 
 
 def table(**changes):
@@ -50,7 +50,7 @@ def test_summary_of_a_hand_made_table():
 
 
 def test_a_table_without_any_k_has_none():
-    head, _ = shown([{**summarise(table(), ks=[]), "model": "m", "benchmark": "b", "cap": 64}])
+    head, _ = percent_table([{**summarise(table(), ks=[]), "model": "m", "benchmark": "b", "cap": 64}])
     assert not any("@" in name for name in head if name != "avg@n, %")
 
 

@@ -11,7 +11,7 @@ from small_runs import SMALL
 
 from harness.configuration.compose import compose_run
 from harness.evaluation import regime
-from harness.evaluation.regime import Regime, asks, regimes
+from harness.evaluation.regime import Regime, regime_key, regimes
 from harness.experiment.planning import make_plan
 from harness.experiment.power import SEED_SPREADS, half_width_lines
 from harness.statistics.intervals import half_width, mean_interval
@@ -55,9 +55,9 @@ def test_the_advice_is_about_the_mark_that_is_missed(change: dict[str, float], a
 
 def test_a_cold_start_that_makes_the_policy_worse_is_said() -> None:
     better, worse = Regime(**GOOD), Regime(**GOOD | {"right": 0.1, "cut_off": 0.9})
-    assert better.against(worse) == "before the cold start 10 % were right, 90 % cut off"
+    assert better.change_from(worse) == "before the cold start 10 % were right, 90 % cut off"
     assert (
-        worse.against(better)
+        worse.change_from(better)
         == "warning: the cold start made it worse: before the cold start 30 % were right, 2 % cut off"
     )
 
@@ -92,7 +92,7 @@ def test_arms_that_ask_alike_are_asked_once() -> None:
         compose_run([*SMALL, *more])
         for more in (["algorithm=grpo"], ["algorithm=dapo"], ["algorithm=grpo", "sampling.max_response_tokens=13"])
     )
-    assert asks(grpo) == asks(dapo) != asks(long)
+    assert regime_key(grpo) == regime_key(dapo) != regime_key(long)
 
 
 def test_a_half_width_is_that_of_the_interval() -> None:

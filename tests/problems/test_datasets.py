@@ -143,7 +143,7 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
     records, report = dataset.load_records(config)
     assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
     assert (report.rows, report.distinct) == (4, 2)
-    assert list(report.conflicting.values()) == [["3", "4"]]
+    assert list(report.conflicts.values()) == [["3", "4"]]
     assert load_benchmark(config).problems[0].prompt == TEMPLATES["answer_line"]("What is $1+1$?")
 
 
@@ -224,7 +224,7 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
     rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
     kept, report = deduplicate(rows)
     assert [record.id for record in kept] == ["0", "2"]
-    assert (report.rows, report.distinct, report.conflicting) == (3, 2, {})
+    assert (report.rows, report.distinct, report.conflicts) == (3, 2, {})
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
 
 

@@ -61,4 +61,4 @@ def test_the_share_of_covered_words_decides() -> None:
     test = [" ".join(words)]
     assert find_overlaps([" ".join(words[:10])], test) == []  # 10 of 20 words: not more than half
     (found,) = find_overlaps(["x " + " ".join(words[:11]), " ".join(words[3:17])], test)
-    assert (found.train, found.covered) == (1, 14 / 20)
+    assert (found.train, found.share) == (1, 14 / 20)

@@ -66,7 +66,7 @@ def test_what_repeats_the_problem_is_restated_only_where_the_problem_is_known(ve
 def test_a_gold_that_is_not_evaluated_is_named_with_what_it_leaves(
     verifier: MathVerifier, gold: str, kinds: set[str]
 ) -> None:
-    assert verifier.left_open(gold).keys() == kinds
+    assert verifier.open_operations(gold).keys() == kinds
 
 
 def test_an_answer_nested_too_deeply_is_wrong_and_no_error(verifier: MathVerifier) -> None:

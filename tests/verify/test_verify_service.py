@@ -56,7 +56,7 @@ def test_no_process_starts_and_no_sympy_loads_for_exact_answers() -> None:
         "v = MathVerifier()\n"
         "assert v.verify(r'\\boxed{\\frac{1}{2}}', '0.5').correct\n"
         "assert v.verify(r'\\boxed{(1,2)}', '(1, 2.0)').correct\n"
-        "assert not v.pool.process_ids() and v.pool.started == 0\n"
+        "assert not v.pool.process_ids() and v.pool.starts == 0\n"
         "assert not {'sympy', 'math_verify', 'antlr4', 'torch'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -96,7 +96,7 @@ def test_a_case_ends_after_its_processor_time_also_inside_one_call_of_c() -> Non
         case = ("x", STUCK.replace("@", "0"), "either")
         verdict, _, seconds = pool.answers([case])[case]
         assert (verdict, seconds >= 0.8) == ("timeout", True)
-        assert pool.started == 1
+        assert pool.starts == 1
         assert pool.process_ids() == []
 
 

@@ -34,10 +34,10 @@ class Foreign:
                 lines.append(f"its own {name}: {100 * total:.2f} %; not every sample has a verdict to compare")
                 continue
             mean = sum(labels) / len(labels)
-            agrees = (
+            agreement = (
                 "agrees" if abs(mean - total) < 5e-4 else "DIFFERS: samples are missing, or it is of another metric"
             )
-            lines.append(f"its own {name}: {100 * total:.2f} %; mean of verdicts here: {100 * mean:.2f} %, {agrees}")
+            lines.append(f"its own {name}: {100 * total:.2f} %; mean of verdicts here: {100 * mean:.2f} %, {agreement}")
         return lines
 
 
@@ -63,13 +63,13 @@ def sample(
     }
 
 
-def numbered(samples: Iterable[Sample]) -> list[Sample]:
+def number_samples(samples: Iterable[Sample]) -> list[Sample]:
     """The samples with `sample_index`, which counts those of a problem."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     rows = []
     for row in samples:
-        rows.append({**row, "sample_index": seen[row["problem_id"]]})
-        seen[row["problem_id"]] += 1
+        rows.append({**row, "sample_index": counts[row["problem_id"]]})
+        counts[row["problem_id"]] += 1
     return rows
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, sample, text_of, verdict
 
-_CUT = ("max_tokens", "model_length")
-_ATTACHED = "attachment://"
+_CUT_REASONS = ("max_tokens", "model_length")
+_ATTACHMENT = "attachment://"
 
 
 def reads(path: Path, head: Mapping[str, Any]) -> bool:
@@ -22,7 +22,7 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 def read(path: Path) -> Foreign:
     """Read the samples of all epochs, with the verdicts of the first scorer; a sample with an error is lost. Raises `ConfigError`."""
     try:
-        log = _of_zip(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
+        log = _read_zip(path) if path.suffix == ".eval" else json.loads(path.read_bytes())
         rows = sorted(log.get("samples") or [], key=lambda row: int(row.get("epoch", 1)))
         scores = (log.get("results") or {}).get("scores") or []
         name = next(
@@ -44,24 +44,24 @@ def read(path: Path) -> Foreign:
     notes = [f"verdicts are those of its scorer {name}"] if len(scores) > 1 else []
     several = sum(isinstance(row["target"], list) and len(row["target"]) > 1 for row in rows)
     notes += [f"{several} samples have several targets; the first is graded"] if several else []
-    counted = (log.get("results") or {}).get("total_samples", len(samples))
-    notes += [f"it counts {counted} samples, {len(samples)} are in it"] if counted != len(samples) else []
+    total = (log.get("results") or {}).get("total_samples", len(samples))
+    notes += [f"it counts {total} samples, {len(samples)} are in it"] if total != len(samples) else []
     notes += [] if log.get("status") == "success" else [f"the log's status is {log.get('status')}"]
     return Foreign("an Inspect log", samples, {f"{key} of {name}": float(value) for key, value in means.items()}, notes)
 
 
-def _of_zip(path: Path) -> dict[str, Any]:
+def _read_zip(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         try:
             header = json.loads(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
             rows = [json.loads(archive.read(name)) for name in sorted(names) if name.startswith("samples/")]
         except NotImplementedError:  # a compression that this Python does not know
-            return _by_its_library(path)
+            return _read_by_library(path)
     return {**header, "samples": rows}
 
 
-def _by_its_library(path: Path) -> dict[str, Any]:
+def _read_by_library(path: Path) -> dict[str, Any]:
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -74,25 +74,25 @@ def _by_its_library(path: Path) -> dict[str, Any]:
 def _sample(row: Mapping[str, Any], scorer: str) -> Sample:
     attachments = row.get("attachments") or {}
 
-    def whole(text: str | None) -> str | None:
+    def resolve_attachment(text: str | None) -> str | None:
         """Long texts stand beside the sample, named by their hash."""
-        if text is not None and text.startswith(_ATTACHED):
-            return str(attachments.get(text.removeprefix(_ATTACHED), text))
+        if text is not None and text.startswith(_ATTACHMENT):
+            return str(attachments.get(text.removeprefix(_ATTACHMENT), text))
         return text
 
-    target, asked = row["target"], row["input"]
+    target, prompt = row["target"], row["input"]
     choices = (row.get("output") or {}).get("choices") or []
     first = choices[0] if choices and not row.get("error") else {}
     text = text_of(first["message"]["content"]) if first else None
     score = ((row.get("scores") or {}).get(scorer) or {}).get("value")
-    users = [turn for turn in asked if turn.get("role") == "user"] if isinstance(asked, list) else []
+    users = [turn for turn in prompt if turn.get("role") == "user"] if isinstance(prompt, list) else []
     usage = (row.get("output") or {}).get("usage") or {}
     return sample(
         row["id"],
         (target[0] if isinstance(target, list) else target).strip(),
-        whole(text_of(users[-1]["content"]) if users else text_of(asked)),
-        whole(text),
+        resolve_attachment(text_of(users[-1]["content"]) if users else text_of(prompt)),
+        resolve_attachment(text),
         label=verdict(score) if first else False,
-        finish_reason="length" if first and first.get("stop_reason") in _CUT else "stop",
+        finish_reason="length" if first and first.get("stop_reason") in _CUT_REASONS else "stop",
         tokens=usage.get("output_tokens"),
     )

@@ -28,52 +28,52 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 def read(path: Path) -> Foreign:
     """Read it; lines of one id, or without ids of one prompt and gold, are samples of one problem. Raises ConfigError naming the line."""
-    torn: list[str] = []
-    lines = list(lines_of(path, torn=torn))
+    warnings: list[str] = []
+    lines = list(lines_of(path, warnings=warnings))
     rows = [row for _, row in lines]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
-    two = scores <= {0, 1} or scores <= {-1, 1}
+    two_levels = scores <= {0, 1} or scores <= {-1, 1}
     numbers: dict[tuple[str, str], int] = {}
     samples: list[Sample] = []
     for where, row in lines:
         try:
-            samples += _samples(row, two, numbers)
+            samples += _samples(row, two_levels, numbers)
         except (AttributeError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{where}: messages are objects with role and content, a response is one text ({error})"
             ) from error
-    notes = [] if two else ["its scores are not of two levels; they are no verdicts"]
+    notes = [] if two_levels else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
-    return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*torn, *notes])
+    return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*warnings, *notes])
 
 
-def _of(row: Mapping[str, Any], what: str) -> Any:
+def _value_of(row: Mapping[str, Any], what: str) -> Any:
     return next((row[key] for key in _KEYS[what] if row.get(key) is not None), None)
 
 
 def _score(row: Mapping[str, Any]) -> float | None:
-    score = _of(row, "label")
+    score = _value_of(row, "label")
     return score if isinstance(score, int | float) else None
 
 
-def _samples(row: Mapping[str, Any], two: bool, numbers: dict[tuple[str, str], int]) -> Iterator[Sample]:
-    asked = row.get("messages") or _of(row, "problem")
-    users = [turn for turn in asked if turn.get("role") == "user"] if isinstance(asked, list) else []
-    problem = text_of(users[-1].get("content")) if users else text_of(asked)
-    gold, score = _of(row, "gold"), _score(row)
+def _samples(row: Mapping[str, Any], two_levels: bool, numbers: dict[tuple[str, str], int]) -> Iterator[Sample]:
+    prompt = row.get("messages") or _value_of(row, "problem")
+    users = [turn for turn in prompt if turn.get("role") == "user"] if isinstance(prompt, list) else []
+    problem = text_of(users[-1].get("content")) if users else text_of(prompt)
+    gold, score = _value_of(row, "gold"), _score(row)
     gold = gold[0] if isinstance(gold, list) and gold else gold
-    identifier = _of(row, "id")
+    identifier = _value_of(row, "id")
     if identifier is None:
         identifier = numbers.setdefault((problem or "", str(gold)), len(numbers))
-    label = score > 0 if two and score is not None else None
+    label = score > 0 if two_levels and score is not None else None
     for text, reason, tokens in _responses(row):
         yield sample(identifier, gold, problem, text, label=label, finish_reason=reason, tokens=tokens)
 
 
 def _responses(row: Mapping[str, Any]) -> list[tuple[str | None, str, int | None]]:
     """Text, finish reason and tokens of each response of a line."""
-    body = _of(row, "response")
+    body = _value_of(row, "response")
     if isinstance(body, Mapping):
         body = body.get("body") or body  # of the batch interface
     holder = body if isinstance(body, Mapping) else row
@@ -86,7 +86,7 @@ def _responses(row: Mapping[str, Any]) -> list[tuple[str | None, str, int | None
     if body is None:
         turns = [turn for turn in row.get("messages") or [] if turn.get("role") == "assistant"]
         body = text_of(turns[-1].get("content")) if turns else None
-    return [(text_of(body), _reason(row), _of(row, "tokens"))]
+    return [(text_of(body), _reason(row), _value_of(row, "tokens"))]
 
 
 def _reason(holder: Mapping[str, Any]) -> str:

@@ -28,16 +28,16 @@ def read(path: Path) -> Foreign:
     """Read the generations, with the verdicts of the first filter. Raises `ConfigError`."""
     samples: list[Sample] = []
     filters: list[str] = []
-    torn: list[str] = []
-    seen: set[tuple[object, str]] = set()
+    warnings: list[str] = []
+    document_keys: set[tuple[object, str]] = set()
     metric = ""
-    for where, row in lines_of(path, ("doc_id", "resps", "target"), torn):
+    for where, row in lines_of(path, ("doc_id", "resps", "target"), warnings):
         mark = str(row.get("filter", "none"))
         if mark not in filters:
             filters.append(mark)
-        if (row["doc_id"], mark) in seen:
+        if (row["doc_id"], mark) in document_keys:
             raise ConfigError(f"{where} repeats doc_id {row['doc_id']}: two evaluations are in this file; keep one")
-        seen.add((row["doc_id"], mark))
+        document_keys.add((row["doc_id"], mark))
         if mark != filters[0]:
             continue
         metric = metric or _metric(row)
@@ -51,7 +51,7 @@ def read(path: Path) -> Foreign:
         else []
     )
     totals, remarks = _totals(path, metric, filters[0] if filters else "none")
-    return Foreign("lm-evaluation-harness", samples, totals, [*torn, *notes, *remarks])
+    return Foreign("lm-evaluation-harness", samples, totals, [*warnings, *notes, *remarks])
 
 
 def _texts(row: Mapping[str, Any], where: str) -> list[str]:
@@ -80,12 +80,12 @@ def _metric(row: Mapping[str, Any]) -> str:
 def _totals(path: Path, metric: str, mark: str) -> tuple[dict[str, float], list[str]]:
     match = _NAME.fullmatch(path.stem)
     task, date = (match["task"], match["date"]) if match else ("", None)
-    beside = [path.with_name(f"results_{date}.json")] if date else sorted(path.parent.glob("results*.json"))
-    there = [file for file in beside if file.is_file()]
-    if len(there) != 1:
+    candidates = [path.with_name(f"results_{date}.json")] if date else sorted(path.parent.glob("results*.json"))
+    files = [file for file in candidates if file.is_file()]
+    if len(files) != 1:
         return {}, ["no results file of its evaluation is beside it"]
     try:
-        value = json.loads(there[0].read_bytes())["results"][task][f"{metric},{mark}"]
-        return {f"{metric},{mark} in {there[0].name}": float(value)}, []
+        value = json.loads(files[0].read_bytes())["results"][task][f"{metric},{mark}"]
+        return {f"{metric},{mark} in {files[0].name}": float(value)}, []
     except (ValueError, KeyError, TypeError, RecursionError):
-        return {}, [f"{there[0].name} has no {metric},{mark} of task {task}"]
+        return {}, [f"{files[0].name} has no {metric},{mark} of task {task}"]

@@ -23,11 +23,11 @@ def read(path: Path) -> Foreign:
     Optional keys, one entry a sample: `labels` (somebody else's verdict), `finish_reasons` (stop or length) and `response_tokens`.
     """
     samples: list[Sample] = []
-    torn: list[str] = []
-    for where, row in rows_of(path, ("id", "answer", "samples"), torn):
+    warnings: list[str] = []
+    for where, row in rows_of(path, ("id", "answer", "samples"), warnings):
         _check(row, where)
         samples += _samples(row, where)
-    return Foreign("recorded generations", samples, notes=torn)
+    return Foreign("recorded generations", samples, notes=warnings)
 
 
 def _check(row: dict[str, Any], where: str) -> None:
@@ -57,6 +57,6 @@ def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
     reasons = row.get("finish_reasons", ["stop"] * len(responses))
     problem = None if row.get("problem") is None else str(row["problem"])
     for response, label, reason, count in zip(responses, labels, reasons, tokens, strict=True):
-        if (known := verdict(label)) is None and label is not None:
+        if (correct := verdict(label)) is None and label is not None:
             raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
-        yield sample(row["id"], row["answer"], problem, response, label=known, finish_reason=reason, tokens=count)
+        yield sample(row["id"], row["answer"], problem, response, label=correct, finish_reason=reason, tokens=count)

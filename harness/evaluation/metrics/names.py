@@ -22,7 +22,7 @@ TRAINING = "training"
 POINTS = "points"
 # Behind the name of a metric: the same by the second grader (`harness.verify.cross_check`).
 BY_SECOND = " by second"
-_GRADED = ("avg", "pass", "maj", "length_right", "length_wrong", "area", "steps_to", "tokens_to", "seconds_to")
+_GRADED_KINDS = ("avg", "pass", "maj", "length_right", "length_wrong", "area", "steps_to", "tokens_to", "seconds_to")
 
 
 class UnknownMetric(ValueError):
@@ -86,8 +86,8 @@ PLAIN: Mapping[str, Metric] = {
         Metric("seconds", "wall time of the run", "s", 1.0, 1, LOWER, "seconds"),
     )
 }
-REACHED = ("steps_to", "tokens_to", "seconds_to")
-PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in REACHED), f"{TRAINING}/COLUMN", f"METRIC{BY_SECOND}")
+TARGETS = ("steps_to", "tokens_to", "seconds_to")
+PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in TARGETS), f"{TRAINING}/COLUMN", f"METRIC{BY_SECOND}")
 
 
 def metric(name: str) -> Metric:
@@ -95,32 +95,32 @@ def metric(name: str) -> Metric:
     if name in PLAIN:
         return PLAIN[name]
     if name.endswith(BY_SECOND):
-        return _by_second(metric(name.removesuffix(BY_SECOND)))
+        return _second_grader_metric(metric(name.removesuffix(BY_SECOND)))
     kind, mark, text = name.partition("@")
     if mark and kind in _WITH_PARAMETER:
         return _WITH_PARAMETER[kind](kind, text)
     if name.startswith(f"{TRAINING}/") and len(name) > len(TRAINING) + 1:
-        return _of_training(name.removeprefix(f"{TRAINING}/"))
+        return _training_metric(name.removeprefix(f"{TRAINING}/"))
     close = difflib.get_close_matches(name, [*PLAIN, *PATTERNS], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join([*PLAIN, *PATTERNS])}"
     raise UnknownMetric(f"there is no metric {name!r}; {hint}")
 
 
-def _by_second(first: Metric) -> Metric:
-    if first.kind not in _GRADED or first.by_second:
+def _second_grader_metric(first: Metric) -> Metric:
+    if first.kind not in _GRADED_KINDS or first.by_second:
         raise UnknownMetric(f"{first.name}{BY_SECOND}: no grader decides {first.title}; ask for {first.name!r}")
     title = f"{first.title} by the second grader"
     return replace(first, name=f"{first.name}{BY_SECOND}", title=title, by_second=True)
 
 
-def _of_subsets(kind: str, text: str) -> Metric:
+def _subset_metric(kind: str, text: str) -> Metric:
     """Pass@k and Maj@k."""
     if re.fullmatch(r"[1-9]\d*", text) is None:
         raise UnknownMetric(f"{kind}@{text}: k must be a whole number from 1, such as {kind}@8")
     return Metric(f"{kind}@{text}", f"{kind.capitalize()}@{text}", POINTS, 100.0, 1, HIGHER, kind, int(text))
 
 
-def _to_target(kind: str, text: str) -> Metric:
+def _target_metric(kind: str, text: str) -> Metric:
     """Return what a run spends until its accuracy first reaches a target."""
     try:
         target = float(text)
@@ -137,7 +137,7 @@ def _to_target(kind: str, text: str) -> Metric:
     return Metric(f"{kind}@{text}", title, unit, scale, 1, LOWER, kind, target)
 
 
-def _of_training(column: str) -> Metric:
+def _training_metric(column: str) -> Metric:
     """The mean of a column of the step metrics over the steps up to the checkpoint; its unit is in its name."""
     unit, scale, digits = next((unit for part, unit in _UNITS.items() if part in column.split("_")), ("units", 1.0, 4))
     return Metric(
@@ -154,9 +154,9 @@ _UNITS = {
     "groups": ("groups", 1.0, 1),
 }
 _WITH_PARAMETER: Mapping[str, Callable[[str, str], Metric]] = {
-    "pass": _of_subsets,
-    "maj": _of_subsets,
-    **dict.fromkeys(REACHED, _to_target),
+    "pass": _subset_metric,
+    "maj": _subset_metric,
+    **dict.fromkeys(TARGETS, _target_metric),
 }
 
 
@@ -231,7 +231,7 @@ class Reduction:
     n: int
     scores: dict[str, Floats]
     shares: dict[str, float]
-    lost: int
+    lost_samples: int
     verdicts: dict[str, int]
     lengths: dict[str, Length]
     conflicts: int
@@ -259,17 +259,17 @@ def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
         scores[f"pass@{k}"] = pass_at_k(right_P, n, k)
         scores[f"maj@{k}"] = majority[k]
     counts = np.bincount(samples.verdict_R, minlength=len(samples.verdict_names)).tolist()
-    finished = ~samples.truncated_R & ~samples.lost_R
+    finished_R = ~samples.truncated_R & ~samples.lost_R
     return Reduction(
         n=n,
         scores=scores,
         shares={
             "truncated_fraction": _mean(samples.truncated_R),
             "truncated_right_fraction": _mean(samples.truncated_R & samples.right_R),
-            "accuracy_finished": _mean(samples.right_R[finished]),
+            "accuracy_finished": _mean(samples.right_R[finished_R]),
             "no_answer_fraction": _mean(samples.class_R == NO_ANSWER),
         },
-        lost=int(samples.lost_R.sum()),
+        lost_samples=int(samples.lost_R.sum()),
         verdicts=dict(zip(samples.verdict_names, counts, strict=True)),
         lengths=_lengths(samples),
         conflicts=votes.conflicts,
@@ -288,10 +288,10 @@ def second_codes(verdicts: Iterable[bool | None]) -> Codes:
 
 def grader_shares(first_R: Bools, second_R: Codes) -> dict[str, float]:
     """Return the shares of `PARTS` among the samples that the second grader has a verdict on; NaN without any."""
-    right, wrong = second_R == 1, second_R == 0
-    judged = int(right.sum() + wrong.sum())
-    parts = {"both": first_R & right, "only_first": first_R & wrong, "only_second": ~first_R & right}
-    return {name: float(there.sum() / judged) if judged else np.nan for name, there in parts.items()}
+    right_R, wrong_R = second_R == 1, second_R == 0
+    verdict_count = int(right_R.sum() + wrong_R.sum())
+    parts = {"both": first_R & right_R, "only_first": first_R & wrong_R, "only_second": ~first_R & right_R}
+    return {name: float(mask_R.sum() / verdict_count) if verdict_count else np.nan for name, mask_R in parts.items()}
 
 
 def nothing_to_learn(right: float | None, where: str) -> str:
@@ -315,20 +315,20 @@ def _lengths(samples: Samples) -> dict[str, Length]:
 def _length(tokens_R: Ints) -> Length:
     if not len(tokens_R):
         return {"count": 0, "mean": None, "p50": None, "p95": None}
-    ordered = np.sort(tokens_R)
+    sorted_R = np.sort(tokens_R)
     return {
-        "count": len(ordered),
+        "count": len(sorted_R),
         "mean": float(tokens_R.mean()),
-        "p50": _between(ordered, 0.5),
-        "p95": _between(ordered, 0.95),
+        "p50": _sorted_quantile(sorted_R, 0.5),
+        "p95": _sorted_quantile(sorted_R, 0.95),
     }
 
 
-def _between(ordered: Ints, share: float) -> float:
+def _sorted_quantile(sorted_R: Ints, share: float) -> float:
     """`np.quantile` of sorted numbers, to the bit: a report of 2,000 runs asks 48,000 times, a tenth of its time by numpy."""
-    low, beyond = divmod(share * (len(ordered) - 1), 1)
-    here, there = (float(ordered[min(int(low) + step, len(ordered) - 1)]) for step in (0, 1))
-    return there - (there - here) * (1 - beyond) if beyond >= 0.5 else here + (there - here) * beyond
+    index, fraction = divmod(share * (len(sorted_R) - 1), 1)
+    lower, upper = (float(sorted_R[min(int(index) + step, len(sorted_R) - 1)]) for step in (0, 1))
+    return upper - (upper - lower) * (1 - fraction) if fraction >= 0.5 else lower + (upper - lower) * fraction
 
 
 def _mean(values: Bools) -> float:
@@ -383,40 +383,40 @@ def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence, ke
     problem, so the verifier gets all comparisons of a round at once. Answers are compared where they share a key, or one has none: time
     grows with the answers and not with their square.
     """
-    unsettled = [_Unsettled(answers, keys) for answers in groups]
-    while rounds := [(problem, *pair) for problem in unsettled if (pair := problem.compared())]:
+    problems = [_AnswerClasses(answers, keys) for answers in groups]
+    while rounds := [(problem, *pair) for problem in problems if (pair := problem.next_comparison())]:
         pairs = [(first, other) for _, first, others in rounds for other in others]
         verdicts = iter(equivalent(pairs))
         for problem, first, others in rounds:
             problem.first_of.update({other: first for other in others if next(verdicts)})
-    return [[one.first_of[answer] for answer in answers] for one, answers in zip(unsettled, groups, strict=True)]
+    return [[one.first_of[answer] for answer in answers] for one, answers in zip(problems, groups, strict=True)]
 
 
-class _Unsettled:
+class _AnswerClasses:
     """The answers of a problem on their way into classes; `first_of` has those that are in one."""
 
     def __init__(self, answers: Sequence[str], keys: Keys) -> None:
         self.first_of: dict[str, str] = {}
         self._answers = list(dict.fromkeys(answers))
         self._place = {answer: place for place, answer in enumerate(self._answers)}
-        self._at = 0
+        self._cursor = 0
         self._keys = {answer: keys(answer) for answer in self._answers}
-        self._of_key: dict[int | None, list[str]] = {}
-        for answer, found in self._keys.items():
-            for key in found or (None,):
-                self._of_key.setdefault(key, []).append(answer)
+        self._buckets: dict[int | None, list[str]] = {}
+        for answer, answer_keys in self._keys.items():
+            for key in answer_keys or (None,):
+                self._buckets.setdefault(key, []).append(answer)
 
-    def compared(self) -> tuple[str, list[str]] | None:
+    def next_comparison(self) -> tuple[str, list[str]] | None:
         """Return the next answer that others may equal, and those; each answer is the first of its class. None at the end."""
-        while self._at < len(self._answers):
-            answer = self._answers[self._at]
-            self._at += 1
+        while self._cursor < len(self._answers):
+            answer = self._answers[self._cursor]
+            self._cursor += 1
             if answer in self.first_of:
                 continue
             self.first_of[answer] = answer
             keys = self._keys[answer]
-            near = {other for key in (*keys, None) for other in self._of_key.get(key, ())} if keys else self._answers
-            others = [other for other in near if other not in self.first_of]
+            pool = {other for key in (*keys, None) for other in self._buckets.get(key, ())} if keys else self._answers
+            others = [other for other in pool if other not in self.first_of]
             if others:
                 return answer, sorted(others, key=self._place.__getitem__)
         return None
@@ -452,8 +452,8 @@ def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int
     else:
         keys_C, inverse_V, size_C = np.unique(key_V, return_inverse=True, return_counts=True)
         rights_C = np.bincount(inverse_V[right_R[voting]], minlength=len(keys_C))
-    mixed = int(((rights_C > 0) & (rights_C < size_C)).sum())
-    return Votes(problems, n, keys_C // span, size_C.astype(np.int64), rights_C > 0, mixed)
+    conflicts = int(((rights_C > 0) & (rights_C < size_C)).sum())
+    return Votes(problems, n, keys_C // span, size_C.astype(np.int64), rights_C > 0, conflicts)
 
 
 def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
@@ -493,8 +493,8 @@ def _targets(votes: Votes) -> tuple[Ints, Ints, Ints]:
 
 def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
     """Distinct rows and the index of each row among them (as bytes: far faster than np.unique(axis=0))."""
-    packed = np.ascontiguousarray(rows.astype(np.int32))
-    keys = packed.view(np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))).ravel()
+    contiguous_rows = np.ascontiguousarray(rows.astype(np.int32))
+    keys = contiguous_rows.view(np.dtype((np.void, contiguous_rows.dtype.itemsize * contiguous_rows.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return rows[first], inverse
 
@@ -512,7 +512,7 @@ def _binomial_pmf(sizes_D: Ints, n: int, p: float) -> Floats:
     return pmf_DI
 
 
-def _raised(base_L: Complexes, counts_U: Ints) -> Complexes:
+def _integer_powers(base_L: Complexes, counts_U: Ints) -> Complexes:
     """Base ** counts for whole counts, [U, L], by squaring: few products, so few roundings."""
     result_UL = np.ones((len(counts_U), len(base_L)), dtype=np.complex128)
     while counts_U.any():
@@ -562,7 +562,7 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
             product_RL = start_RL * weight
             for column in np.flatnonzero(rivals_UB.any(axis=0)):
                 d = big[column]
-                product_RL *= _raised(below_DL[d] + u * equal_DL[d], rivals_UB[:, column])
+                product_RL *= _integer_powers(below_DL[d] + u * equal_DL[d], rivals_UB[:, column])
             win_U[:rows] += product_RL.real.sum(axis=1)
     probability_U: Floats = win_U / pmf[-1, k]
     return probability_U

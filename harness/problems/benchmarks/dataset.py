@@ -17,12 +17,12 @@ from harness.problems.problem import (
     DuplicateReport,
     Problem,
     Record,
-    at,
     deduplicate,
     read_hub,
     read_jsonl,
     read_parquet,
     template,
+    value_at,
 )
 
 
@@ -144,7 +144,7 @@ def _records(config: Config) -> Iterator[Record]:
 
 
 def _problem(row: dict[str, object], fields: Fields) -> str:
-    text = _text(at(row, fields.problem))
+    text = _text(value_at(row, fields.problem))
     if fields.problem_after and fields.problem_after in text:
         text = text.partition(fields.problem_after)[2]
     if fields.problem_before and fields.problem_before in text:
@@ -158,7 +158,7 @@ def _text(value: object) -> str:
 
 
 def _answer(row: dict[str, object], fields: Fields) -> str:
-    value = at(row, fields.answer)
+    value = value_at(row, fields.answer)
     text = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
     if not fields.answer_after:
         return text.strip()

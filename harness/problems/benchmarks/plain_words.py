@@ -47,7 +47,7 @@ class _Question:
     workings: tuple[str, ...]
 
 
-def _calculated(words: str, expression: str, name: str, value: int) -> _Question:
+def _calculation(words: str, expression: str, name: str, value: int) -> _Question:
     """A question about two operands; `name` is the word for the operator."""
     first, _, second = expression.split()
     workings = (
@@ -67,7 +67,7 @@ def _sum(draw: random.Random, most: int) -> _Question:
         f"{name} has {a} {things} and finds {b} more. How many {things} is that?",
         f"A bus carries {a} people and {b} more get on. How many people does it carry now?",
     )
-    return _calculated(draw.choice(wordings), f"{a} + {b}", "plus", a + b)
+    return _calculation(draw.choice(wordings), f"{a} + {b}", "plus", a + b)
 
 
 def _difference(draw: random.Random, most: int) -> _Question:
@@ -78,7 +78,7 @@ def _difference(draw: random.Random, most: int) -> _Question:
         f"There are {a} birds and {b} fly away. How many birds stay?",
         f"{name} has {a} {things} and gives {b} away. How many {things} are left?",
     )
-    return _calculated(draw.choice(wordings), f"{a} - {b}", "minus", a - b)
+    return _calculation(draw.choice(wordings), f"{a} - {b}", "minus", a - b)
 
 
 def _product(draw: random.Random, most: int) -> _Question:
@@ -89,7 +89,7 @@ def _product(draw: random.Random, most: int) -> _Question:
         f"There are {a} boxes with {b} pens each. How many pens are there?",
         f"{draw.choice(_NAMES)} buys {a} tickets at {b} euros each. How many euros is that?",
     )
-    return _calculated(draw.choice(wordings), f"{a} x {b}", "times", a * b)
+    return _calculation(draw.choice(wordings), f"{a} x {b}", "times", a * b)
 
 
 def _largest(draw: random.Random, most: int) -> _Question:
@@ -164,7 +164,7 @@ def load(config: Config) -> Benchmark:
     problems: dict[str, Problem] = {}
     for number in range(config.problems):
         kind = config.kinds[number % len(config.kinds)]
-        text, question = _fresh(draw, kind, config, problems)
+        text, question = _draw_question(draw, kind, config, problems)
         problems[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(question.value))
     return Benchmark(f"plain_words_{config.split}", VERSION, list(problems.values()), chat=make.chat)
 
@@ -176,16 +176,16 @@ def demonstrate(config: Config, count: int, draw: random.Random) -> list[Demonst
         ConfigError: as `load`.
     """
     config = replace(config, split="train", problems=count)
-    written: dict[str, Demonstration] = {}
+    demos: dict[str, Demonstration] = {}
     for number in range(count):
         kind = config.kinds[number % len(config.kinds)]
-        text, question = _fresh(draw, kind, config, written)
+        text, question = _draw_question(draw, kind, config, demos)
         response = f"{draw.choice(question.workings)}\nAnswer: {question.value}"
-        written[text] = Demonstration(f"demonstration/{kind}/{number}", text, str(question.value), response)
-    return list(written.values())
+        demos[text] = Demonstration(f"demonstration/{kind}/{number}", text, str(question.value), response)
+    return list(demos.values())
 
 
-def _fresh(draw: random.Random, kind: str, config: Config, problems: Container[str]) -> tuple[str, _Question]:
+def _draw_question(draw: random.Random, kind: str, config: Config, problems: Container[str]) -> tuple[str, _Question]:
     """Return a question of the split that is not among those found, its text in front."""
     for _ in range(10_000):
         question = KINDS[kind](draw, config.most)

@@ -53,8 +53,8 @@ class AnswerComparison:
         if (pair := one_condition(gold, answer)) is not None:
             return self.equal(*pair)
         if r"\mod" in gold.text and r"\mod" in answer.text:  # congruences are equal as they are written
-            left, right = (re.sub(r"[\s{}]", "", node.text) for node in (gold, answer))
-            return left == right
+            gold_text, answer_text = (re.sub(r"[\s{}]", "", node.text) for node in (gold, answer))
+            return gold_text == answer_text
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
         gold, answer = as_union(gold), as_union(answer)
@@ -82,21 +82,21 @@ class AnswerComparison:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
         sides = (gold, answer)
         units = [side.mark if side.kind == "quantity" else side.exact.unit if side.exact else None for side in sides]
-        left, right = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
-        if (turned := _radians(left, right)) is not None:
-            return self.leaf(*turned)
+        gold, answer = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
+        if (angles := _radians(gold, answer)) is not None:
+            return self.leaf(*angles)
         if units[0] and units[1] and scale_between(units[0], units[1]) not in (None, 1):
             return False
-        return self.equal(left, right)
+        return self.equal(gold, answer)
 
     def _choices(self, gold: Node, answer: Node) -> bool | None:
         """Choices of which one at least has its text beside its letter: the text counts when only one has a letter."""
         letters = gold.mark.upper(), answer.mark.upper()
         if gold.kind == answer.kind and all(letter in "ABCDEFGHIJ" for letter in letters):
             return letters[0] == letters[1]
-        left = gold.items[0] if gold.kind == "choice" and gold.items else gold
-        right = answer.items[0] if answer.kind == "choice" and answer.items else answer
-        return self.equal(left, right)
+        gold = gold.items[0] if gold.kind == "choice" and gold.items else gold
+        answer = answer.items[0] if answer.kind == "choice" and answer.items else answer
+        return self.equal(gold, answer)
 
     def _words(self, gold: Node, answer: Node) -> bool | None:
         if {gold.kind, answer.kind} == {"words", "choice"} or gold.kind == answer.kind:
@@ -134,13 +134,13 @@ class AnswerComparison:
         gold_value, answer_value = (value_side(gold, strict=True), value_side(answer, strict=True))
         if gold_value is not None and answer_value is not None:
             gold_name, answer_name = assigned_name(gold), assigned_name(answer)
-            named = gold_name and answer_name and gold_name != answer_name
-            if named and not may_be_renamed(gold_name, answer_name):
+            distinct_names = gold_name and answer_name and gold_name != answer_name
+            if distinct_names and not may_be_renamed(gold_name, answer_name):
                 return False
             return self.equal(gold_value, answer_value)
-        left = gold_value if gold.mark == r"\in" else as_interval(gold)
-        right = answer_value if answer.mark == r"\in" else as_interval(answer)
-        if left is not None and right is not None and self.equal(left, right):
+        gold_range = gold_value if gold.mark == r"\in" else as_interval(gold)
+        answer_range = answer_value if answer.mark == r"\in" else as_interval(answer)
+        if gold_range is not None and answer_range is not None and self.equal(gold_range, answer_range):
             return range_name(gold) == range_name(answer)
         return self.leaf(gold.text, answer.text)
 
@@ -149,37 +149,36 @@ class AnswerComparison:
         if "matrix" in kinds:
             return self._matrices(gold, answer)
         if kinds in (("row", "row"), ("interval", "interval")):
-            return self._ordered(gold.items, answer.items) if gold.mark == answer.mark else False
+            return self._sequences(gold.items, answer.items) if gold.mark == answer.mark else False
         if kinds == ("union", "union"):
-            return self._unordered(_distinct(gold.items), _distinct(answer.items))
+            return self._multisets(_distinct(gold.items), _distinct(answer.items))
         if set(kinds) <= {"set", "list"}:
             return self._lists(gold.items, answer.items)
         if set(kinds) == {"list", "interval"}:
-            bracketed = gold if gold.kind == "interval" else answer
-            ordered = self._ordered(bare_values(gold.items), bare_values(answer.items))
-            return ordered if bracketed.mark == "()" else False
+            interval = gold if gold.kind == "interval" else answer
+            equal = self._sequences(bare_values(gold.items), bare_values(answer.items))
+            return equal if interval.mark == "()" else False
         if kinds == ("ratio", "ratio"):
             same = same_ratio(gold, answer)
-            return self._ordered(gold.items, answer.items) if same is None else same
-        return self._mixed(gold, answer)
+            return self._sequences(gold.items, answer.items) if same is None else same
+        return self._mixed_kinds(gold, answer)
 
-    def _mixed(self, gold: Node, answer: Node) -> bool | None:
+    def _mixed_kinds(self, gold: Node, answer: Node) -> bool | None:
         kinds = {gold.kind, answer.kind}
         if "set" in kinds:
             whole, single = (gold, answer) if gold.kind == "set" else (answer, gold)
             if single.kind in ("interval", "union", "ratio"):
                 return False
             if len(whole.items) == 1:
-                left, right = (node.items[0] if node is whole else node for node in (gold, answer))
-                return self.equal(left, right)
+                return self.equal(*(node.items[0] if node is whole else node for node in (gold, answer)))
             if single.kind == "exact":
                 return False
         if kinds == {"list", "exact"}:
             number, several = (gold, answer) if gold.kind == "exact" else (answer, gold)
             assert number.exact is not None
-            return written_with_commas(several.text, number.exact, self.percent)
-        if (turned := _radians(gold, answer)) is not None:
-            return self.leaf(*turned)
+            return is_decimal_comma(several.text, number.exact, self.percent)
+        if (angles := _radians(gold, answer)) is not None:
+            return self.leaf(*angles)
         if kinds == {"list", "union"} or (kinds & {"list", "interval", "union"} and kinds & {"exact", "ratio"}):
             return False
         if kinds == {"ratio", "exact"}:
@@ -192,7 +191,7 @@ class AnswerComparison:
         if gold.kind == answer.kind:
             if len(gold.items) != len(answer.items) or (gold.mark == "") != (answer.mark == ""):
                 return False
-            return _all(self.equal(left, right) for left, right in zip(gold.items, answer.items, strict=True))
+            return _all(map(self.equal, gold.items, answer.items))
         matrix, other = (gold, answer) if gold.kind == "matrix" else (answer, gold)
         if other.kind in ("exact", "set", "union", "list", "ratio") and not matrix.mark:
             return False
@@ -201,7 +200,7 @@ class AnswerComparison:
         entries = tuple(cell for row in matrix.items for cell in row.items)
         if min(len(matrix.items), len(matrix.items[0].items)) != 1 or other.mark != "()":
             return False
-        return self._ordered(entries, other.items) if matrix is gold else self._ordered(other.items, entries)
+        return self._sequences(entries, other.items) if matrix is gold else self._sequences(other.items, entries)
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
@@ -209,7 +208,7 @@ class AnswerComparison:
         answer_names = [assigned_name(node) for node in answer]
         if all(gold_names) and all(answer_names):
             if sorted(gold_names) != sorted(answer_names):
-                return self._unordered(gold, answer)
+                return self._multisets(gold, answer)
             by_name = dict(zip(answer_names, answer, strict=True))
             if len(by_name) == len(answer):
                 pairs = zip(gold_names, gold, strict=True)
@@ -218,25 +217,25 @@ class AnswerComparison:
         if len(names) == len(others) == 1 and names != others and not may_be_renamed(*names, *others):
             return False
         if len(names) > 1 or len(others) > 1:
-            return self._ordered(bare_values(gold), bare_values(answer))
-        return self._unordered(_distinct(bare_values(gold)), _distinct(bare_values(answer)))
+            return self._sequences(bare_values(gold), bare_values(answer))
+        return self._multisets(_distinct(bare_values(gold)), _distinct(bare_values(answer)))
 
-    def _ordered(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
+    def _sequences(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         if len(gold) != len(answer):
             return False
-        return _all(self.equal(left, right) for left, right in zip(gold, answer, strict=True))
+        return _all(map(self.equal, gold, answer))
 
-    def _unordered(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
+    def _multisets(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         if len(gold) != len(answer):
             return False
         if len(gold) > _MAX_UNORDERED:
-            return self._ordered(tuple(sorted(gold, key=_rank)), tuple(sorted(answer, key=_rank)))
-        left, unknown = list(answer), False
+            return self._sequences(tuple(sorted(gold, key=_rank)), tuple(sorted(answer, key=_rank)))
+        candidates, unknown = list(answer), False
         for item in gold:
-            verdicts = [(self.equal(item, candidate), candidate) for candidate in left]
+            verdicts = [(self.equal(item, candidate), candidate) for candidate in candidates]
             match = next((candidate for verdict, candidate in verdicts if verdict), None)
             if match is not None:
-                left.remove(match)
+                candidates.remove(match)
             elif any(verdict is None for verdict, _ in verdicts):
                 unknown = True
             else:
@@ -269,8 +268,8 @@ def _is_product(text: str) -> bool:
 def _bases(gold: Node, answer: Node) -> bool:
     if gold.kind == answer.kind:
         return gold.mark == answer.mark
-    based, other = (gold, answer) if gold.kind == "base" else (answer, gold)
-    digits, base = based.mark.split("_")
+    base_node, other = (gold, answer) if gold.kind == "base" else (answer, gold)
+    digits, base = base_node.mark.split("_")
     return base == "10" and other.exact is not None and other.exact.value == int(digits)
 
 
@@ -284,11 +283,11 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
 
 
 def _distinct(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    seen: dict[object, Node] = {}
+    node_by_key: dict[object, Node] = {}
     for node in nodes:
         key = (node.exact.value, node.exact.percent) if node.exact is not None else squeeze(node.text)
-        seen.setdefault(key, node)
-    return tuple(seen.values())
+        node_by_key.setdefault(key, node)
+    return tuple(node_by_key.values())
 
 
 def _rank(node: Node) -> tuple[bool, Fraction | int, str]:
@@ -303,10 +302,10 @@ _LIKE_TIME = re.compile(r"\s*0*(?:1?\d|2[0-4])\s*(?::\s*\d{2}\s*)+")
 def exact_equal(gold: Exact, answer: Exact, percent: str) -> bool:
     """Return whether two exact numbers are equal under a percent policy; never compared as floats (see VerifierConfig)."""
     if gold.percent != answer.percent:
-        with_sign, without = (gold, answer) if gold.percent else (answer, gold)
-        same_number = with_sign.value == without.value or _rounds(with_sign, without)
-        same_value = with_sign.value / 100 == without.value or (
-            with_sign.decimals >= 0 and without.decimals < 0 and rounds_to(without.value * 100, with_sign)
+        percentage, plain = (gold, answer) if gold.percent else (answer, gold)
+        same_number = percentage.value == plain.value or _rounds(percentage, plain)
+        same_value = percentage.value / 100 == plain.value or (
+            percentage.decimals >= 0 and plain.decimals < 0 and rounds_to(plain.value * 100, percentage)
         )
         return {"either": same_number or same_value, "value": same_value, "number": same_number}[percent]
     if gold.unit and answer.unit and gold.unit != answer.unit:
@@ -320,10 +319,10 @@ def scale_between(gold: str, answer: str) -> Fraction | None:
     """Return how many of the answer's unit are one of the gold one: 0 for other dimensions, None for words that are no units."""
     if gold[:6] == answer[:6] == "degree" and gold[6:] and answer[6:]:
         return Fraction(0)
-    left, right = unit_scale(gold), unit_scale(answer)
-    if left is None or right is None:
+    gold_scale, answer_scale = unit_scale(gold), unit_scale(answer)
+    if gold_scale is None or answer_scale is None:
         return None
-    return left[1] / right[1] if left[0] == right[0] else Fraction(0)
+    return gold_scale[1] / answer_scale[1] if gold_scale[0] == answer_scale[0] else Fraction(0)
 
 
 def _rounds(gold: Exact, answer: Exact) -> bool:
@@ -337,23 +336,23 @@ def rounds_to(exact: Fraction, decimal: Exact) -> bool:
     if decimal.decimals < DECIMAL_DIGITS or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
         return False
     places = 10**decimal.decimals
-    cut = int(exact * places) == decimal.value * places
-    return cut or abs(exact - decimal.value) * 2 * places <= 1
+    truncated = int(exact * places) == decimal.value * places
+    return truncated or abs(exact - decimal.value) * 2 * places <= 1
 
 
-def written_with_commas(several: str, number: Exact, percent: str) -> bool:
+def is_decimal_comma(several: str, number: Exact, percent: str) -> bool:
     """Return whether what reads as a list is one number: `1,22` against 1.22."""
-    read = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
-    return read is not None and read.value.denominator > 1 and exact_equal(number, read, percent)
+    decimal = parse_exact(_DECIMAL_COMMA.sub(r"\1.\2", several, count=1))
+    return decimal is not None and decimal.value.denominator > 1 and exact_equal(number, decimal, percent)
 
 
 def same_ratio(gold: Node, answer: Node) -> bool | None:
     """Return whether two ratios of numbers have one value; None when they are times, formulas, or of different length."""
     times = _LIKE_TIME.fullmatch(gold.text) and _LIKE_TIME.fullmatch(answer.text)
-    left, right = _values(gold), _values(answer)
-    if len(left) != len(right) or times or not (left and all(left) and all(right)):
+    gold_values, answer_values = _values(gold), _values(answer)
+    if len(gold_values) != len(answer_values) or times or not (gold_values and all(gold_values) and all(answer_values)):
         return None
-    return len({a / b for a, b in zip(left, right, strict=True)}) == 1
+    return len({a / b for a, b in zip(gold_values, answer_values, strict=True)}) == 1
 
 
 def ratio_is_number(ratio: Node, number: Node) -> bool:

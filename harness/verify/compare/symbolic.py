@@ -72,14 +72,14 @@ def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
         right = parse_formula(answer)
     except Unparsable:
         return False, "algebra"
-    decided = _decided(left, right, gold, answer)
-    if decided is not None:
-        return decided, "algebra"
+    equal = _equal_by_value(left, right, gold, answer)
+    if equal is not None:
+        return equal, "algebra"
     equal = bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
     return equal, "math_verify"
 
 
-def _decided(left: Any, right: Any, gold: str, answer: str) -> bool | None:
+def _equal_by_value(left: Any, right: Any, gold: str, answer: str) -> bool | None:
     """Return whether two parsed formulas are equal where values decide; None for what Math-Verify has to tell."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -113,7 +113,7 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
         if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
             return None
         ratios.append(values[0] / values[1])
-    if not ratios or any(not _close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
+    if not ratios or any(not _is_close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
         return 0
     return 1 if ratios[0].real > 0 else -1
 
@@ -161,7 +161,7 @@ def _same_value(left: Any, right: Any, point: dict[Any, Any], first: Any, second
     """Return whether two expressions with these values at a point are equal there; huge values are compared to their last units."""
     if first is None or second is None:
         return None
-    if not _close(first, second):
+    if not _is_close(first, second):
         return False
     scale = max(abs(first), abs(second))
     magnitude = int(mpmath.log10(scale)) if scale > _EXACT_BELOW else 0
@@ -180,11 +180,11 @@ def _same_value(left: Any, right: Any, point: dict[Any, Any], first: Any, second
 def _value(expression: Any, point: dict[Any, Any], digits: int = _DIGITS) -> Any | None:
     """The value at a point as an mpmath number of so many digits, None when it has none."""
     try:
-        substituted = expression.subs(point) if point else expression
+        expression = expression.subs(point) if point else expression
         value = (
-            substituted.doit().evalf(digits)
-            if substituted.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
-            else substituted.evalf(digits)
+            expression.doit().evalf(digits)
+            if expression.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
+            else expression.evalf(digits)
         )
         real, imaginary = value.as_real_imag()
         if not (real.is_Number and imaginary.is_Number) or not (real.is_finite and imaginary.is_finite):
@@ -197,7 +197,7 @@ def _value(expression: Any, point: dict[Any, Any], digits: int = _DIGITS) -> Any
         return None
 
 
-def _close(left: Any, right: Any) -> bool:
+def _is_close(left: Any, right: Any) -> bool:
     with mpmath.workdps(_DIGITS):
         scale = max(abs(left), abs(right))
         if scale < mpmath.mpf(10) ** -35 and min(abs(left), abs(right)) == 0:
@@ -207,7 +207,7 @@ def _close(left: Any, right: Any) -> bool:
 
 def _equal_at_points(left: Any, right: Any) -> bool | None:
     """Equality at fixed positive points, and where one letter is negative and both values are real."""
-    seen = False
+    evidence = False
     for number, point in enumerate(_points(left, right)):
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None:
@@ -217,8 +217,8 @@ def _equal_at_points(left: Any, right: Any) -> bool | None:
         same = _same_value(left, right, point, *values)
         if same is False:
             return False
-        seen = seen or same is True
-    return True if seen else None
+        evidence = evidence or same is True
+    return True if evidence else None
 
 
 def _points(left: Any, right: Any) -> list[dict[Any, Any]]:
@@ -230,15 +230,15 @@ def _points(left: Any, right: Any) -> list[dict[Any, Any]]:
     names = sorted({str(symbol) for symbol in symbols})
     generator = random.Random(20_240)
     discrete = left.has(*_DISCRETE) or right.has(*_DISCRETE)
-    turned = [] if discrete or not names else names * max(1, _POINTS // len(names))
+    negative_names = [] if discrete or not names else names * max(1, _POINTS // len(names))
     points = []
-    for negative in [*[""] * (_POINTS if names else 1), *turned]:
-        at = {name: _at(generator, -1 if name == negative else 1, discrete) for name in names}
-        points.append({symbol: at[str(symbol)] for symbol in symbols})
+    for negative in [*[""] * (_POINTS if names else 1), *negative_names]:
+        values = {name: _symbol_value(generator, -1 if name == negative else 1, discrete) for name in names}
+        points.append({symbol: values[str(symbol)] for symbol in symbols})
     return points
 
 
-def _at(generator: random.Random, sign: int, discrete: bool) -> Any:
+def _symbol_value(generator: random.Random, sign: int, discrete: bool) -> Any:
     if discrete:
         return sympy.Integer(generator.randint(3, 14))
     return sympy.Rational(generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001))) * sign
@@ -249,7 +249,7 @@ def _only_numeric_noise(left: Any, right: Any) -> bool:
     if not (is_expression(left) and is_expression(right)):
         return False
     values = _value(left, {}), _value(right, {})
-    return values[0] is not None and values[1] is not None and not _close(values[0], values[1])
+    return values[0] is not None and values[1] is not None and not _is_close(values[0], values[1])
 
 
 _NORMALIZE = NormalizationConfig(
@@ -276,13 +276,13 @@ _IMPLICIT_CALL = re.compile(
 )
 
 
-def _without_floats(value: Any) -> Any:
+def _replace_floats(value: Any) -> Any:
     """Decimals as the fractions that they write."""
     floats = value.atoms(sympy.Float) if isinstance(value, Basic) else ()
     return value.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else value
 
 
-def _with_imaginary_unit(value: Any) -> Any:
+def _replace_imaginary_unit(value: Any) -> Any:
     """The parser reads `i` as a letter."""
     if not is_expression(value):
         return value
@@ -303,22 +303,22 @@ def parse_formula(text: str) -> Any:
     """
     if "!!" in text:
         raise Unparsable(f"{text!r}: a double factorial")
-    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", text)
-    if "(" in prepared:
-        prepared = _ARCUS_CALL.sub(r"\\arc\1", prepared)
+    latex = _PERCENT.sub(r" \\cdot \\frac{1}{100}", text)
+    if "(" in latex:
+        latex = _ARCUS_CALL.sub(r"\\arc\1", latex)
         for pattern, replacement in _PLAIN_CALLS:
-            prepared = pattern.sub(replacement, prepared)
-    prepared = _IMPLICIT_CALL.sub(r"\\\1", prepared)
-    if "\\circ" in prepared:
-        prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2\3\4 \\pi}{180})", prepared).replace(r"^\circ", "")
+            latex = pattern.sub(replacement, latex)
+    latex = _IMPLICIT_CALL.sub(r"\\\1", latex)
+    if "\\circ" in latex:
+        latex = _TRIG_DEGREES.sub(r"\1(\\frac{\2\3\4 \\pi}{180})", latex).replace(r"^\circ", "")
     try:
         value = latex2sympy(
-            prepared,
-            is_real=not should_treat_as_complex(prepared),
+            latex,
+            is_real=not should_treat_as_complex(latex),
             normalization_config=_NORMALIZE,
             conversion_config=_CONVERT,
         )
-        return _with_imaginary_unit(_without_floats(value))
+        return _replace_imaginary_unit(_replace_floats(value))
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
@@ -332,12 +332,12 @@ def is_expression(value: Any) -> bool:
 
 def grade_response(gold: str, response: str) -> tuple[str, str]:
     """Return (verdict, method) of a response, by Math-Verify's own extraction and rules."""
-    framed = gold if "$" in gold or "\\boxed" in gold else f"\\boxed{{{gold}}}"
+    gold_latex = gold if "$" in gold or "\\boxed" in gold else f"\\boxed{{{gold}}}"
     try:
-        wanted = parse(framed, parsing_timeout=None)
-        if not wanted:
+        gold_formulas = parse(gold_latex, parsing_timeout=None)
+        if not gold_formulas:
             return "gold_unparsable", "plain_math_verify"
-        right = verify(wanted, parse(response, parsing_timeout=None), timeout_seconds=None)
+        right = verify(gold_formulas, parse(response, parsing_timeout=None), timeout_seconds=None)
     except MemoryError:
         return "killed", "memory"
     except RecursionError:

@@ -41,7 +41,7 @@ _TABLE = str.maketrans(
     | {k: f" {v} " for k, v in _VULGAR.items()}
     | dict.fromkeys("\x00\x01\x02\x03\x04\x05\x06\x07", "")
 )
-_ESCAPED = {"\x0crac": r"\frac", "\x0cbox": r"\fbox", "\x08inom": r"\binom", "\x08egin": r"\begin"}
+_EATEN_ESCAPES = {"\x0crac": r"\frac", "\x0cbox": r"\fbox", "\x08inom": r"\binom", "\x08egin": r"\begin"}
 _SOLIDUS = re.compile("(?<![⁰¹²³⁴-⁹])([⁰¹²³⁴-⁹]+)[⁄/∕]([₀-₉]+)")
 _ROOT = re.compile(r"[√∛]\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+(?:\.\d+)?|[a-zA-Z]))")
 
@@ -57,7 +57,7 @@ _INVISIBLE = re.compile(
     r"|\\(?:begin|end)\s*\{(?:align|aligned|equation|gather|gathered|split|displaymath|math|center)\*?\}"
 )
 _TAG = re.compile(r"</?(?:b|strong|i|em|br|p|span|u)\s*/?>|&nbsp;")
-_RAISED = re.compile(r"<(su[pb])>([^<>]*)</\1>")
+_SCRIPT_TAG = re.compile(r"<(su[pb])>([^<>]*)</\1>")
 _OLD_FONT = re.compile(r"\{\s*\\(?:rm|bf|it|tt|sf)\s+([^{}]*)\}")
 _FRACTION_NAME = re.compile(r"\\(?:[dtc]frac|nicefrac|sfrac)(?![a-zA-Z])")
 _OVER = re.compile(r"(?:\{|^)\s*([^{}]*?)\s*\\over(?![a-z])\s*([^{}]*?)\s*(?:\}|$)")
@@ -180,7 +180,7 @@ def canonical_text(raw: str) -> str:
 
 def _canonical(text: str) -> str:
     text = _fold_unicode(text)
-    text = _without_markup(text)
+    text = _strip_markup(text)
     text = _DOUBLE_COMMAND.sub(r"\\", text)
     text = _unwrap(text)
     if "$" in text and len(_DOLLAR.findall(text)) % 2 == 0:
@@ -236,13 +236,13 @@ def _means_nothing(char: str) -> bool:
     return kind == "Cf" or char == "\ufe0f" or (char >= "☀" and kind == "So")
 
 
-def _without_markup(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """Without colours, tags, empty boxes and environments around it; commands whose backslash an escape ate are whole again."""
     if not text.isprintable():
-        for broken, whole in _ESCAPED.items():
-            text = text.replace(broken, whole)
+        for fragment, command in _EATEN_ESCAPES.items():
+            text = text.replace(fragment, command)
     if "<" in text or "&" in text:
-        text = _RAISED.sub(lambda m: ("^" if m[1] == "sup" else "_") + "{" + m[2] + "}", _TAG.sub(" ", text))
+        text = _SCRIPT_TAG.sub(lambda m: ("^" if m[1] == "sup" else "_") + "{" + m[2] + "}", _TAG.sub(" ", text))
     if "\\" in text:
         plain = _INVISIBLE.sub(" ", text)
         if plain != text:
@@ -253,15 +253,15 @@ def _without_markup(text: str) -> str:
 def _unwrap(text: str) -> str:
     """Takes off delimiters that enclose the whole answer, and the punctuation of its sentence."""
     for _ in range(6):
-        before = text
+        previous = text
         text = text.strip(_EDGE)
-        for left, right in _OUTER:
-            if text.startswith(left) and text.endswith(right) and len(text) > len(left) + len(right):
-                inside = text[len(left) : -len(right)]
-                if left not in inside and right not in inside:
+        for opening, closing in _OUTER:
+            if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
+                inside = text[len(opening) : -len(closing)]
+                if opening not in inside and closing not in inside:
                     text = inside.strip(_EDGE)
                     # Between dollars plain braces only group: `${1,3}$` is the list 1, 3.
-                    if "$" in left and _braced(text):
+                    if "$" in opening and _is_braced(text):
                         text = text[1:-1].strip()
         text = _unwrap_command(text)
         text = text.rstrip(" \t\n,;:")
@@ -272,21 +272,21 @@ def _unwrap(text: str) -> str:
         text = text.lstrip(" ,;:").removesuffix(r"\\").rstrip()
         if text.startswith("=") and not text.startswith("=="):
             text = text[1:]
-        if text == before:
+        if text == previous:
             break
     return text
 
 
 def _unwrap_command(text: str) -> str:
-    if (wrapper := _WRAPPER.match(text)) and _braced(text[wrapper.end() :]):
+    if (wrapper := _WRAPPER.match(text)) and _is_braced(text[wrapper.end() :]):
         return text[wrapper.end() + 1 : -1]
-    if _braced(text):
+    if _is_braced(text):
         inside = text[1:-1]
         return inside if "," not in inside and ";" not in inside else rf"\{{{inside}\}}"
     return text
 
 
-def _braced(text: str) -> bool:
+def _is_braced(text: str) -> bool:
     """Return whether one pair of braces encloses a text."""
     return text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1
 

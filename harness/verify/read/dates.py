@@ -52,10 +52,10 @@ def _day(parts: dict[str, str | None]) -> tuple[int | None, int, int] | None:
 
 def same_day(gold: str, answer: str) -> bool:
     """Return whether two texts are one day. `3/4/2025` is two days: it equals itself, and no date in words."""
-    left, right = days(gold), days(answer)
-    if len(left) > 1 or len(right) > 1:
-        return left == right and _numbers(gold) == _numbers(answer)
-    return bool(left) and left == right
+    gold_days, answer_days = days(gold), days(answer)
+    if len(gold_days) > 1 or len(answer_days) > 1:
+        return gold_days == answer_days and _numbers(gold) == _numbers(answer)
+    return bool(gold_days) and gold_days == answer_days
 
 
 def _numbers(text: str) -> list[int]:

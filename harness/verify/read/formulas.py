@@ -25,8 +25,8 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|[a-zA-Z]|[-+*/^(){}\[\]]")
-_BEYOND = re.compile(r"(?<!\\)(?<![a-zA-Z])[a-zA-Z]{3,}|\\frac\s*\{\s*d|\\ldots")
-_BARE = re.compile(r"[-+*/\d]+")
+_FOREIGN_SYNTAX = re.compile(r"(?<!\\)(?<![a-zA-Z])[a-zA-Z]{3,}|\\frac\s*\{\s*d|\\ldots")
+_BARE_ARITHMETIC = re.compile(r"[-+*/\d]+")
 _LACKS_OPERAND = re.compile(r"\A[*/]|[-+*/]\Z|[-+*/][*/]")
 _FUNCTION_LETTERS = frozenset("fghiFGHPTW")
 _TIMES = frozenset(("*", r"\cdot", r"\times"))
@@ -34,8 +34,8 @@ _MAX_CHARS = 300
 _MAX_BITS = 20_000
 _MAX_ROOT = 12
 _CONTEXT = decimal.Context(prec=60, Emax=9_999, Emin=-9_999)
-_EXACTLY: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-_ROUNDED = {"+": _CONTEXT.add, "-": _CONTEXT.subtract, "*": _CONTEXT.multiply, "/": _CONTEXT.divide}
+_FRACTION_OPERATORS: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_DECIMAL_OPERATORS = {"+": _CONTEXT.add, "-": _CONTEXT.subtract, "*": _CONTEXT.multiply, "/": _CONTEXT.divide}
 _TOLERANCE = Decimal("1e-35")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
 _POINTS = (
@@ -56,27 +56,27 @@ class _Unknown(Exception):
 
 def equal_at_points(gold: str, answer: str) -> bool | None:
     """Return whether two formulas are equal, None when this reader cannot tell."""
-    left, right = _parsed(gold), _parsed(answer)
-    if left is None:
+    gold_formula, answer_formula = _parse_formula(gold), _parse_formula(answer)
+    if gold_formula is None:
         return None
-    if right is None:
+    if answer_formula is None:
         return False if _lacks_operand(answer) else None
     for text in (gold, answer):
         exact = parse_exact(text)
         if exact is not None and exact.decimals >= DECIMAL_DIGITS:
             return None  # rounding is judged elsewhere
-    names = sorted(left[1] | right[1])
+    names = sorted(gold_formula[1] | answer_formula[1])
     if len(names) > len(_POINTS[0]):
         return None
     for values in _POINTS if names else _POINTS[:1]:
-        same = _same_at(left[0], right[0], dict(zip(names, values, strict=False)))
-        if not same:
-            return same
-    turned = (_turned(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
-    return all(_same_at(left[0], right[0], point) is not False for point in turned)
+        equal = _equal_at(gold_formula[0], answer_formula[0], dict(zip(names, values, strict=False)))
+        if not equal:
+            return equal
+    points = (_flip_sign(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
+    return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in points)
 
 
-def _turned(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
+def _flip_sign(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
     r"""A point with one sign turned: `\sqrt{hg}` asks of h and g to have one sign, and physics for the positive one."""
     return {**point, name: -point[name]}
 
@@ -112,10 +112,10 @@ def _magnitude(node: Node) -> Number | None:
     if node.kind not in ("list", "set", "interval") or not node.items:
         return None
     values = [_magnitude(item) for item in node.items]
-    known = [as_decimal(value) for value in values if value is not None]
-    if len(known) < len(values):
+    numbers = [as_decimal(value) for value in values if value is not None]
+    if len(numbers) < len(values):
         return None
-    low, high = min(known), max(known)  # the same in any order, and with items said twice
+    low, high = min(numbers), max(numbers)  # the same in any order, and with items said twice
     return low if low == high else _CONTEXT.add(high, _CONTEXT.multiply(low, Decimal(7)))
 
 
@@ -125,8 +125,8 @@ def formula_tree(text: str) -> Tree | None:
     A tree is `("number", value)`, `("name", letter)`, `("pi",)`, `("e",)`, `("neg", tree)`, `("root", tree, degree)`, or an
     operator of `+ - * / ^` with two trees.
     """
-    parsed = _parsed(text)
-    return None if parsed is None else parsed[0]
+    formula = _parse_formula(text)
+    return None if formula is None else formula[0]
 
 
 def rational_value(tree: Tree) -> Fraction | None:
@@ -150,12 +150,12 @@ def _lacks_operand(text: str) -> bool:
 
     Small policies write such things, and a process with computer algebra takes a second to start.
     """
-    return _BARE.fullmatch(text) is not None and "**" not in text and _LACKS_OPERAND.search(text) is not None
+    return _BARE_ARITHMETIC.fullmatch(text) is not None and "**" not in text and _LACKS_OPERAND.search(text) is not None
 
 
-def _same_at(left: Tree, right: Tree, point: Mapping[str, Fraction]) -> bool | None:
+def _equal_at(gold: Tree, answer: Tree, point: Mapping[str, Fraction]) -> bool | None:
     try:
-        first, second = _value(left, point), _value(right, point)
+        first, second = _value(gold, point), _value(answer, point)
         if isinstance(first, Fraction) and isinstance(second, Fraction):
             return first == second
         a, b = as_decimal(first), as_decimal(second)
@@ -168,9 +168,9 @@ def _same_at(left: Tree, right: Tree, point: Mapping[str, Fraction]) -> bool | N
 
 
 @lru_cache(maxsize=20_000)
-def _parsed(text: str) -> tuple[Tree, frozenset[str]] | None:
+def _parse_formula(text: str) -> tuple[Tree, frozenset[str]] | None:
     """(syntax tree, names of the variables) of a formula of the small language, else None."""
-    if len(text) > _MAX_CHARS or _BEYOND.search(text):
+    if len(text) > _MAX_CHARS or _FOREIGN_SYNTAX.search(text):
         return None
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != re.sub(r"\s+", "", text) or re.search(r"[\d.]\s+[\d.]", text):
@@ -178,7 +178,7 @@ def _parsed(text: str) -> tuple[Tree, frozenset[str]] | None:
     reader = _Reader(tokens)
     try:
         tree = reader.sum()
-        if reader.at != len(tokens):
+        if reader.position != len(tokens):
             return None
     except (_Unknown, IndexError):
         return None
@@ -190,43 +190,43 @@ class _Reader:
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = [*tokens, ""]
-        self.at = 0
+        self.position = 0
         self.names: set[str] = set()
 
     def take(self, token: str) -> None:
-        if self.tokens[self.at] != token:
+        if self.tokens[self.position] != token:
             raise _Unknown
-        self.at += 1
+        self.position += 1
 
     def sum(self) -> Tree:
-        tree = self.signed()
-        while self.tokens[self.at] in ("+", "-"):
-            sign = self.tokens[self.at]
-            self.at += 1
+        tree = self.signed_term()
+        while self.tokens[self.position] in ("+", "-"):
+            sign = self.tokens[self.position]
+            self.position += 1
             tree = (sign, tree, self.product())
         return tree
 
-    def signed(self) -> Tree:
-        if self.tokens[self.at] == "-":
-            self.at += 1
+    def signed_term(self) -> Tree:
+        if self.tokens[self.position] == "-":
+            self.position += 1
             return ("neg", self.product())
-        if self.tokens[self.at] == "+":
-            self.at += 1
+        if self.tokens[self.position] == "+":
+            self.position += 1
         return self.product()
 
     def product(self) -> Tree:
-        tree, divided = self.power(), False
+        tree, in_quotient = self.power(), False
         while True:
-            token = self.tokens[self.at]
+            token = self.tokens[self.position]
             if token in _TIMES or token == "/":
-                self.at += 1
-                divided = divided or token == "/"
+                self.position += 1
+                in_quotient = in_quotient or token == "/"
                 tree = ("/" if token == "/" else "*", tree, self.power())
             elif token and (token[0] in "\\({" or token.isalpha()):
-                before = self.tokens[self.at - 1]
-                mixed = token == r"\frac" and before[-1:].isdigit()
-                called = token in "({" and before in _FUNCTION_LETTERS
-                if divided or mixed or called:
+                previous = self.tokens[self.position - 1]
+                mixed_number = token == r"\frac" and previous[-1:].isdigit()
+                function_call = token in "({" and previous in _FUNCTION_LETTERS
+                if in_quotient or mixed_number or function_call:
                     raise _Unknown  # `1/2x`, `2\frac12` and `f(x)` have more than one reading
                 tree = ("*", tree, self.power())
             else:
@@ -234,19 +234,19 @@ class _Reader:
 
     def power(self) -> Tree:
         base = self.atom()
-        if self.tokens[self.at] != "^":
+        if self.tokens[self.position] != "^":
             return base
-        self.at += 1
-        if self.tokens[self.at] not in ("{", "(") and not self.tokens[self.at].isalnum():
+        self.position += 1
+        if self.tokens[self.position] not in ("{", "(") and not self.tokens[self.position].isalnum():
             raise _Unknown
         exponent = self.atom()
-        if self.tokens[self.at] == "^":
+        if self.tokens[self.position] == "^":
             raise _Unknown
         return ("^", base, exponent)
 
     def atom(self) -> Tree:
-        token = self.tokens[self.at]
-        self.at += 1
+        token = self.tokens[self.position]
+        self.position += 1
         if token[:1].isdigit() or token[:1] == ".":
             return ("number", Fraction(token))
         if token in ("(", "{"):
@@ -274,11 +274,11 @@ class _Reader:
 
     def root(self) -> Tree:
         degree = 2
-        if self.tokens[self.at] == "[":
-            if not self.tokens[self.at + 1].isdigit():
+        if self.tokens[self.position] == "[":
+            if not self.tokens[self.position + 1].isdigit():
                 raise _Unknown
-            degree = int(self.tokens[self.at + 1])
-            self.at += 2
+            degree = int(self.tokens[self.position + 1])
+            self.position += 2
             self.take("]")
         return ("root", self.group(), degree)
 
@@ -298,20 +298,20 @@ def _value(tree: Tree, point: Mapping[str, Fraction]) -> Number:
         return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
     if kind == "root":
         return _root(_value(tree[1], point), tree[2])
-    return _operated(kind, _value(tree[1], point), _value(tree[2], point))
+    return _apply_operator(kind, _value(tree[1], point), _value(tree[2], point))
 
 
-def _operated(kind: str, left: Number, right: Number) -> Number:
+def _apply_operator(kind: str, left: Number, right: Number) -> Number:
     if kind == "^":
         return _power(left, right)
     if kind == "/" and right == 0:
         raise _Unknown
     if isinstance(left, Fraction) and isinstance(right, Fraction):
-        result: Fraction = _EXACTLY[kind](left, right)
+        result: Fraction = _FRACTION_OPERATORS[kind](left, right)
         if result.numerator.bit_length() + result.denominator.bit_length() > _MAX_BITS:
             raise _Unknown
         return result
-    return _ROUNDED[kind](as_decimal(left), as_decimal(right))
+    return _DECIMAL_OPERATORS[kind](as_decimal(left), as_decimal(right))
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -365,11 +365,11 @@ def value_side(relation: Node, strict: bool) -> Node | None:
     operators = relation.mark.split(" ")
     if relation.mark == r"\in":
         inner = relation.items[1]
-        known = inner.kind in ("interval", "set", "union", "list")
-        return inner if known and is_name(relation.items[0].text) else None
+        is_collection = inner.kind in ("interval", "set", "union", "list")
+        return inner if is_collection and is_name(relation.items[0].text) else None
     if operators[-1] in (r"\approx", r"\sim", r"\simeq") and all(op == "=" for op in operators[:-1]):
-        named = len(operators) == 1 and is_name(relation.items[0].text)
-        return relation.items[-1] if named else relation.items[-2]  # `\sqrt{2} \approx 1.41` says the root
+        has_name = len(operators) == 1 and is_name(relation.items[0].text)
+        return relation.items[-1] if has_name else relation.items[-2]  # `\sqrt{2} \approx 1.41` says the root
     if any(operator != "=" for operator in operators) or _contradicts(relation):
         return None
     first, last = relation.items[0], relation.items[-1]
@@ -431,12 +431,12 @@ def as_interval(relation: Node) -> Node | None:
     if any(operator not in ("<", r"\le") for operator in operators) or len(operators) > 2:
         return None
     opening, closing = ("[" if operators[0] == r"\le" else "("), ("]" if operators[-1] == r"\le" else ")")
-    named = [is_name(item.text) and "|" not in item.text for item in items]
-    if len(operators) == 2 and named[1]:
+    are_names = [is_name(item.text) and "|" not in item.text for item in items]
+    if len(operators) == 2 and are_names[1]:
         low, high = items[0], items[2]
-    elif named == [True, False]:
+    elif are_names == [True, False]:
         low, high, opening = parse_node(r"-\infty"), items[1], "("
-    elif named == [False, True]:
+    elif are_names == [False, True]:
         low, high, closing = items[0], parse_node(r"\infty"), ")"
     else:
         return None
@@ -448,8 +448,8 @@ def ascending(relation: Node) -> Node:
     operators = relation.mark.split(" ")
     if any(operator not in (">", r"\ge") for operator in operators):
         return relation
-    flipped = " ".join("<" if operator == ">" else r"\le" for operator in reversed(operators))
-    return Node("relation", relation.text, tuple(reversed(relation.items)), mark=flipped)
+    mark = " ".join("<" if operator == ">" else r"\le" for operator in reversed(operators))
+    return Node("relation", relation.text, tuple(reversed(relation.items)), mark=mark)
 
 
 def as_union(node: Node) -> Node:
@@ -467,11 +467,11 @@ def one_condition(gold: Node, answer: Node) -> tuple[Node, Node] | None:
     conditions = [squeeze(match[2]) for match in matches if match is not None]
     if not conditions or len(set(conditions)) > 1:
         return None
-    left, right = (
+    gold, answer = (
         node if match is None else parse_node(match[1].strip())
         for match, node in zip(matches, (gold, answer), strict=True)
     )
-    return left, right
+    return gold, answer
 
 
 def range_name(relation: Node) -> str:

@@ -77,7 +77,7 @@ def parse_node(text: str) -> Node:
         return Node("date", text)
     return (
         _labelled_choice(text) or _base(text) or _clock(text) or _matrix(text) or _union(text) or _list(text)
-        or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
+        or _relation(text) or _brackets(text) or _words(text) or _ratio(text)
         or _quantity(text) or Node("formula", text)
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str
     marks = {match.start(): match for match in separator.finditer(text)}
     if r"\begin" in text:
         spans = [match.span() for match in _ENVIRONMENT.finditer(text)]
-        marks = {at: m for at, m in marks.items() if not any(low <= at < high for low, high in spans)}
+        marks = {place: m for place, m in marks.items() if not any(low <= place < high for low, high in spans)}
     parts, separators, depth, start = [], [], 0, 0
     for position, char in enumerate(text):
         if char in _OPEN:
@@ -167,8 +167,8 @@ def _clock(text: str) -> Node | None:
 
 def _matrix(text: str) -> Node | None:
     inner = text
-    for left, right in (("(", ")"), ("[", "]")):
-        if inner.startswith(left) and inner.endswith(right):
+    for opening, closing in (("(", ")"), ("[", "]")):
+        if inner.startswith(opening) and inner.endswith(closing):
             inner = inner[1:-1].strip()
     match = _MATRIX.fullmatch(inner)
     if match is None or r"\begin" in match[2]:
@@ -194,10 +194,10 @@ def _list(text: str) -> Node | None:
         return None
     if _WORDS.fullmatch(text) and not re.fullmatch(r"(?:\s*[a-zA-Z]\s*(?:,|,?\s(?:and|or)\s))+\s*[a-zA-Z]\s*", text):
         return None
-    parted = _AND.sub(",", text)
-    groups = [group for group in split_at(parted, _SEMICOLON)[0] if group]
+    comma_text = _AND.sub(",", text)
+    groups = [group for group in split_at(comma_text, _SEMICOLON)[0] if group]
     parts = [part for group in groups for part in split_at(group, _COMMA)[0] if part]
-    if len(parts) < 2 and not _is_choice_of_signs(parted):
+    if len(parts) < 2 and not _is_choice_of_signs(comma_text):
         return None
     items = _items(parts)
     return Node("list", text, tuple(items)) if len(items) > 1 else None
@@ -241,9 +241,9 @@ def _relation(text: str) -> Node | None:
     return Node("relation", text, tuple(parse_node(side) for side in texts), mark=" ".join(operators))
 
 
-def _bracketed(text: str) -> Node | None:
-    opened = text[:2] if text[:2] == r"\{" else text[:1]
-    if opened == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
+def _brackets(text: str) -> Node | None:
+    opener = text[:2] if text[:2] == r"\{" else text[:1]
+    if opener == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
         inside = text[2:-2]
         if builder := _BUILDER.fullmatch(text):
             condition = parse_node(builder[2].strip())
@@ -252,19 +252,19 @@ def _bracketed(text: str) -> Node | None:
             return None
         parts = [part for part in split_at(_AND.sub(",", inside), _SEPARATOR)[0] if part]
         return Node("set", text, tuple(_items(parts)))
-    if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
+    if opener not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
         return None
     parts = split_at(text[1:-1], _SEPARATOR)[0]
     if any(not part.strip() for part in parts) or len(parts) < 2:
         return None
-    return Node("interval", text, tuple(parse_node(part.strip()) for part in parts), mark=opened + text[-1])
+    return Node("interval", text, tuple(parse_node(part.strip()) for part in parts), mark=opener + text[-1])
 
 
 def _words(text: str) -> Node | None:
     if text == r"\emptyset":
         return Node("set", text)
-    if (known := _PHRASES.get(plain_words(text))) is not None and known != text:
-        return parse_node(known)
+    if (synonym := _PHRASES.get(plain_words(text))) is not None and synonym != text:
+        return parse_node(synonym)
     if match := _CHOICE.fullmatch(text):
         return Node("choice", text, mark=match[1])
     if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text):

@@ -17,12 +17,12 @@ DECIMAL_DIGITS = 6
 MAX_DIGITS = 2_000
 MAX_EXPONENT = 400
 _INTEGER = re.compile(r"[+-]?\d+")
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[+-]?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[+-]?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"([+-]?)(?!\.$)(\d*)\.(\d*)")
-_REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
+_REPEATING_DECIMAL = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
 _RATIO = re.compile(r"([+-]?\s*[\d.,]+)\s*/\s*([+-]?\s*[\d.,]+)")
 _FRACTION = re.compile(r"([+-]?)\s*\\frac\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}\s*\{\s*([+-]?\s*[\d.,\s]+)\s*\}")
-_MIXED = re.compile(
+_MIXED_NUMBER = re.compile(
     r"([+-]?)\s*(\d+|[1-9]\d{0,2}(?:[ ,]\d{3})+)\s*(?:\\frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}"
     r"|(?:\s|\\ |\s+and\s+)\s*(\d+)\s*/\s*(\d+))"
 )
@@ -84,7 +84,7 @@ def _plain(text: str) -> tuple[Fraction, int] | None:
         text = text[0] + text[1:].lstrip()
     if _INTEGER.fullmatch(text):
         return Fraction(int(text)), -1
-    if _GROUPED.fullmatch(text):
+    if _THOUSANDS.fullmatch(text):
         text = re.sub("[ ,]", "", text)
         return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
     if match := _DECIMAL.fullmatch(text):
@@ -96,7 +96,7 @@ def _compound(text: str) -> tuple[Fraction, int] | None:
     if match := _FRACTION.fullmatch(text) or _RATIO.fullmatch(text):
         sign, top, bottom = match.groups() if match.re is _FRACTION else ("", *match.groups())
         return _quotient(top, bottom, -1 if sign == "-" else 1)
-    if match := _MIXED.fullmatch(text):
+    if match := _MIXED_NUMBER.fullmatch(text):
         top, bottom = int(match[3] or match[5]), int(match[4] or match[6])
         if bottom == 0 or top >= bottom:
             return None  # `4 10/3` is no mixed number
@@ -108,10 +108,10 @@ def _compound(text: str) -> tuple[Fraction, int] | None:
         if mantissa is None or abs(exponent) > MAX_EXPONENT:
             return None
         return mantissa[0] * Fraction(10) ** exponent, -1
-    if match := _REPEATING.fullmatch(text):
-        sign, whole, fixed, *cycles = match.groups()
-        cycle, before = next(filter(None, cycles)), int((whole or "0") + fixed)
-        value = (before + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(fixed)
+    if match := _REPEATING_DECIMAL.fullmatch(text):
+        sign, whole, prefix, *cycles = match.groups()
+        cycle, head = next(filter(None, cycles)), int((whole or "0") + prefix)
+        value = (head + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(prefix)
         return (-value if sign == "-" else value), -1
     return None
 
@@ -236,19 +236,19 @@ def _split_last(bare: str) -> tuple[str, str | None]:
 def compound(text: str) -> tuple[Fraction, str] | None:
     """`3 hours and 20 minutes` as 200 minutes; None for other texts."""
     parts: list[tuple[Fraction, str, tuple[str, Fraction]]] = []
-    at = 0
-    while at < len(text):
-        part = _PARTS.match(text, at)
+    position = 0
+    while position < len(text):
+        part = _PARTS.match(text, position)
         unit = canonical_unit(part[2], None) if part is not None else None
         size = unit_scale(unit) if unit is not None else None
         if part is None or unit is None or size is None or len(parts) == _MOST_PARTS:
             return None
         parts.append((Fraction(part[1]), unit, size))
-        at = part.end()
+        position = part.end()
     if len(parts) < 2 or len({size[0] for _, _, size in parts}) > 1:
         return None
     scales = [size[1] for _, _, size in parts]
-    if any(before <= after for before, after in pairwise(scales)):
+    if any(scale <= next_scale for scale, next_scale in pairwise(scales)):
         return None
     total = sum((number * scale for (number, _, _), scale in zip(parts, scales, strict=True)), Fraction(0))
     return total / scales[-1], parts[-1][1]
@@ -272,8 +272,8 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
         if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    counted = len(name) > 2 and name.isalpha() and not _NO_COUNTED_THING.fullmatch(name)
-    return name.removesuffix("s") if counted else None
+    counted_thing = len(name) > 2 and name.isalpha() and not _NO_COUNTED_THING.fullmatch(name)
+    return name.removesuffix("s") if counted_thing else None
 
 
 def is_unit(word: str) -> bool:
