@@ -43,8 +43,8 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def _row(side: str, metric: str, first: float, other: float, difference: Estimate, **more: Cell) -> dict[str, Cell]:
     scale = scale_of(metric)
-    shown: dict[str, Cell] = {"first": first * scale, "other": other * scale, "difference": difference.scaled(scale)}
-    return {**more, "metric": title_of(metric), "side": side, **shown}
+    cells: dict[str, Cell] = {"first": first * scale, "other": other * scale, "difference": difference.rescale(scale)}
+    return {**more, "metric": title_of(metric), "side": side, **cells}
 
 
 def _columns(reference: str) -> list[Column]:
@@ -72,13 +72,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     several, reference = len(comparison.differences) > 1, comparison.reference
     points = Metric("", "", POINTS, 100.0)
     effects = [
-        Effect(REFERENCE, points, differences[name], side, reference, shown, group=side if several else "")
+        Effect(REFERENCE, points, differences[name], side, reference, title, group=side if several else "")
         for name in next(iter(comparison.differences.values()))
-        if (shown := title_of(name).removesuffix(", %")) and name != TOKENS
+        if (title := title_of(name).removesuffix(", %")) and name != TOKENS
         for side, differences in comparison.differences.items()
     ]
     label = f"{textwrap.fill(f'difference to {reference}, points', 90)}\neach metric on its own"
-    return forest_figure(effects, label, effects[0].shown.margin)
+    return forest_figure(effects, label, effects[0].shown_estimate.margin)
 
 
 def cost_sentence(side: str, cost: PointCost | None) -> str:
@@ -98,18 +98,18 @@ def cost_sentence(side: str, cost: PointCost | None) -> str:
     return f"{side}: {point} {now} (80 % power, intervals of {100 * cost.level:.3g} %). {samples}"
 
 
-def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
+def difficulty_table(comparison: Comparison, by_difficulty: ByDifficulty) -> Table:
     """One row a band of difficulty, compared side and metric."""
     rows = [
         _row(r.side, r.metric, r.first, r.other, r.difference, difficulty=r.difficulty, problems=r.problems)
-        for r in apart.rows
+        for r in by_difficulty.rows
     ]
-    columns = [Column("difficulty", f"{apart.side} is"), Column("problems", "problems", 0)]
+    columns = [Column("difficulty", f"{by_difficulty.side} is"), Column("problems", "problems", 0)]
     columns += _columns(comparison.reference)
     notes = [
-        f"Difficulty: the share of right samples of {apart.side}, which is not compared, on {apart.problems} of "
+        f"Difficulty: the share of right samples of {by_difficulty.side}, which is not compared, on {by_difficulty.problems} of "
         f"{len(comparison.problems)} problems.",
         "Intervals: 95 %, of each metric on its own; those of all bands and sides hold together.",
-        *([f"Bands without a problem: {', '.join(apart.empty)}."] if apart.empty else []),
+        *([f"Bands without a problem: {', '.join(by_difficulty.empty)}."] if by_difficulty.empty else []),
     ]
     return Table("difficulty", f"Against {comparison.reference} by difficulty", columns, rows, notes)

@@ -27,13 +27,13 @@ def k_bands(results: Results) -> dict[str, KBand]:
     """
     plan, pairs = results.experiment.plan, pairs_of(results)
     curves = {arm.name: _curves(results, arm) for pair in pairs.values() for arm in pair}
-    known = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
-    level, bands = comparison_level(max(1, len(known))), {}
-    for name, (arm, reference) in known.items():
+    complete_pairs = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
+    level, bands = comparison_level(max(1, len(complete_pairs))), {}
+    for name, (arm, reference) in complete_pairs.items():
         a, b = curves[arm.name], curves[reference.name]
         if plan.paired:
-            both = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
-            band = simultaneous_band(np.array([*both.values()]), level) if both else None
+            differences = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
+            band = simultaneous_band(np.array([*differences.values()]), level) if differences else None
         else:
             ours, theirs = (np.array([*replicate_means(side, plan.base_policies).values()]) for side in (a, b))
             band = unpaired_band(ours, theirs, level)

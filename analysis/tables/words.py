@@ -82,12 +82,12 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
     direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
     rule = "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
-    measured = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
+    subject = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
     test = "the paired t" if plan.paired else "Welch's t of independent seeds"
     if short:
-        return [measured, *short_notes(results, columns[0]), *caveats]
+        return [subject, *short_notes(results, columns[0]), *caveats]
     return [
-        f"{measured} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
+        f"{subject} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
         *difference_notes(results, columns),
         *power_notes(columns[0], results),
         *caveats,
@@ -168,15 +168,15 @@ def untrained_notes(experiment: Frames) -> list[str]:
     if not len(steps):
         return notes
     labels = {arm.name: arm.label for arm in experiment.plan.arms}
-    finished = set(experiment.runs.loc[experiment.runs["status"] == "finished", "run_id"])
-    runs = steps[steps["run_id"].isin(finished)].groupby(["arm", "seed"], sort=False)
+    finished_ids = set(experiment.runs.loc[experiment.runs["status"] == "finished", "run_id"])
+    runs = steps[steps["run_id"].isin(finished_ids)].groupby(["arm", "seed"], sort=False)
     for text, column in _LACKS.items():
         greatest = runs[column].max() if column in steps else pd.Series(dtype=float)
-        if found := [f"{labels[arm]}, seed {seed}" for arm, seed in greatest.index[greatest == 0]]:
-            notes.append(f"{text}: {'; '.join(found)}.")
-    lost = runs["verifier_faults"].sum() if "verifier_faults" in steps else pd.Series(dtype=float)
-    if found := [f"{labels[arm]}, seed {seed}: {lost[arm, seed]:.0f}" for arm, seed in lost.index[lost > 0]]:
-        notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(found)}.")
+        if run_names := [f"{labels[arm]}, seed {seed}" for arm, seed in greatest.index[greatest == 0]]:
+            notes.append(f"{text}: {'; '.join(run_names)}.")
+    faults = runs["verifier_faults"].sum() if "verifier_faults" in steps else pd.Series(dtype=float)
+    if run_names := [f"{labels[arm]}, seed {seed}: {faults[arm, seed]:.0f}" for arm, seed in faults.index[faults > 0]]:
+        notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(run_names)}.")
     return notes
 
 
@@ -198,8 +198,8 @@ def why_absent(results: Results) -> str:
     """Say what the runs would have had to log, or sample."""
     metric, n, steps = results.metric, samples(results), results.experiment.steps
     again = f"load the experiment with metrics=[{metric.name!r}]"
-    if needed := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
-        return f": they have not logged {', '.join(needed)}"
+    if columns := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
+        return f": they have not logged {', '.join(columns)}"
     if metric.by_second:
         return f": they have no second verdicts, or {again}"
     if metric.kind not in ("pass", "maj") or not n:
@@ -211,35 +211,35 @@ def why_absent(results: Results) -> str:
 def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
     """Map arm names to the seeds of finished runs that were not made by what made most of them; those that do not say are left out."""
     keys = ["code", "packages", "device"]
-    made = (
+    makers = (
         experiment.runs.loc[experiment.runs["status"] == "finished", ["arm", "seed", *keys]]
         .astype(dict.fromkeys(keys, object))
         .fillna("")
     )
-    made = made[(made[keys] != "").any(axis=1)]
-    maker = made.groupby(keys, sort=False).ngroup()
+    makers = makers[(makers[keys] != "").any(axis=1)]
+    maker = makers.groupby(keys, sort=False).ngroup()
     # Ties go to the maker of the first run, so that the same store marks the same rows.
-    others = made[maker != maker.mode()[0]] if len(made) else made
+    others = makers[maker != maker.mode()[0]] if len(makers) else makers
     return {str(arm): seeds.tolist() for arm, seeds in others.groupby("arm", sort=False)["seed"]}
 
 
 def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     """Say which difference the seeds of this column find at its level, and how many seeds half of it needs."""
     plan, metric, paired = results.experiment.plan, results.metric, results.experiment.plan.paired
-    known = [(estimate, units) for estimate in differences if (units := _units(estimate, plan))]
-    if plan.stopped_by_results or not known:  # the seeds of a difference are part of a sequential design's outcome
+    pairs = [(estimate, units) for estimate in differences if (units := _units(estimate, plan))]
+    if plan.stopped_by_results or not pairs:  # the seeds of a difference are part of a sequential design's outcome
         return []
     # Seeds of one base policy are one replicate: the standard error has their means' degrees, not the seeds'.
-    per_unit = [estimate.standard_error * math.sqrt(units / (1 if paired else 2)) for estimate, units in known]
-    sd, alpha = float(np.sqrt(np.mean(np.square(per_unit)))), 1 - known[0][0].level
-    least = min(units for _, units in known)
+    per_unit = [estimate.standard_error * math.sqrt(units / (1 if paired else 2)) for estimate, units in pairs]
+    sd, alpha = float(np.sqrt(np.mean(np.square(per_unit)))), 1 - pairs[0][0].level
+    least = min(units for _, units in pairs)
     if sd == 0:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
     smallest = intervals.minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
     if metric.unit == "points" and metric.scale * smallest > 100:
         return [f"With {least} {_unit(plan)} no difference that is possible is found with 80 % power."]
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
-    among = f", one among {family}," if (family := family_size(estimate for estimate, _ in known)) > 1 else ""
+    among = f", one among {family}," if (family := family_size(estimate for estimate, _ in pairs)) > 1 else ""
     enough = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
     half = f"; half of it needs {enough} {_unit(plan)}" if enough else ""
     return [f"With {least} {_unit(plan)} a difference of {size}{among} is found with 80 % power{half}."]
@@ -261,29 +261,29 @@ def _units(estimate: Estimate, plan: Plan) -> int:
 
 def collapse_warnings(results: Results) -> list[str]:
     """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
-    plan, metric, fallen = results.experiment.plan, results.metric, results.experiment.collapsed
+    plan, metric, collapses = results.experiment.plan, results.metric, results.experiment.collapses
     pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
-    standing = replace(results, per_seed=results.per_seed[np.array([pair not in fallen for pair in pairs], dtype=bool)])
+    rest = replace(results, per_seed=results.per_seed[np.array([pair not in collapses for pair in pairs], dtype=bool)])
     warnings = []
-    for arm in plan.arms if fallen else ():
+    for arm in plan.arms if collapses else ():
         values, reference = results.values(arm), plan.reference_of(arm)
-        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
+        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in collapses]:
             low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
             share = f"{len(seeds)} of {len(values)} seeds collapsed (exact 95 % interval {low:.0f} to {high:.0f} %)"
             which = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
-            warnings.append(f"{_plain(arm)}: {share}. {which}")
+            warnings.append(f"{_plain_label(arm)}: {share}. {which}")
         if reference is None:
             continue
-        every, without = (view.difference(arm, reference) for view in (results, standing))
+        every, without = (view.difference(arm, reference) for view in (results, rest))
         if every.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
             what = f"With them {before}; without them {value}, {after}."
-            warnings.append(f"{_plain(arm)}: collapsed seeds decide. {what}")
+            warnings.append(f"{_plain_label(arm)}: collapsed seeds decide. {what}")
     return warnings
 
 
-def _plain(arm: PlannedArm) -> str:
+def _plain_label(arm: PlannedArm) -> str:
     return arm.label.removeprefix("+ ")
 
 
@@ -291,16 +291,16 @@ def grader_warnings(results: Results) -> list[str]:
     """Say for each arm whose gap has grown: ``22.1 of its +34.0 points are not confirmed by the second grader``; else nothing."""
     warnings, gaps = [], grader_gaps(results)
     for arm in results.experiment.plan.arms:
-        if arm.name not in gaps or not gaps[arm.name].grown:
+        if arm.name not in gaps or not gaps[arm.name].has_grown:
             continue
-        gap, part = gaps[arm.name], gaps[arm.name].unconfirmed.value
-        ends = " to ".join(bounds_text(gap.unconfirmed, 1, scale=100))
-        interval = f" (95 % interval {ends})" * (not math.isnan(gap.unconfirmed.low))
-        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
-        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
+        gap, part = gaps[arm.name], gaps[arm.name].unconfirmed_rise.value
+        ends = " to ".join(bounds_text(gap.unconfirmed_rise, 1, scale=100))
+        interval = f" (95 % interval {ends})" * (not math.isnan(gap.unconfirmed_rise.low))
+        rise, rest = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
+        shares = (f"{100 * share:.0f} %" for share in (gap.refused_share, gap.refused_share_before))
         now, then = (share.replace("nan %", "an unknown share") for share in shares)
         warnings.append(
-            f"{_plain(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. What both "
-            f"hold right changed by {confirmed}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
+            f"{_plain_label(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. "
+            f"What both hold right changed by {rest}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
         )
     return warnings
