@@ -114,8 +114,8 @@ class Answer:
 def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     """Answer the question of an experiment in the metric of the results; with ``so_far`` as one whose runs still go on."""
     plan, metric = results.experiment.plan, results.metric
-    early = so_far and results.experiment.unfinished
-    lines = [replace(line, so_far=early and not plan.looks) for line in _lines(results)]
+    is_provisional = so_far and results.experiment.unfinished
+    lines = [replace(line, so_far=is_provisional and not plan.looks) for line in _lines(results)]
     known_lines = [line for line in lines if line.known]
     total, named_rows = _total(results) if known_lines else None, headline.named_rows(known_lines)
     sentences = headline.sentences(known_lines, _wording(plan)) if known_lines else [_explain_nothing(results)]
@@ -125,8 +125,8 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     if not plan.about_score:
         title, first = metric_name(results), sentences[0]
         title = title if "@" in title or "_" in title else title[:1].upper() + title[1:]
-        begin = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
-        sentences[0] = f"{title}: {begin}{first[1:]}"
+        initial = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
+        sentences[0] = f"{title}: {initial}{first[1:]}"
     count = sum(one.next_look is not None for one in effects.followed_comparisons(results)) if plan.looks else 0
     if count and known_lines:
         sentences.append(f"{capital(count_word(count))} of {count_word(len(lines))} comparisons wait for more seeds.")
@@ -135,7 +135,7 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
         correction = "intervals allow for every declared look."
         no_correction = "intervals are not corrected for looking before the end, so words may change."
         before_end = f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"
-        caveat = before_end if early else _caveat(known_lines)
+        caveat = before_end if is_provisional else _caveat(known_lines)
     # Where nothing has finished the headline says so.
     table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
     small = _small(results, known_lines, [*named_rows, *([total] if total else [])])
@@ -191,13 +191,13 @@ def _lines(results: Results) -> list[Line]:
     several = plan.design == "arms" and len({reference.name for _, reference in plan.comparisons}) > 1
     lines = []
     for arm, reference in plan.comparisons:
-        against = f" against {short_name(reference.label)}" if several else ""
+        suffix = f" against {short_name(reference.label)}" if several else ""
         delta, pair = deltas[arm.name], (arm, reference)
         tokens = [results.mean(each, "train_generated_tokens_total").value for each in pair]
         if math.isnan(delta.value) and not delta.absent:
             lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
             delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
-        name = arm.label.removeprefix("+ ") + against
+        name = arm.label.removeprefix("+ ") + suffix
         lines.append(Line(name, delta, results.metric, arm_engagements[arm.name], (tokens[0], tokens[1])))
     return lines
 
@@ -209,7 +209,7 @@ def _explain_nothing(results: Results) -> str:
         return f"Nothing is compared: the arms are listed, and design={plan.design} makes its own."
     if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
         return "Nothing to compare: no two arms have finished runs with a value."
-    finished_count = int((runs["status"] == "finished").sum())
+    finished_count = len(results.experiment.finished_runs)
     return f"Nothing to compare yet: {finished_count} of {len(runs)} runs {'has' if finished_count == 1 else 'have'} finished."
 
 
@@ -276,13 +276,13 @@ def _foot(results: Results) -> str:
     plan, metric = results.experiment.plan, results.metric
     references = [reference for _, reference in plan.comparisons]
     base, column = references[0] if references else plan.base, Column("", "", metric.digits, metric.scale)
-    mean, before = results.mean(base), results.before_rl(results.column)
+    mean, mean_before = results.mean(base), results.before_rl(results.column)
     if math.isnan(mean.value):
         return ""
     unit = f" {metric.percent.strip() or metric.unit}".rstrip()
     value, _, interval = cell_text(mean, column).partition(" [")
     text = f"{_wording(plan).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
-    return f"{text}; before training {cell_text(before, column)}{unit}." if before is not None else f"{text}."
+    return f"{text}; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else f"{text}."
 
 
 def describe(delta: Estimate, metric: Metric) -> str:

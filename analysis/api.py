@@ -91,7 +91,7 @@ def contrast(
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
     arms = [plan.arm(name) for name, weight in weights.items() if weight]
-    if reason := view.unreached(*arms):
+    if reason := view.unreached_reason(*arms):
         return Estimate(math.nan, absent=reason)
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))

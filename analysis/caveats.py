@@ -100,8 +100,7 @@ NOTHING_MEASURED = Engagement((), ())
 
 def engagements(experiment: Frames) -> dict[str, Engagement]:
     """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
-    arms, steps = experiment.plan.arms, dict[str, list[pd.DataFrame]]()
-    runs = experiment.runs[experiment.runs["status"] == "finished"]
+    arms, runs, steps = experiment.plan.arms, experiment.finished_runs, dict[str, list[pd.DataFrame]]()
     for key in zip(runs["run_id"], runs["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
         if key in experiment.training:
             steps.setdefault(key[1], []).append(experiment.training[key])

@@ -175,8 +175,8 @@ def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedCla
     claims = {look.plan.name: JudgedClaim(look) for look in looks if not look.plan.second_look_of}
     for look in looks:
         name = look.plan.second_look_of
-        if name and (why := _second_look_problem(claims.get(name), look, name)):
-            errors.append(f"{look.plan.name}: {why}")
+        if name and (problem := _second_look_problem(claims.get(name), look, name)):
+            errors.append(f"{look.plan.name}: {problem}")
         elif name:
             claims[name] = JudgedClaim(claims[name].first, look)
     return list(claims.values()), errors
@@ -190,8 +190,8 @@ def _second_look_problem(claim: JudgedClaim | None, second: Look, name: str) -> 
         return "no seed of both arms has finished yet; the same command goes on"
     if not claim.first.policies:
         return "no second look, nothing tells which base policies the first one used"
-    both = overlap_text(claim.first.policies, second.policies)
-    return f"no second look, they share {both}" if both else ""
+    overlap = overlap_text(claim.first.policies, second.policies)
+    return f"no second look, they share {overlap}" if overlap else ""
 
 
 def judge_look(root: Path, name: str) -> Look:

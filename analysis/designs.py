@@ -100,8 +100,8 @@ def _overrides(arm: PlannedArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     values = {key: value for key, _, value in pairs if key != "seed"}
     numbers = {key: float(value) for key, value in values.items() if _NUMBER.fullmatch(value)}
-    whole = {key: int(values[key]) for key in numbers if values[key].lstrip("+-").isdigit()}
-    return {**values, **numbers, **whole}
+    integers = {key: int(values[key]) for key in numbers if values[key].lstrip("+-").isdigit()}
+    return {**values, **numbers, **integers}
 
 
 def _sort_values(values: list[Any]) -> list[Any]:

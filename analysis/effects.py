@@ -19,7 +19,7 @@ from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import attribution
 from harness.statistics.aggregates import seeds_to_decide, sign_flip_p
 from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging
-from harness.statistics.intervals import MISSING, Estimate, Paired, judge_one, settled
+from harness.statistics.intervals import MISSING, Estimate, Paired, is_settled, judge_one
 from harness.statistics.sequential import design_levels
 
 EFFECTS = (
@@ -62,8 +62,8 @@ class Effect:
     def row(self) -> dict[str, object]:
         """The row of the frame."""
         estimate = self.shown_estimate
-        own = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
-        row = {name: getattr(self, name) for name in own}
+        fields = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
+        row = {name: getattr(self, name) for name in fields}
         row |= {name: getattr(estimate, name) for name in EFFECTS if hasattr(estimate, name)}
         row |= {"metric": self.metric.name, "unit": self.metric.unit, "comparison": self.comparison or self.arm}
         word = "" if math.isnan(estimate.value) else estimate.words(unit=self.metric.unit)
@@ -184,7 +184,7 @@ def effects_of(results: Results, kind: str) -> Attribution:
     scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
     patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
-    unreached_arms = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
+    unreached_arms = (f"{arm.label}: {reason}" for arm in plan.arms if (reason := results.unreached_reason(arm)))
     missing = next(unreached_arms, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
     makers = {
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
@@ -271,9 +271,9 @@ def _follow(
             return replace(comparison, looks=(*comparison.looks, look))
         look = judge_one(results.contrast(arm, reference, first), margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
-        shown = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
-        closed = settled(look, plan.expects)
-        comparison = replace(comparison, looks=(*comparison.looks, shown), settled=closed)
+        entry = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
+        closed = is_settled(look, plan.expects)
+        comparison = replace(comparison, looks=(*comparison.looks, entry), settled=closed)
         if closed:
             break
     return comparison
@@ -283,9 +283,9 @@ def _absence_reason(results: Results, arms: Sequence[PlannedArm], first: Sequenc
     """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
     for arm in arms:
         values = results.values(arm)
-        absent = sum(seed not in values for seed in first)
-        never = sum(math.isinf(values[seed]) for seed in first if seed in values)
-        if absent or never:
-            problem = "not reached" if never else "no value"
-            return f"{problem} in {never or absent} of {len(first)} seeds ({arm.label})"
+        absent_count = sum(seed not in values for seed in first)
+        unreached_count = sum(math.isinf(values[seed]) for seed in first if seed in values)
+        if absent_count or unreached_count:
+            problem = "not reached" if unreached_count else "no value"
+            return f"{problem} in {unreached_count or absent_count} of {len(first)} seeds ({arm.label})"
     return ""

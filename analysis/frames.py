@@ -60,12 +60,17 @@ class Frames:
         wide = self.scores.set_index([*_WIDE, "metric"])["value"].unstack("metric", sort=False)
         return wide.rename_axis(columns=None).reset_index()
 
+    @property
+    def finished_runs(self) -> pd.DataFrame:
+        """The rows of ``runs`` that have finished."""
+        return self.runs[self.runs["status"] == "finished"]
+
     @cached_property
     def samples(self) -> pd.DataFrame:
         """Every graded response of the finished runs on the plan's benchmark (`SAMPLES`). Raises `StoreError`: they cannot be read."""
         fields, parts, benchmark = {"max_response_tokens": "cap", "response_tokens": "tokens"}, [], self.plan.benchmark
         names = ["problem_id", "sample_index", *fields, "correct", "answer"]
-        for labels in records(self.runs.loc[self.runs["status"] == "finished", list(STEPS[:3])]):
+        for labels in records(self.finished_runs[list(STEPS[:3])]):
             if self.store is None:
                 break
             run = self.store.run(labels["run_id"])
@@ -102,8 +107,8 @@ class Frames:
     @cached_property
     def collapses(self) -> set[tuple[str, int]]:
         """Arm and seed of each finished run that collapsed by the plan's definition."""
-        finished_runs, collapses = self.runs[self.runs["status"] == "finished"], set()
-        for arm, seed, run_id in finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
+        collapses = set()
+        for arm, seed, run_id in self.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
             if (cells := self.evaluations.get((run_id, arm, self.plan.primary_cap))) is None:
                 continue
             last = cells.iloc[-1]
@@ -120,13 +125,13 @@ class Frames:
     @property
     def provisional(self) -> str:
         """``provisional, 3 runs of 12``; ``so far`` where a sequential design may ask for more."""
-        more = "so far" if self.plan.looks else f"of {len(self.runs)}"
-        return f"provisional, {int((self.runs['status'] == 'finished').sum())} runs {more}"
+        total = "so far" if self.plan.looks else f"of {len(self.runs)}"
+        return f"provisional, {len(self.finished_runs)} runs {total}"
 
     def finished_seeds(self, arm: PlannedArm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
-        finished_runs = self.runs[(self.runs["arm"] == arm.name) & (self.runs["status"] == "finished")]
-        return [seed for seed in self.plan.seeds_of(arm) if seed in set(finished_runs["seed"])]
+        seeds = set(self.finished_runs["seed"][self.finished_runs["arm"] == arm.name])
+        return [seed for seed in self.plan.seeds_of(arm) if seed in seeds]
 
 
 @dataclass
@@ -139,15 +144,15 @@ class _BenchmarkCells:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
 
-    def add(self, where: str, labels: Mapping[str, Any], cells_by_benchmark: Mapping[str, RunCells]) -> None:
-        """Add what a run was evaluated on; ``where`` names it."""
+    def add(self, run_name: str, labels: Mapping[str, Any], cells_by_benchmark: Mapping[str, RunCells]) -> None:
+        """Add what a run was evaluated on; ``run_name`` names it."""
         for benchmark, cells in cells_by_benchmark.items():
-            self.notes += [f"{where}, {benchmark}: {line}" for line in cells.refused]
+            self.notes += [f"{run_name}, {benchmark}: {line}" for line in cells.refusals]
             self.rows += [{**labels, **row, "benchmark": benchmark} for row in cells.rows]
             if benchmark == self.benchmark:
                 self.problem_ids = self.problem_ids or cells.problem_ids
                 if cells.problem_ids not in ((), self.problem_ids):
-                    self.notes.append(f"{where}: evaluated on other problems than the first run")
+                    self.notes.append(f"{run_name}: evaluated on other problems than the first run")
                 avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
                 self.problem_avg.update(avg)
 
@@ -196,7 +201,7 @@ def load_plan(
     with answer_equality() as equality:
         question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in metrics))
         for state in records(states[~states["status"].isin(["not started", layout.INCOMPLETE])]):
-            run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
+            run, run_name = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
                 log = run.steps()
@@ -206,16 +211,16 @@ def load_plan(
                     cells = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
                     cells = logged_cells(log, plan)
-                own_cells.add(where, labels, cells)
+                own_cells.add(run_name, labels, cells)
             except StoreError as error:
-                own_cells.notes.append(f"{where}: {error}")
+                own_cells.notes.append(f"{run_name}: {error}")
                 continue
             for name in sorted(benchmarks - {plan.benchmark}) if further else ():
                 other = other_cells.setdefault(name, _BenchmarkCells(name))
                 try:
-                    other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
+                    other.add(run_name, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
-                    other.notes.append(f"{where}: {error}")
+                    other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])
     base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(SCORES), notes=tuple(notes), store=store)
     further_frames = {name: other_cells[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(other_cells)}
@@ -282,9 +287,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _label_steps(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
     """All step metrics in one frame, the labels of their runs first: put to each frame alone they take longer than the rest."""
     runs = pd.DataFrame([labels for labels, _ in logs], columns=list(STEPS[:3]))
-    labels = runs.loc[runs.index.repeat([len(logged) for _, logged in logs])].reset_index(drop=True)
-    logged = pd.concat([logged for _, logged in logs] or [_no_rows()], ignore_index=True)
-    return pd.concat([labels, logged.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
+    labels = runs.loc[runs.index.repeat([len(log) for _, log in logs])].reset_index(drop=True)
+    steps = pd.concat([log for _, log in logs] or [_no_rows()], ignore_index=True)
+    return pd.concat([labels, steps.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
 
 
 def _no_rows(columns: Sequence[str] = STEPS) -> pd.DataFrame:
@@ -337,8 +342,8 @@ def _read_evaluation(folder: Path) -> Tidy:
     for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
         place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
         ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
-        plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
-        rows.append({**place, **plain, **ks})
+        scalars = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
+        rows.append({**place, **scalars, **ks})
     return _tidy_scores(long(pd.DataFrame.from_records(rows)))
 
 

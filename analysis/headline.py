@@ -139,12 +139,12 @@ def _side_sentence(side: Sequence[Row], verb: str, rows: Sequence[Row], wording:
         bound = f", but by {first.bound} {unit}".rstrip() * bool(first.bound)
         name = wording.begin(short_name(first.name))
         sentence = f"{name} is {only}shown to {verb}{bound}: {first.with_unit}."
-        short = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
-        return sentence if len(sentence.split()) <= MOST_WORDS else short
+        short_sentence = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
+        return sentence if len(sentence.split()) <= MOST_WORDS else short_sentence
     if text := _list(side):
         return f"{wording.begin(text)} are shown to {verb}."
-    most = f"{short_name(first.name)}: {first.with_unit}"
-    return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {most}."
+    largest = f"{short_name(first.name)}: {first.with_unit}"
+    return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {largest}."
 
 
 def _list(side: Sequence[Row]) -> str:
@@ -167,16 +167,16 @@ def _no_difference_sentences(rows: Sequence[Row], wording: Wording, either: str)
         return [f"One seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed."]
     if count == 1:
         name, points = wording.begin(short_name(rows[0].name)), rows[0].with_unit
-        to = f" to {wording.against}" * bool(wording.against)
-        outcome = f"equivalent{to} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
+        target = f" to {wording.against}" * bool(wording.against)
+        outcome = f"equivalent{target} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
         return [f"{name} is {outcome}."]
     if len(same) == count:
         return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {_plural(noun)} are equivalent {margin}."]
     rest = count - len(same)
     are = ["is" if number == 1 else "are" for number in (len(same), rest)]
     parts = f"{capital(count_word(len(same)))} {are[0]} equivalent {margin}, {count_word(rest)} {are[1]} not resolved."
-    none = "Neither" if count == 2 else f"None of the {count_word(count)}"
-    return [f"No {noun} is shown to {either}.", parts if same else f"{none} is resolved."]
+    subject = "Neither" if count == 2 else f"None of the {count_word(count)}"
+    return [f"No {noun} is shown to {either}.", parts if same else f"{subject} is resolved."]
 
 
 def _plural(noun: str) -> str:

@@ -158,9 +158,9 @@ class Judgement:
     def _align(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
         """The two as they are compared, and whether seed by seed: where two seeds are shared, or one is all that a side has."""
         a, b = a.dropna(), b.dropna()
-        both = a.index if a.index.equals(b.index) else a.index.intersection(b.index)
-        paired = self.pair and self.table.seeded and (len(both) > 1 or (min(len(a), len(b)) == 1 and len(both) == 1))
-        return (a.loc[both], b.loc[both], True) if paired and both is not a.index else (a, b, paired)
+        index = a.index if a.index.equals(b.index) else a.index.intersection(b.index)
+        paired = self.pair and self.table.seeded and (len(index) > 1 or (min(len(a), len(b)) == 1 and len(index) == 1))
+        return (a.loc[index], b.loc[index], True) if paired and index is not a.index else (a, b, paired)
 
     def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
         first, other, paired = self._align(a, b)
@@ -224,8 +224,8 @@ class Judgement:
     def families(self) -> dict[str, list[Effect]]:
         """The primary comparisons judged alone, in the family of their group, and all together."""
         parts = [{key: value for key, value in self._primary.items() if key[0] == group} for group in self.arms]
-        own = [effect for part in parts for effect in self._judge_family(part)]
-        of_groups = {"in the family of their group": own} if len(self.arms) > 1 else {}
+        group_effects = [effect for part in parts for effect in self._judge_family(part)]
+        of_groups = {"in the family of their group": group_effects} if len(self.arms) > 1 else {}
         return {"alone": self._judge_family(self._primary, 1), **of_groups, "all together": self.primary}
 
     # ---- words ----
@@ -241,8 +241,8 @@ class Judgement:
         rows = [headline.Row(_name(e, arm_alone=one), e.estimate, self.metric) for e in effects]
         wording = headline.Wording(*(("arm", references.pop()) if one else ("comparison", "")), identifiers=True)
         head = f"On {self._subject}{self._direction}: {' '.join(headline.sentences(rows, wording))}"
-        each = (f"- {_name(effect)}: {describe(effect.estimate, self.metric)}." for effect in effects)
-        return [head, *self._cost(effects), *self._open_effects(effects), *self._k_ranges(), *each]
+        lines = (f"- {_name(effect)}: {describe(effect.estimate, self.metric)}." for effect in effects)
+        return [head, *self._cost(effects), *self._open_effects(effects), *self._k_ranges(), *lines]
 
     def _cost(self, effects: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""
@@ -251,14 +251,14 @@ class Judgement:
             return []
         resolved_effects = {name: [e for e in part if e.estimate.resolved] for name, part in self.families.items()}
         counts = ", ".join(f"{name} {len(part)}" for name, part in resolved_effects.items())
-        alone = {_name(e): e.estimate.high - e.estimate.low for e in self.families["alone"]}
-        wider = np.median([(e.estimate.high - e.estimate.low) / alone[_name(e)] for e in family])
+        widths = {_name(e): e.estimate.high - e.estimate.low for e in self.families["alone"]}
+        factor = np.median([(e.estimate.high - e.estimate.low) / widths[_name(e)] for e in family])
         together = set(map(_name, resolved_effects["all together"]))
         losses = [effect for effect in resolved_effects["alone"] if _name(effect) not in together][:3]
         values = (f"{_name(e)} {number_text(e.shown_estimate.value, self.metric.digits, signed=True)}" for e in losses)
         return [
             f"Intervals without zero, of {len(family)}: {counts}; where nothing differs, {0.05 * len(family):.1f} alone are expected. "
-            f"Holding together makes an interval {wider:.1f} times as wide."
+            f"Holding together makes an interval {factor:.1f} times as wide."
             + (f" Alone only: {'; '.join(values)}." if losses else "")
         ]
 
@@ -286,11 +286,11 @@ class Judgement:
             arrays = a.to_numpy(), b.to_numpy()
             band = simultaneous_band(np.subtract(*arrays)) if paired else unpaired_band(*arrays)
             sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
-            at = {word: ", ".join(map(str, np.array([*ks])[mask])) for word, mask in sides.items() if mask.any()}
+            ranges = {word: ", ".join(map(str, np.array([*ks])[mask])) for word, mask in sides.items() if mask.any()}
             fallback = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"
-            where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or fallback
+            ranges_text = "; ".join(f"{word} at k {text}" for word, text in ranges.items()) or fallback
             comparison = f"{f'{group}: ' * bool(group)}{arm} against {reference}"
-            lines.append(f"Pass@k, {comparison}: {where} (one band over all k).")
+            lines.append(f"Pass@k, {comparison}: {ranges_text} (one band over all k).")
         return lines
 
     @cached_property
@@ -299,8 +299,8 @@ class Judgement:
         pairings = [isinstance(difference, Paired) for difference in self._primary.values()]
         test = "paired where seeds are shared" if any(pairings) else "of independent seeds (Welch)"
         size = max((effect.estimate.family for effect in self.primary), default=1)
-        together = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
-        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(pairings) else test}{together}"
+        family = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
+        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(pairings) else test}{family}"
         uneven = [line for group in self.arms for line in self._uneven_notes(group)]
         lines = [f"intervals: {intervals}; benchmarks fixed{self._direction}", *self.table.notes, *uneven]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
@@ -308,21 +308,21 @@ class Judgement:
     def _uneven_notes(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""
         seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
-        every, where = set().union(*seeds.values()), f"in {group}, " if group else ""
-        missing = {arm: sorted(every - own) for arm, own in seeds.items() if self.table.seeded and every - own}
-        lines = [f"{where}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
+        all_seeds, prefix = set().union(*seeds.values()), f"in {group}, " if group else ""
+        missing = {arm: sorted(all_seeds - own) for arm, own in seeds.items() if self.table.seeded and all_seeds - own}
+        lines = [f"{prefix}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
         for arm in self.arms[group]:
             rows = self.scores[group, arm].reindex(columns=self.benchmarks[group]).isna()
             short = {seed: list(row.index[row]) for seed, row in rows.iterrows() if row.any()}
             lacks = [f"seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()]
-            lines += [f"{where}arm {arm}, {text}" for text in lacks[:4]]
+            lines += [f"{prefix}arm {arm}, {text}" for text in lacks[:4]]
         for _, arm, reference in [pair for pair in self.comparisons if pair[0] == group]:
             ours, _, paired = self._align(self.means[group, arm], self.means[group, reference])
             if paired and len(ours) < min(len(self.means[group, arm]), len(self.means[group, reference])):
-                lines.append(f"{where}{arm} against {reference}: over the {len(ours)} seeds that both have")
+                lines.append(f"{prefix}{arm} against {reference}: over the {len(ours)} seeds that both have")
         have = {name for arm in self.arms[group] for name in self.scores[group, arm]} - {*self.benchmarks[group]}
         absent = [] if self.ks else [name for name in self.table.benchmarks if name in have]
-        return [*lines, *[f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
+        return [*lines, *[f"{prefix}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
 
     # ---- tables, figure, page ----
 
@@ -349,19 +349,19 @@ class Judgement:
             seed_count = math.nan if effect is None else seeds_to_decide(effect.shown_estimate)
             text = None if math.isnan(seed_count) else _seeds(seed_count).removesuffix(" seeds")
             delta = None if effect is None else effect.estimate
-            each = {f"on:{name}": float(self.scores[key][name].mean()) for name in names if name in self.scores[key]}
-            cells[key] = {**each, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
+            row = {f"on:{name}": float(self.scores[key][name].mean()) for name in names if name in self.scores[key]}
+            cells[key] = {**row, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
         size = max((effect.estimate.family for effect in self.primary), default=1)
-        to = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
+        reference = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
         columns = [
             *(self._column(f"on:{name}", f"{name}{self.metric.percent}") for name in names),
             self._column("score", f"{self.title}{self.metric.percent} (95 % interval)"),
-            self._column("delta", f"Δ to {to} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
+            self._column("delta", f"Δ to {reference} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
             Column("seeds", "seeds", digits=0),
             Column("needed", "seeds that would decide"),
         ]
-        inside = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
-        words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{inside}"
+        suffix = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
+        words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}"
         return self._table("", self.title, columns, cells, *self.notes, words)
 
     def _benchmark_tables(self) -> Iterable[Table]:
@@ -380,10 +380,10 @@ class Judgement:
 
     def _robust_table(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
-        for alone in self.families["alone"]:
-            readings: dict[str, Cell] = {"against": alone.reference, "alone": alone.estimate, "p": alone.sign_flip_p}
-            readings |= {"iqm": self.interquartile(alone), "improvement": self.improvement(alone)}
-            cells[alone.group, alone.arm] = readings
+        for effect in self.families["alone"]:
+            readings: dict[str, Cell] = {"against": effect.reference, "alone": effect.estimate, "p": effect.sign_flip_p}
+            readings |= {"iqm": self.interquartile(effect), "improvement": self.improvement(effect)}
+            cells[effect.group, effect.arm] = readings
         columns = [
             Column("against", "against"),
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
@@ -408,13 +408,13 @@ class Judgement:
     def page(self) -> str:
         """The judgement as one HTML file."""
         head, *rest = self.sentences
-        each = [line for line in rest if line.startswith("- ")]
-        lines = [line for line in rest if line not in each]
-        about = "Differences, intervals and words.", "All intervals hold together at 95 %."
+        words = [line for line in rest if line.startswith("- ")]
+        lines = [line for line in rest if line not in words]
+        captions = "Differences, intervals and words.", "All intervals hold together at 95 %."
         with figure_style("screen"):
-            figure_html = "" if (figure := self.figure(wide=False)) is None else picture(figure, *about)
+            figure_html = "" if (figure := self.figure(wide=False)) is None else picture(figure, *captions)
         parts = [f'<p class="headline">{escape(head)}</p>', list_html(lines, len(lines), ""), figure_html]
-        parts += [table_html(self.tables[0], fold_notes=True), list_html(each, 0, "Every comparison in words")]
+        parts += [table_html(self.tables[0], fold_notes=True), list_html(words, 0, "Every comparison in words")]
         sections = [
             Section("answer", "Answer", "".join(parts)),
             Section("tables", "Further tables", "".join(map(table_html, self.tables[1:])), folded=True),

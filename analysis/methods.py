@@ -46,8 +46,7 @@ class Methods:
     @cached_property
     def finished_runs(self) -> pd.DataFrame:
         """The finished runs; one that two arms share counts once."""
-        runs = self.results.experiment.runs
-        return runs[runs["status"] == "finished"].drop_duplicates("run_id")
+        return self.results.experiment.finished_runs.drop_duplicates("run_id")
 
     @cached_property
     def configurations(self) -> list[dict[str, Any]]:
@@ -79,14 +78,14 @@ class Methods:
         plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished_runs["tokens"]
         arms_text = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
         yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
-        finished_count = int((runs["status"] == "finished").sum())
+        finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        has = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
-        yield f"Every arm {has} {counted(len(plan.seeds), 'seed')}; {finished_count} of {counted(len(runs))} finished.{bases}"
+        verb = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
+        yield f"Every arm {verb} {counted(len(plan.seeds), 'seed')}; {finished_count} of {counted(len(runs))} finished.{bases}"
         yield self.fill(_TRAINING)
         if tokens.notna().any():
-            ends = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
-            yield f"A run generates {ends} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
+            token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
+            yield f"A run generates {token_range} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
 
     def _protocol(self) -> str:
         experiment, n = self.results.experiment, samples(self.results)
@@ -96,10 +95,10 @@ class Methods:
             samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
-        where = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{samples_text}"
+        place = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{samples_text}"
         last = last_evaluations(plan.checkpoint_rule)
-        when = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
-        return f"We report {names} {where}, {when} of every run."
+        time = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
+        return f"We report {names} {place}, {time} of every run."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
@@ -108,21 +107,21 @@ class Methods:
         yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
         margin_views = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
-        within = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
-        none = "No margin of equivalence was declared, so nothing is called equivalent."
-        yield f"A difference whose interval contains zero is {within}." if margin_views else none
+        verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
+        no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
+        yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin
         if plan.looks:
             yield difference_notes(self.results, [])[0]
             return
         size = max(family_size(differences_to_reference(view).values()) for view in views)
-        together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
+        family = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
         power = power_notes(differences_to_reference(self.results).values(), self.results)
-        yield " ".join([f"The design has a fixed number of seeds.{together}", *power])
+        yield " ".join([f"The design has a fixed number of seeds.{family}", *power])
 
     def _machines(self) -> Iterator[str]:
         manifests = [self.store.run(name).manifest() or {} for name in self.finished_runs["run_id"]]
         # Runs from elsewhere have not logged it.
-        provenances = [about for each in manifests if (about := each.get("provenance") or {}).get("hardware")]
+        provenances = [provenance for each in manifests if (provenance := each.get("provenance") or {}).get("hardware")]
         if not provenances:
             return
         time = format_seconds(float(self.finished_runs["seconds"].sum()))

@@ -82,9 +82,9 @@ def write_frames(results: Results, directory: Path) -> list[Path]:
     """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/frames.md); computed metrics stand at the checkpoint."""
     plan, frames = results.experiment.plan, results.experiment
     computed_columns = [column_of(metric) for metric in plan.metrics if is_computed(metric)]
-    own = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
+    own_rows = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
     stored_scores = [frames.scores, *(further.scores for further in frames.further.values())]
-    scores = pd.concat([*stored_scores, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
+    scores = pd.concat([*stored_scores, long(own_rows[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
     tables = {"scores": scores, "steps": frames.steps}
     texts = {"effects": effects_frame(all_effects(results)), **tables}
     paths = write_texts(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})

@@ -106,11 +106,11 @@ class Results:
     def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
-        if never := unreached_text(values):
-            return Estimate(math.nan, seeds=len(values), absent=never)
+        if reason := unreached_text(values):
+            return Estimate(math.nan, seeds=len(values), absent=reason)
         return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
-    def unreached(self, *arms: PlannedArm) -> str:
+    def unreached_reason(self, *arms: PlannedArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
         reasons = {arm.label: unreached_text(self.values(arm)) for arm in arms}
         return ", ".join(
@@ -130,10 +130,10 @@ class Results:
         self, pairs: Mapping[str, tuple[PlannedArm, PlannedArm]], columns: int | None = None
     ) -> dict[str, Estimate]:
         """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
-        never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
-        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
+        reasons = {name: reason for name, pair in pairs.items() if (reason := self.unreached_reason(*pair))}
+        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in reasons}
         estimates = judge(contrasts, margin=self.margin, columns=columns or self.columns)
-        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
+        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
         return {name: estimates[name] for name in pairs}
 
     def contrast(self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None) -> Difference:
@@ -183,34 +183,34 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
     of_run: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for key in sorted(experiment.evaluations):
         of_run.setdefault(key[:2], []).append(key)
-    for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
-        where, judged, training = f"{state['arm']}, seed {state['seed']}", False, _run_steps(experiment, state)
+    for state in records(experiment.finished_runs):
+        title, judged, training = f"{state['arm']}, seed {state['seed']}", False, _run_steps(experiment, state)
         # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
         due = latest if state["arm"] in foreign else int(training["step"].max()) if len(training) else 0
         for key in of_run.get(_row_key(state), ()):
             steps, places = (experiment.evaluations[key][name].to_numpy() for name in ("step", "place"))
             before += places[steps == 0].tolist()
             if checkpoints is None:
-                own = places[steps >= (1 if len(training) else 0)][-average_count:]  # no steps: the policy before RL
-                if len(own) and (last_evaluated := int(steps[-1])) < due:
+                tail = places[steps >= (1 if len(training) else 0)][-average_count:]  # no steps: the policy before RL
+                if len(tail) and (last_evaluated := int(steps[-1])) < due:
                     judged = True
                     missing = f"its last evaluation is of step {last_evaluated} and the one of step {due} is missing"
-                    notes.append(f"{where}: not scored, {missing}")
+                    notes.append(f"{title}: not scored, {missing}")
                     continue
-                if 0 < len(own) < average_count:
-                    notes.append(f"{where}: the mean of {len(own)} evaluations, not of the last {average_count}")
+                if 0 < len(tail) < average_count:
+                    notes.append(f"{title}: the mean of {len(tail)} evaluations, not of the last {average_count}")
             else:
-                own = places[steps == checkpoints.get(key, -1)]
-            if len(own):
+                tail = places[steps == checkpoints.get(key, -1)]
+            if len(tail):
                 judged = True
                 last = int(steps[-1]) if checkpoints is None else checkpoints[key]
                 labels = {"cap": int(key[2]), "checkpoint": last, **_training_costs(training, last)}
                 rows.append({name: state[name] for name in ("arm", "seed", "run_id")} | labels)
-                indices.append(own)
+                indices.append(tail)
         if not judged:
             missing = "finished without an evaluation after step 0"
             elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
-            notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
+            notes.append(f"{title}: {missing if checkpoints is None else elsewhere}")
     per_seed = _add_means(rows, experiment.cells, indices) if rows else _no_rows()
     base = experiment.cells.loc[before].reset_index(drop=True) if before else _no_rows()
     base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
@@ -251,8 +251,8 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
 
 def unreached_text(values: Mapping[int, float]) -> str:
     """``not reached in 2 of 8 seeds``; empty where every seed reached the target."""
-    never = sum(map(math.isinf, values.values()))
-    return f"not reached in {never} of {len(values)} seeds" if never else ""
+    count = sum(map(math.isinf, values.values()))
+    return f"not reached in {count} of {len(values)} seeds" if count else ""
 
 
 def _add_means(rows: list[dict[str, Any]], cells: pd.DataFrame, indices: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
@@ -297,11 +297,11 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     if benchmark == plan.benchmark:
         return results
     if plan.declared_on is not None:
-        whose = f"ask those on {plan.declared_on} for {benchmark!r}"
-        raise LookupError(f"these are results on {plan.benchmark} already; {whose}")
+        advice = f"ask those on {plan.declared_on} for {benchmark!r}"
+        raise LookupError(f"these are results on {plan.benchmark} already; {advice}")
     if benchmark not in experiment.further:
-        why = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
-        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {why}")
+        problem = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
+        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {problem}")
     view = results_of(experiment.further[benchmark], results.checkpoints)
     return view if results.selected_metric is None else view.about(results.selected_metric)
 

@@ -270,7 +270,7 @@ def column_of(metric: Metric) -> str:
     return COLUMNS[metric.kind] + (names.BY_SECOND if metric.by_second else "")
 
 
-def evaluated(metric: Metric) -> bool:
+def is_evaluated(metric: Metric) -> bool:
     """Say whether every evaluation has a value of it, so that it has a curve over training."""
     return metric.kind in ("pass", "maj") or (metric.kind in COLUMNS and metric.kind != "generated_tokens")
 
@@ -307,8 +307,8 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     if metric.kind in ("seconds_to", "seconds"):  # NaN from the first step on whose time is not logged
         steps = steps.sort_values("step")
         times = steps.assign(seconds=steps["seconds_total"].cumsum(skipna=False))
-        at = total_at(times, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
-        return _first_reach(score, at, parameter) if metric.kind == "seconds_to" else float(at[0])
+        totals = total_at(times, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
+        return _first_reach(score, totals, parameter) if metric.kind == "seconds_to" else float(totals[0])
     past_steps = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
         return float(((past_steps["all_right_groups"] + past_steps["all_wrong_groups"]) / past_steps["groups"]).mean())

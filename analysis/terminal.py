@@ -61,8 +61,8 @@ def _draw_table(answer: Answer, width: int) -> str:
     full_table, all_known = answer.table, all(line.known for line in answer.lines)
     heads = {column.key: column.header for column in full_table.columns}
     heads["verdict"] = heads.pop("verdict")
-    for key, least in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
-        heads = {name: head for name, head in heads.items() if name != key or width >= least}
+    for key, least_width in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
+        heads = {name: head for name, head in heads.items() if name != key or width >= least_width}
     table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for key, head in heads.items():
         justify: JustifyMethod = "right" if key == "points" else "left"
@@ -83,11 +83,11 @@ _VERDICT = re.compile(rf"  ({'|'.join(VERDICTS)})\S*( \S+){{0,5}}$", re.MULTILIN
 
 def colour_answer(text: str) -> Text:
     """The text with the answer in bold and each verdict at the end of a line in its colour, for a terminal that has any."""
-    coloured = Text(text)
+    answer = Text(text)
     title, _, rest = text.partition("\n\n")
     end = len(title) + 2 + len(rest.partition("\n95 % ")[0].partition("\n\n")[0])
-    coloured.stylize("bold", len(title), end)
+    answer.stylize("bold", len(title), end)
     for match in _VERDICT.finditer(text):
-        coloured.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
-    coloured.highlight_regex(r"(?m)^! .*$", "yellow")
-    return coloured
+        answer.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
+    answer.highlight_regex(r"(?m)^! .*$", "yellow")
+    return answer

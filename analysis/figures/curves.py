@@ -76,8 +76,8 @@ def k_figure(results: Results) -> Figure | None:
     figure, axes = _k_panels(before["pass"].x)
     line_style: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
-    for axes_, (kind, start) in zip(axes, before.items(), strict=True):
-        axes_.plot(start.x, start.mean, zorder=4, **line_style)
+    for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):
+        axes_.plot(baseline.x, baseline.mean, zorder=4, **line_style)
         series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
     drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **line_style)])
@@ -153,10 +153,10 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
             ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
             low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
             k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
-            alike = (mean == 0) | (mean == 100)
-            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
+            is_uniform = (mean == 0) | (mean == 100)
+            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(is_uniform, np.nan, low), high)
             drawing.draw_series(panel, series, models[cell["model"]])
-            drawing.draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
+            drawing.draw_whiskers(panel, k[is_uniform], low[is_uniform], high[is_uniform], models[cell["model"]].colour)
     drawing.name_below(figure, models)
     return figure
 
@@ -164,8 +164,8 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
 def draw_evaluation(path: Path) -> None:
     """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
     result, cells_by_title = json.loads(path.read_bytes()), dict[str, list[dict[str, Any]]]()
-    alone = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
-    for cell in result.get("cells", [alone]):
+    single_cell = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
+    for cell in result.get("cells", [single_cell]):
         title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
         cells_by_title.setdefault(title, []).append(cell)
     with drawing.figure_style("paper"):
@@ -178,13 +178,13 @@ def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
     looks = drawing.appearances([*bands])
     figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
-    most = max(len(one.band.value_K) for one in bands.values())
+    most_ks = max(len(one.band.value_K) for one in bands.values())
     for side, one in bands.items():
         band, look = one.band, looks[side]
         ks = np.arange(1, len(band.value_K) + 1)
         drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
-    drawing.k_axis(axes, default_ks(most), "")
+    drawing.k_axis(axes, default_ks(most_ks), "")
     axes.set_ylabel(f"Pass@k less that of {reference}, points")
     drawing.name_below(figure, looks)
     return figure

@@ -69,8 +69,8 @@ def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str
         axes.add_collection(LineCollection(lines, colors=colour, alpha=alpha, linewidths=width, zorder=1))
     if spread and not series.collapsed:
         draw_band(axes, series.x, series.low, series.high, colour)
-    every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
-    axes.plot(series.x, series.mean, **appearance.pen(), markevery=every, label=label, zorder=3)
+    mark_every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
+    axes.plot(series.x, series.mean, **appearance.pen(), markevery=mark_every, label=label, zorder=3)
 
 
 def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str) -> None:
@@ -269,11 +269,11 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
         return Series.of(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
     curves = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
-    nothing = np.full(len(grid), np.nan)
-    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nothing for x, y in curves])
+    nans = np.full(len(grid), np.nan)
+    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nans for x, y in curves])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
-    whole = np.isfinite(seed_y).all(axis=0)
-    mean, half = (np.where(whole, part, np.nan) for part in t_band(seed_y, axis=0))
+    all_finite = np.isfinite(seed_y).all(axis=0)
+    mean, half = (np.where(all_finite, part, np.nan) for part in t_band(seed_y, axis=0))
     return Series(grid, seed_y, mean, mean - half, mean + half)
 
 
@@ -363,16 +363,16 @@ def tidy(figure: Figure) -> Figure:
             axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
     _lay_out(figure)
     width = figure.bbox.width
-    alone = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
+    single_column = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
     broken = False
     for axes in figure.axes:
         box = axes.get_window_extent()
         middle = (box.x0 + box.x1) / 2
-        across = 1.9 * min(middle, width - middle) if alone else box.width
-        broken |= _break(axes.xaxis.label, across, 0)
+        room = 1.9 * min(middle, width - middle) if single_column else box.width
+        broken |= _break(axes.xaxis.label, room, 0)
         broken |= _break(axes.yaxis.label, 1.05 * box.height, 1)
         if title := axes.get_title(loc="left"):
-            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if alone else box.width, 0)
+            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if single_column else box.width, 0)
     if broken:
         _lay_out(figure)
     return figure

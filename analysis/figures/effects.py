@@ -34,8 +34,8 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     reference = f"the {REFERENCE[plan.design]}"
     if len(references) == 1:  # one arm of a list is named, and several stand in the rows
         reference = plan.arm(references.pop()).label
-    against = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known_effects}
-    rows = [replace(effect, comparison=plan.arm(effect.arm).label + against[effect.arm]) for effect in known_effects]
+    suffixes = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known_effects}
+    rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
     return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin, wide=wide)
 
@@ -71,8 +71,8 @@ def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate]) -> None:
         mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": opacity}
         ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
         axes.errorbar([estimate.value], [row], xerr=ends, capsize=2, linewidth=1, linestyle="none", zorder=3, **mark)
-        for leaves, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
-            if leaves:
+        for is_outside, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
+            if is_outside:
                 axes.plot([end], [row], marker=arrow, color=look.colour, alpha=opacity, clip_on=False, zorder=4)
 
 

@@ -196,8 +196,8 @@ def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> 
     row |= {"hollow": is_hollow(estimate.verdict), "value": _place(estimate.value, limits) if line.known else None}
     row["margin"] = [] if estimate.margin is None else [_place(end, limits) for end in margin]
     row["ends"] = [] if math.isnan(estimate.low) else [_place(end, limits) for end in ends]
-    leaves = ends[0] < limits[0], ends[1] > limits[1]
-    row["arrows"] = [(x, way) for x, way, out in zip(row["ends"], (-1, 1), leaves, strict=False) if out]
+    is_outside = ends[0] < limits[0], ends[1] > limits[1]
+    row["arrows"] = [(x, way) for x, way, out in zip(row["ends"], (-1, 1), is_outside, strict=False) if out]
     return row
 
 
@@ -221,21 +221,21 @@ def _answer(results: Results, *, so_far: bool) -> str:
         f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
     ]
     parts.append(list_html(warnings_of(results), _WARNINGS, "Warnings", "warning"))
-    if (results.experiment.runs["status"] == "finished").any():
+    if len(results.experiment.finished_runs):
         parts.append(list_html((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
     return "".join([*parts, pictures(results)])
 
 
 def _own_title(title: str, experiment: str) -> str:
     """The title of a table without that of its experiment, which stands on top of the page."""
-    own = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
-    return capital(own.removesuffix(")").removeprefix(": ")) or "Scores and differences"
+    stem = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
+    return capital(stem.removesuffix(")").removeprefix(": ")) or "Scores and differences"
 
 
 def _facts(results: Results, store: ResultStore) -> list[str]:
     """What stands under the title: arms and seeds, runs, metric, and the commit and day of the newest run."""
     plan, runs = results.experiment.plan, results.experiment.runs
-    finished_ids, pairs = runs.loc[runs["status"] == "finished", "run_id"], []
+    finished_ids, pairs = results.experiment.finished_runs["run_id"], []
     for run_id in finished_ids.unique():
         with suppress(StoreError):
             manifest = store.run(run_id).manifest() or {}
@@ -412,8 +412,8 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
     """
     plan, averages = results.experiment.plan, results.experiment.problem_avg
     cap, arms = plan.primary_cap, plan.arms
-    final = {(run, arm): step for (run, arm, of), step in results.checkpoints.items() if of == cap}
-    newest = {run: step for run, step, of in sorted(averages) if of == cap and so_far}
+    final = {(run, arm): step for (run, arm, key_cap), step in results.checkpoints.items() if key_cap == cap}
+    newest = {run: step for run, step, key_cap in sorted(averages) if key_cap == cap and so_far}
     places = {seed: [(arm.runs.get(seed, ""), arm.name) for arm in arms] for seed in plan.seeds}
     steps: dict[int, list[Any]] = {seed: [final.get(at, newest.get(at[0])) for at in places[seed]] for seed in places}
     # Most arms to show, then most that finished, then the first.

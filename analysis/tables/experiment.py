@@ -113,8 +113,8 @@ def behaviour_table(results: Results) -> Table:
     target = f"generated until {name} is {score.scale * results.target:.{score.digits}f}{score.percent}, what {plan.base.label} ends with"
     if math.isnan(results.target):
         target = f"none yet, {plan.base.label} has no finished run"
-    never = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
-    arms = "; ".join(f"{label}, {reason}" for label, reason in never if reason)
+    reasons = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
+    arms = "; ".join(f"{label}, {reason}" for label, reason in reasons if reason)
     notes = [
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
         *(f"Tokens to target: {text}." for text in (target, arms) if text),
@@ -173,16 +173,16 @@ def benchmark_tables(results: Results) -> list[Table]:
 
 
 def _scores(results: Results, views: Mapping[str, Results]) -> Table:
-    metric, together = results.metric, {**views, effects.MEAN: mean_over([*views.values()])}
+    metric, all_views = results.metric, {**views, effects.MEAN: mean_over([*views.values()])}
     means_before = {name: view.before_rl(view.column) for name, view in views.items()}
     before = {f"on:{name}": value for name, value in means_before.items() if value is not None}
     if len(before) == len(views):
         before[f"on:{effects.MEAN}"] = sum(before.values()) / len(before)
     rows: Rows = [{"arm": "before RL", **before}] if before else []
     for arm in results.experiment.plan.arms:
-        rows.append({"arm": arm.label, **{f"on:{name}": view.mean(arm) for name, view in together.items()}})
+        rows.append({"arm": arm.label, **{f"on:{name}": view.mean(arm) for name, view in all_views.items()}})
     unit = metric.percent or f", {metric.unit}"
-    columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in together]
+    columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in all_views]
     key, title = f"benchmarks{words.metric_suffix(results)}", f"{metric.title} by benchmark"
     return words.experiment_table(results, key, title, [ARM, *columns], rows, _score_notes(results, views))
 
@@ -199,12 +199,12 @@ def _score_notes(results: Results, views: Mapping[str, Results]) -> list[str]:
         notes.append(f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran.")
     finished_counts = {arm.name: len(experiment.finished_seeds(arm)) for arm in plan.arms}
     counts = [(arm, name, len(view.values(arm))) for name, view in views.items() for arm in plan.arms]
-    few = [(arm, name, count) for arm, name, count in counts if count < finished_counts[arm.name]]
-    if few:
-        text = "; ".join(f"{arm.label} {count} of {finished_counts[arm.name]} on {name}" for arm, name, count in few)
+    gaps = [(arm, name, count) for arm, name, count in counts if count < finished_counts[arm.name]]
+    if gaps:
+        text = "; ".join(f"{arm.label} {count} of {finished_counts[arm.name]} on {name}" for arm, name, count in gaps)
         notes.append(f"Finished seeds with a value at their checkpoint: {text}. The mean has those with one on all.")
-    if absent := sorted(set(experiment.further).difference(views)):
-        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(absent)}.")
+    if missing_names := sorted(set(experiment.further).difference(views)):
+        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(missing_names)}.")
     missing = {f"Missing on {name}: {line}.": line for name, one in experiment.further.items() for line in one.notes}
     return [*notes, *(note for note, line in missing.items() if line not in experiment.notes)]
 
@@ -252,16 +252,16 @@ def effects_table(results: Results, kind: str) -> Table:
     notes, short = [f"Not computed: {attribution.missing}."], list[str]()
     if not attribution.missing:
         factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
-        against = f"Each level against the first of its factor ({', '.join(factors)})."
+        levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
         orders = f"Averaged over {attribution.orders} orders of the patches." if attribution.orders else ""
-        meanings = [meaning] * bool(meaning) + [against] * (effects.SHAPLEY not in effects.kinds_of(plan))
+        meanings = [meaning] * bool(meaning) + [levels_note] * (effects.SHAPLEY not in effects.kinds_of(plan))
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
         seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
         intervals = words.difference_notes(results, [attribution.effects])
         notes = [seeds, *intervals, *meanings, *[orders] * bool(orders)]
         short = [*meanings, *words.short_notes(results, attribution.effects)]
-    about = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
-    columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", about, attribution.effects)]
+    header = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
+    columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", header, attribution.effects)]
     rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
     title = name if kind == effects.ORDER else f"{name}s"
     return words.experiment_table(results, kind, title, columns, rows, notes, short, by_metric=True)

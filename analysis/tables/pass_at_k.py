@@ -48,8 +48,8 @@ def _curves(results: Results, arm: PlannedArm) -> dict[int, Floats]:
     for seed, rate_P in results.problem_scores(arm).items():
         n = int(samples[seed])
         curves[seed] = pass_at_every_k(np.rint(rate_P * n).astype(np.int64), n).mean(axis=0)
-    least = min(map(len, curves.values()), default=0)
-    return {seed: curve[:least] for seed, curve in curves.items()}
+    least_k = min(map(len, curves.values()), default=0)
+    return {seed: curve[:least_k] for seed, curve in curves.items()}
 
 
 _MANY = 100
@@ -81,11 +81,11 @@ def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
 
 def k_sentence(side: str, one: KBand) -> str:
     """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    these = ", on these problems" if one.over == "training runs" else ""
-    over = f"bands hold together over all k, replicates are {one.over}{these}"
+    scope = ", on these problems" if one.over == "training runs" else ""
+    basis = f"bands hold together over all k, replicates are {one.over}{scope}"
     if not one.band.parts:
-        return f"{side}: Pass@k: {one.band.text}; {over}."
-    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
+        return f"{side}: Pass@k: {one.band.text}; {basis}."
+    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {basis}."
 
 
 def k_bands_table(results: Results) -> Table | None:

@@ -85,8 +85,8 @@ def _number(value: float, column: Column) -> str:
 def number_text(value: float, digits: int, *, signed: bool = False, landmarks: Sequence[float] = ()) -> str:
     """Write a number with thin spaces, a real minus and no ``-0.0``, exact enough to lie beside the ``landmarks`` as its word says."""
     sign = "+" if signed else ""
-    for more in range(5):
-        text = f"{value:{sign},.{digits + more}f}" if more < 4 else f"{value:{sign}.1e}"
+    for extra_digits in range(5):
+        text = f"{value:{sign},.{digits + extra_digits}f}" if extra_digits < 4 else f"{value:{sign}.1e}"
         if all(_side(float(text.replace(",", "")), mark) == _side(value, mark) for mark in landmarks):
             break
     if float(text.replace(",", "")) == 0:
@@ -261,9 +261,9 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\"
 
 
-def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
-    r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key; ``further`` are of no table."""
-    numbers = {command_name(name): text for name, text in further.items()}
+def numbers_text(tables: Sequence[Table], extra_numbers: Mapping[str, str]) -> str:
+    r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key, and of ``extra_numbers``."""
+    numbers = {command_name(name): text for name, text in extra_numbers.items()}
     for table in tables:
         leading = 2 if [column.key for column in table.columns[1:2]] == ["arm"] else 1  # a group before the arm
         rows = [command_name(" ".join(texts[:leading])) for texts in table.text()]
@@ -286,16 +286,16 @@ def command_name(text: str) -> str:
     return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 
-def renderings(tables: Sequence[Table], columns: Collection[str] = (), every: Sequence[Table] = ()) -> dict[str, str]:
+def renderings(tables: Sequence[Table], columns: Collection[str] = (), others: Sequence[Table] = ()) -> dict[str, str]:
     """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX.
 
     Raises:
-        UnknownColumn: neither these tables nor ``every`` has one of ``columns``.
+        UnknownColumn: neither these tables nor ``others`` have one of ``columns``.
     """
-    valid_keys = {column.key for table in (*tables, *every) for column in table.columns}
+    valid_keys = {column.key for table in (*tables, *others) for column in table.columns}
     if unknown := sorted({*columns} - valid_keys):
-        about = f"no table has such a column; known: {', '.join(sorted(valid_keys))}"
-        raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
+        problem = f"no table has such a column; known: {', '.join(sorted(valid_keys))}"
+        raise UnknownColumn(f"columns={','.join(unknown)}: {problem}")
     texts: dict[str, str] = {}
     for table in tables:
         texts |= {f"{table.name}.md": to_markdown(table), f"{table.name}.csv": to_csv(table)}

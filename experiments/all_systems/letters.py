@@ -70,7 +70,7 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
     arms = tuple(arm for arm in plan.arms if arm not in left_out)
     values = {arm.name: results.values(arm) for arm in arms}
     for arm in arms:
-        never = results.unreached(arm)
+        never = results.unreached_reason(arm)
         if never:
             raise ValueError(f"{plan.name}: {arm.name}, {never}; leave it out (--leave-out {arm.name})")
     seeds = tuple(seed for seed in plan.seeds if all(seed in own for own in values.values()))

@@ -43,16 +43,15 @@ def seeds_to_decide(estimate: Estimate) -> float:
     reach = max(size, -math.inf if estimate.margin is None else estimate.margin - size)
     # Two independent arms have twice the degrees of freedom of one.
     arms = 2 if "Welch" in estimate.method else 1
-    now = estimate.seeds if arms == 2 else estimate.degrees + 1
+    replicates = estimate.seeds if arms == 2 else estimate.degrees + 1
 
     def is_decided(count: int) -> bool:
-        degrees = estimate.degrees * (count - 1) / (now - 1)
-        half = (
-            scipy.special.stdtrit(degrees, 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
-        )
+        degrees = estimate.degrees * (count - 1) / (replicates - 1)
+        quantile = scipy.special.stdtrit(degrees, 0.5 + estimate.level / 2)
+        half = quantile * estimate.standard_error * math.sqrt(replicates / count)
         return bool(half < reach)
 
-    return float(fewest(is_decided, range(math.ceil(now), _MOST_SEEDS + 1)) or math.inf)
+    return float(fewest(is_decided, range(math.ceil(replicates), _MOST_SEEDS + 1)) or math.inf)
 
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:

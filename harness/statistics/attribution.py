@@ -79,7 +79,7 @@ class Crossing:
     def interaction_weights(self) -> dict[str, Weights]:
         """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
         changes = [[(factor, level) for level in others] for factor, (_, *others) in self.factors.items()]
-        pairs = [pair for both in itertools.combinations(changes, 2) for pair in itertools.product(*both)]
+        pairs = [pair for factor_pair in itertools.combinations(changes, 2) for pair in itertools.product(*factor_pair)]
         return {f"{a[1]} × {b[1]}": self._contrast(dict((a, b))) for a, b in pairs}
 
     def _contrast(self, changes: Mapping[str, str]) -> Weights:
@@ -173,5 +173,5 @@ def _complete_orders(patches: Sequence[str], arms: set[Subset], order: tuple[str
     if frozenset(order) not in arms:
         return []
     remaining_patches = [name for name in patches if name not in order]
-    longer = [whole for name in remaining_patches for whole in _complete_orders(patches, arms, (*order, name))]
-    return longer if remaining_patches else [order]
+    orders = [full for name in remaining_patches for full in _complete_orders(patches, arms, (*order, name))]
+    return orders if remaining_patches else [order]

@@ -43,10 +43,9 @@ def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     shares = alpha * np.diff(looks, prepend=0) / looks[-1]
     levels: list[float] = []
     inside, boundary = np.ones_like(_NORMAL), math.inf
-    for earlier, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
-        for total in range(
-            earlier + 1, seeds + 1
-        ):  # `inside`: probability of every earlier boundary, by the newest statistic
+    for last_seeds, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
+        # `inside`: probability of being inside every earlier boundary, by the newest statistic
+        for total in range(last_seeds + 1, seeds + 1):
             inside, boundary = _one_seed_later(total, inside, boundary), math.inf
         boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
         levels.append(2 * float(scipy.stats.norm.sf(boundary)))
@@ -148,16 +147,16 @@ def pool_looks(first: Estimate, second: Estimate, first_looks: Sequence[int], se
     looks += [first.seeds + look for look in second_looks or [second.seeds]]
     level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
     half = float(scipy.stats.t.ppf(0.5 + level / 2, number - 1)) * error
-    whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
-    return replace(whole, level=level, method="both looks, t", margin=first.margin)
+    estimate = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
+    return replace(estimate, level=level, method="both looks, t", margin=first.margin)
 
 
 def overlap_text(first: Mapping[int, str], second: Mapping[int, str]) -> str:
     """What two looks (seed to base policy) have in common: ``the seeds 8, 9``, ``the base policies set/8``; empty if nothing."""
-    both: dict[tuple[str, str], list[object]] = {
+    overlaps: dict[tuple[str, str], list[object]] = {
         ("seed", "seeds"): [*sorted(first.keys() & second.keys())],
         ("base policy", "base policies"): [*sorted({*first.values()} & {*second.values()})],
     }
     return " and ".join(
-        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in both.items() if items
+        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in overlaps.items() if items
     )

@@ -15,8 +15,8 @@ from synthetic_store import SHORT, build_store
 from analysis.claims import (
     JudgedClaim,
     Look,
+    adjusted_p_values,
     claims_table,
-    corrected,
     effect_text,
     effects_frame,
     judged_claims,
@@ -238,8 +238,8 @@ def test_the_page_is_adjusted_as_benjamini_and_yekutieli_say(tmp_path):
     # One look, t with 7 degrees of freedom: two-sided p; adjusted p of the least of two is 2 (1 + 1/2) p.
     own = (with_estimate(claim.first, value=t, standard_error=0.01, degrees=7.0) for t in (0.05, 0.001))
     claims = [JudgedClaim(with_plan(look, name=f"claim_{i}")) for i, look in enumerate(own)]
-    assert corrected(claims)["0"] == pytest.approx(3 * claims[0].p_value)
-    assert corrected([]) == {}
+    assert adjusted_p_values(claims)["0"] == pytest.approx(3 * claims[0].p_value)
+    assert adjusted_p_values([]) == {}
 
 
 def test_a_second_look_that_has_just_begun_says_so(tmp_path):

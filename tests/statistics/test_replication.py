@@ -12,9 +12,9 @@ from harness.statistics.intervals import Estimate, Finding, Second, paired_diffe
 from harness.statistics.sequential import (
     distance_to_another_word,
     nominal_levels,
+    overlap_text,
     pool_looks,
     repeated_p_value,
-    shared,
     word_p_value,
 )
 
@@ -101,7 +101,7 @@ def test_the_words_for_two_looks() -> None:
 
 def test_what_two_looks_have_in_common_is_named() -> None:
     first = {0: "set/0", 1: "set/1", 2: "set/2"}
-    assert shared(first, {16: "set/16", 17: "set/17"}) == ""
-    assert shared(first, {2: "set/18"}) == "the seed 2"
-    assert shared(first, {16: "set/0", 17: "set/1"}) == "the base policies set/0, set/1"
-    assert shared(first, {1: "set/2"}) == "the seed 1 and the base policy set/2"
+    assert overlap_text(first, {16: "set/16", 17: "set/17"}) == ""
+    assert overlap_text(first, {2: "set/18"}) == "the seed 2"
+    assert overlap_text(first, {16: "set/0", 17: "set/1"}) == "the base policies set/0, set/1"
+    assert overlap_text(first, {1: "set/2"}) == "the seed 1 and the base policy set/2"
