@@ -138,7 +138,7 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
         caveat = before_end if is_provisional else _caveat(known_lines)
     # Where nothing has finished the headline says so.
     table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
-    small = _small(results, known_lines, [*named_rows, *([total] if total else [])])
+    small = _small_print(results, known_lines, [*named_rows, *([total] if total else [])])
     return Answer(sentences, small, caveat, _head(plan), table_lines, _foot(results))
 
 
@@ -224,7 +224,7 @@ def _total(results: Results) -> Line | None:
     return line if line.known else None
 
 
-def _small(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
+def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
     """The intervals of what the headline names, what holds together, and the margin."""
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
     seeds = min((line.estimate.seeds for line in lines), default=0)

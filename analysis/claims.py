@@ -272,11 +272,7 @@ def claims_table(claims: Sequence[JudgedClaim]) -> Table:
             first.effect.engaged or ABSENT,
         ]
         cells += [effect_text(estimate, first.effect.metric) for estimate in estimates]
-        cells += [
-            claim.verdict,
-            corrected_text(claim, p_values[claim.name]),
-            "+".join(str(look.seeds) for look in looks),
-        ]
+        cells += [claim.verdict, corrected_text(claim, p_values[claim.name]), "+".join(str(one.seeds) for one in looks)]
         cells += [sum(look.tokens for look in looks) / 1e6, sum(look.hours for look in looks)]
         rows.append(dict(zip(_HEADERS, cells, strict=True)))
     columns = [Column(key, header, digits=2 if key == "hours" else 1) for key, header in _HEADERS.items()]

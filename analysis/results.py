@@ -17,14 +17,7 @@ from analysis.frames import Floats, Frames, groups, records
 from analysis.samples import column_of, is_computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
-from harness.statistics.intervals import (
-    Difference,
-    Estimate,
-    Independent,
-    Paired,
-    judge,
-    mean_interval,
-)
+from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge, mean_interval
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
@@ -256,7 +249,7 @@ def unreached_text(values: Mapping[int, float]) -> str:
 
 
 def _add_means(rows: list[dict[str, Any]], cells: pd.DataFrame, indices: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
-    """The rows with the mean of every metric over the evaluations at its ``indices`` of each, before what training had spent."""
+    """The rows with the mean of every metric over the evaluations at the ``indices`` of each, before what training had spent."""
     frame = pd.DataFrame.from_records(rows)
     numbers = cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
     row_of = np.repeat(np.arange(len(rows)), [len(places) for places in indices])

@@ -286,7 +286,7 @@ def needed_columns(metric: Metric) -> tuple[str, ...]:
 
 
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
-    """A metric that `is_computed` of one run in the stored unit, from its evaluations at one cap and its step metrics up to the checkpoint.
+    """A metric (see `is_computed`) of one run in the stored unit, from its evaluations at one cap and step metrics up to the checkpoint.
 
     NaN where the run has not logged what it needs, infinity for a target never reached.
     """

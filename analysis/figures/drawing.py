@@ -176,7 +176,7 @@ class Series:
     collapsed: bool = False
 
     @classmethod
-    def of(cls, x: Floats, seed_y: Floats) -> Series:
+    def from_seeds(cls, x: Floats, seed_y: Floats) -> Series:
         """Make the series of these seeds, with their mean and band."""
         mean, half = t_band(seed_y, axis=0)
         return cls(x, seed_y, mean, mean - half, mean + half)
@@ -251,7 +251,7 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
     for kind in ("pass", "maj"):
         scores = rows.filter(regex=rf"^{kind}@\d+$").dropna(axis="columns", how="all")
         scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
-        curves[kind] = Series.of(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
+        curves[kind] = Series.from_seeds(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
     return curves
 
 
@@ -266,7 +266,7 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     if exact:
         # Steps without an update share their number of updates: the last of them counts.
         frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
-        return Series.of(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
+        return Series.from_seeds(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
     curves = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
     nans = np.full(len(grid), np.nan)

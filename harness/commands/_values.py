@@ -97,7 +97,5 @@ def _in_one_metric(results: Results) -> MetricRecord:
             difference = Interval.of(effect.shown_estimate)
             record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
         arms.append(record)
-    of_design = [
-        EffectRecord(item.kind, item.arm, Interval.of(item.shown_estimate)) for item in every if not item.reference
-    ]
+    of_design = [EffectRecord(e.kind, e.arm, Interval.of(e.shown_estimate)) for e in every if not e.reference]
     return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, of_design)
