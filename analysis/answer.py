@@ -33,7 +33,7 @@ from harness.statistics.intervals import Estimate, Paired, pooled_spread
 from harness.store import ResultStore
 
 # By design: what a row is called, and the head of the column of their names.
-_NAMED = {
+_ROW_NOUNS = {
     "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
     "factorial": ("patch", "effect of"), "shapley": ("patch", "share of"),
 }  # fmt: skip
@@ -45,7 +45,7 @@ _ENOUGH = 3  # seeds below which an interval says hardly anything
 class Line(Row):
     """A row of the answer: a comparison with what it touched, and the tokens a run of the arm and of its reference generates."""
 
-    engaged: Engagement = NOTHING_MEASURED
+    engagement: Engagement = NOTHING_MEASURED
     tokens: tuple[float, float] = (math.nan, math.nan)
     so_far: bool = False
 
@@ -57,7 +57,7 @@ class Line(Row):
     @property
     def touched(self) -> str:
         """What of the data the difference touched; empty where nothing is known."""
-        return self.engaged.beside(self.estimate.resolved)
+        return self.engagement.text(self.estimate.resolved)
 
     @property
     def ratio(self) -> float:
@@ -114,32 +114,32 @@ class Answer:
 def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     """Answer the question of an experiment in the metric of the results; with ``so_far`` as one whose runs still go on."""
     plan, metric = results.experiment.plan, results.metric
-    early = so_far and results.experiment.unfinished
-    lines = [replace(line, so_far=early and not plan.looks) for line in _lines(results)]
-    known = [line for line in lines if line.known]
-    total, named = _total(results) if known else None, headline.named(known)
-    sentences = headline.sentences(known, _wording(plan)) if known else [_nothing(results)]
+    is_provisional = so_far and results.experiment.unfinished
+    lines = [replace(line, so_far=is_provisional and not plan.looks) for line in _lines(results)]
+    known_lines = [line for line in lines if line.known]
+    total, named_rows = _total(results) if known_lines else None, headline.named_rows(known_lines)
+    sentences = headline.sentences(known_lines, _wording(plan)) if known_lines else [_explain_nothing(results)]
     if total is not None:
-        less = f", {total.less}" * bool(total.less) if total.estimate.resolved else f", {total.verdict}"
-        sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named)}{less}.")
+        bound = f", {total.bound}" * bool(total.bound) if total.estimate.resolved else f", {total.verdict}"
+        sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named_rows)}{bound}.")
     if not plan.about_score:
         title, first = metric_name(results), sentences[0]
         title = title if "@" in title or "_" in title else title[:1].upper() + title[1:]
-        begin = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
-        sentences[0] = f"{title}: {begin}{first[1:]}"
-    opened = sum(one.next_look is not None for one in effects.followed(results)) if plan.looks else 0
-    if opened and known:
-        sentences.append(f"{capital(count_word(opened))} of {count_word(len(lines))} comparisons wait for more seeds.")
+        initial = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
+        sentences[0] = f"{title}: {initial}{first[1:]}"
+    count = sum(one.next_look is not None for one in effects.followed_comparisons(results)) if plan.looks else 0
+    if count and known_lines:
+        sentences.append(f"{capital(count_word(count))} of {count_word(len(lines))} comparisons wait for more seeds.")
     caveat = ""
-    if known:
-        looked = "intervals allow for every declared look."
-        unlooked = "intervals are not corrected for looking before the end, so words may change."
-        before_end = f"{capital(results.experiment.provisional)}: {looked if plan.looks else unlooked}"
-        caveat = before_end if early else _caveat(known)
+    if known_lines:
+        correction = "intervals allow for every declared look."
+        no_correction = "intervals are not corrected for looking before the end, so words may change."
+        before_end = f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"
+        caveat = before_end if is_provisional else _caveat(known_lines)
     # Where nothing has finished the headline says so.
-    shown = lines if any(line.verdict != _WAITS for line in lines) else []
-    small = _small(results, known, [*named, *([total] if total else [])])
-    return Answer(sentences, small, caveat, _head(plan), shown, _foot(results))
+    table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
+    small = _small_print(results, known_lines, [*named_rows, *([total] if total else [])])
+    return Answer(sentences, small, caveat, _head(plan), table_lines, _foot(results))
 
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
@@ -168,12 +168,12 @@ def warnings_of(results: Results) -> list[str]:
 def _wording(plan: Plan) -> Wording:
     references = {reference.label for _, reference in plan.comparisons}
     alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
-    unlabelled = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
-    return Wording(_named(plan)[0], short_name(references.pop()) if alone else "", unlabelled)
+    identifiers = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
+    return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers)
 
 
-def _named(plan: Plan) -> tuple[str, str]:
-    return _NAMED.get(plan.design, ("arm", ""))
+def _row_nouns(plan: Plan) -> tuple[str, str]:
+    return _ROW_NOUNS.get(plan.design, ("arm", ""))
 
 
 _WAITS = "no finished run yet"
@@ -187,30 +187,30 @@ def _lines(results: Results) -> list[Line]:
     attributions = [effects.effects_of(results, kind) for kind in kinds if kind in effects.kinds_of(plan)]
     if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
         return lines
-    deltas, engaged = effects.differences_to_reference(results), engagements(results.experiment)
+    deltas, arm_engagements = effects.differences_to_reference(results), engagements(results.experiment)
     several = plan.design == "arms" and len({reference.name for _, reference in plan.comparisons}) > 1
     lines = []
     for arm, reference in plan.comparisons:
-        against = f" against {short_name(reference.label)}" if several else ""
-        delta, both = deltas[arm.name], (arm, reference)
-        spent = [results.mean(each, "train_generated_tokens_total").value for each in both]
+        suffix = f" against {short_name(reference.label)}" if several else ""
+        delta, pair = deltas[arm.name], (arm, reference)
+        tokens = [results.mean(each, "train_generated_tokens_total").value for each in pair]
         if math.isnan(delta.value) and not delta.absent:
-            valued = results.metric != plan.score and all(results.scores(each, "avg") for each in both)
-            delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if valued else _WAITS)
-        name = arm.label.removeprefix("+ ") + against
-        lines.append(Line(name, delta, results.metric, engaged[arm.name], (spent[0], spent[1])))
+            lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
+            delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
+        name = arm.label.removeprefix("+ ") + suffix
+        lines.append(Line(name, delta, results.metric, arm_engagements[arm.name], (tokens[0], tokens[1])))
     return lines
 
 
-def _nothing(results: Results) -> str:
+def _explain_nothing(results: Results) -> str:
     """Say why nothing can be compared."""
     plan, runs = results.experiment.plan, results.experiment.runs
     if not plan.comparisons:
         return f"Nothing is compared: the arms are listed, and design={plan.design} makes its own."
     if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
         return "Nothing to compare: no two arms have finished runs with a value."
-    done = int((runs["status"] == "finished").sum())
-    return f"Nothing to compare yet: {done} of {len(runs)} runs {'has' if done == 1 else 'have'} finished."
+    finished_count = len(results.experiment.finished_runs)
+    return f"Nothing to compare yet: {finished_count} of {len(runs)} runs {'has' if finished_count == 1 else 'have'} finished."
 
 
 def _total(results: Results) -> Line | None:
@@ -224,21 +224,21 @@ def _total(results: Results) -> Line | None:
     return line if line.known else None
 
 
-def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> list[str]:
+def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
     """The intervals of what the headline names, what holds together, and the margin."""
-    intervals = [f"{row.name} {row.interval}" for row in named if row.interval]
-    seeds = min((line.estimate.seeds for line in known), default=0)
+    intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
+    seeds = min((line.estimate.seeds for line in lines), default=0)
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
-    sentences = [f"{'; '.join([*parts, counted(seeds, 'seed')])}."] if known else []
-    if (size := family_size(line.estimate for line in known)) > 1:
-        families = sorted({line.estimate.family for line in known})
-        if families == [len(known)]:
+    sentences = [f"{'; '.join([*parts, counted(seeds, 'seed')])}."] if lines else []
+    if (size := family_size(line.estimate for line in lines)) > 1:
+        families = sorted({line.estimate.family for line in lines})
+        if families == [len(lines)]:
             sentences.append(f"The intervals of the {count_word(size)} comparisons hold together at 95 %.")
         else:
             sentences.append(
                 f"Intervals hold together at 95 % among {' and among '.join(map(count_word, families))} comparisons."
             )
-    if known and results.shown_margin is not None:
+    if lines and results.shown_margin is not None:
         sentences.append(
             f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
         )
@@ -247,28 +247,28 @@ def _small(results: Results, known: Sequence[Line], named: Sequence[Row]) -> lis
 
 def _caveat(lines: Sequence[Line]) -> str:
     """The caveat that matters most: unequal tokens, too few seeds, then a mechanism that was hardly used."""
-    shown = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
-    dear = [line for line in shown if (line.ratio if line.estimate.value > 0 else 1 / line.ratio) > _COSTLY]
-    if dear:
-        most = max(dear, key=lambda line: abs(math.log(line.ratio)))
-        own, reference = (f"{number_text(count / 1000, 0)}k" for count in most.tokens)
-        text = f"{most.ratio:.1f} times the tokens: {own} against {reference} a run."
-        subject = "it" if len(shown) == 1 else short_name(most.name)
-        return f"But {subject} {'costs' if most.ratio > 1 else 'had only'} {text}"
-    few = min((line.estimate.seeds for line in lines), default=_ENOUGH)
-    if 1 < few < _ENOUGH:
-        return f"But {counted(few, 'seed')} are too few to trust an interval."
-    hardly = [line for line in lines if line.engaged.hardly and not line.estimate.resolved]
-    if hardly:
-        others = f" and {count_word(len(hardly) - 1)} more were" if len(hardly) > 1 else " was"
-        touched = hardly[0].engaged.beside(resolved=True)
-        return f"But {short_name(hardly[0].name)}{others} hardly engaged: it touched {touched}."
+    resolved_lines = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
+    costly_lines = [one for one in resolved_lines if (one.ratio if one.estimate.value > 0 else 1 / one.ratio) > _COSTLY]
+    if costly_lines:
+        costliest = max(costly_lines, key=lambda line: abs(math.log(line.ratio)))
+        own, reference = (f"{number_text(count / 1000, 0)}k" for count in costliest.tokens)
+        text = f"{costliest.ratio:.1f} times the tokens: {own} against {reference} a run."
+        subject = "it" if len(resolved_lines) == 1 else short_name(costliest.name)
+        return f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}"
+    fewest_seeds = min((line.estimate.seeds for line in lines), default=_ENOUGH)
+    if 1 < fewest_seeds < _ENOUGH:
+        return f"But {counted(fewest_seeds, 'seed')} are too few to trust an interval."
+    idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
+    if idle_lines:
+        others = f" and {count_word(len(idle_lines) - 1)} more were" if len(idle_lines) > 1 else " was"
+        extent = idle_lines[0].engagement.text(resolved=True)
+        return f"But {short_name(idle_lines[0].name)}{others} hardly engaged: it touched {extent}."
     return ""
 
 
 def _head(plan: Plan) -> str:
     against = _wording(plan).against
-    return _named(plan)[1] or (f"against {against}" if against else "comparison")
+    return _row_nouns(plan)[1] or (f"against {against}" if against else "comparison")
 
 
 def _foot(results: Results) -> str:
@@ -276,13 +276,13 @@ def _foot(results: Results) -> str:
     plan, metric = results.experiment.plan, results.metric
     references = [reference for _, reference in plan.comparisons]
     base, column = references[0] if references else plan.base, Column("", "", metric.digits, metric.scale)
-    mean, before = results.mean(base), results.before_rl(results.column)
+    mean, mean_before = results.mean(base), results.before_rl(results.column)
     if math.isnan(mean.value):
         return ""
     unit = f" {metric.percent.strip() or metric.unit}".rstrip()
     value, _, interval = cell_text(mean, column).partition(" [")
     text = f"{_wording(plan).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
-    return f"{text}; before training {cell_text(before, column)}{unit}." if before is not None else f"{text}."
+    return f"{text}; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else f"{text}."
 
 
 def describe(delta: Estimate, metric: Metric) -> str:
@@ -304,27 +304,27 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     Returns:
         `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `seed_counts`: arm to number of seeds.
     """
-    by_metric = [effects.followed(view) for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
+    by_metric = [*map(effects.followed_comparisons, results_of(load_plan(store, plan, curves=False)).each_metric())]
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
     rows = [
         {
-            "arm": in_metrics[0].arm.name,
-            "reference": in_metrics[0].reference.name,
-            "state": min((comparison.state for comparison in in_metrics), key=order.index),
-            "text": "; ".join(_in_words(comparison, plan) for comparison in in_metrics),
+            "arm": comparisons[0].arm.name,
+            "reference": comparisons[0].reference.name,
+            "state": min((comparison.state for comparison in comparisons), key=order.index),
+            "text": "; ".join(_comparison_text(comparison, plan) for comparison in comparisons),
         }
-        for in_metrics in zip(*by_metric, strict=True)
+        for comparisons in zip(*by_metric, strict=True)
     ]
     return {"comparisons": rows, "seed_counts": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
 
 
-def _in_words(comparison: FollowedComparison, plan: Plan) -> str:
+def _comparison_text(comparison: FollowedComparison, plan: Plan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
     text = describe(comparison.newest, comparison.metric) if comparison.looks else ""
     if not plan.about_score:
         text = f"{comparison.metric.title}: {text or 'no look yet'}"
-    later = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
-    return "; ".join(filter(None, [text, later]))
+    next_look = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
+    return "; ".join(filter(None, [text, next_look]))
 
 
 def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:

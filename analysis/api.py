@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.figures.drawing import FORMATS, save, styled, tidy
+from analysis.figures.drawing import FORMATS, figure_style, save, tidy
 from analysis.frames import load_experiment
 from analysis.judgement import judge
 from analysis.report import figure_makers, write_answer
@@ -41,8 +41,8 @@ def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Resu
 
     Raises `StoreError` without such an experiment, which names those that there are, and `UnknownMetric`.
     """
-    also = [names.metric(name) for name in metrics]
-    return results_of(load_experiment(root, experiment, also=also, further=True))
+    extra_metrics = [names.metric(name) for name in metrics]
+    return results_of(load_experiment(root, experiment, extra_metrics=extra_metrics, further=True))
 
 
 def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.DataFrame:
@@ -50,13 +50,13 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
 
     ``metrics``: names; None: those that the experiment declares. Raises `UnknownMetric`, and `NoValueError` for one that no run has.
     """
-    declared = [metric.name for metric in results.experiment.plan.metrics]
-    views = [_about(results, name) for name in (declared if metrics is None else metrics)]
+    declared_names = [metric.name for metric in results.experiment.plan.metrics]
+    views = [_metric_view(results, name) for name in (declared_names if metrics is None else metrics)]
     rows = []
     for arm in results.experiment.plan.arms:
-        shown = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
+        columns = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
         for seed in results.scores(arm, "avg"):
-            values = {name: scale * scores.get(seed, float("nan")) for name, (scale, scores) in shown.items()}
+            values = {name: scale * scores.get(seed, float("nan")) for name, (scale, scores) in columns.items()}
             rows.append({"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values})
     return pd.DataFrame(rows)
 
@@ -71,9 +71,9 @@ def difference(
 
     Raises `PlanError` for an unknown arm, `UnknownMetric`, and `NoValueError` for a metric that no finished run has.
     """
-    view = _alone(_about(results, metric), margin)
+    view = _isolate(_metric_view(results, metric), margin)
     plan = view.experiment.plan
-    return view.difference(plan.arm(arm), plan.arm(reference)).scaled(view.metric.scale)
+    return view.difference(plan.arm(arm), plan.arm(reference)).rescale(view.metric.scale)
 
 
 def contrast(
@@ -86,20 +86,20 @@ def contrast(
     """
     if abs(sum(weights.values())) > 1e-9 or not any(weights.values()):
         raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
-    view = _alone(_about(results, metric), margin)
+    view = _isolate(_metric_view(results, metric), margin)
     plan = view.experiment.plan
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
     arms = [plan.arm(name) for name, weight in weights.items() if weight]
-    if never := view.unreached(*arms):
-        return Estimate(math.nan, absent=never)
+    if reason := view.unreached_reason(*arms):
+        return Estimate(math.nan, absent=reason)
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
     sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
-    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin).scaled(view.metric.scale)
+    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin).rescale(view.metric.scale)
 
 
-def _alone(view: Results, margin: float | None = None) -> Results:
+def _isolate(view: Results, margin: float | None = None) -> Results:
     """The results as if their metric were all that the experiment is about, with a margin in the shown unit (None: the declared one)."""
     plan = view.experiment.plan
     margins = plan.margins if margin is None else {**plan.margins, view.metric.name: margin}
@@ -126,26 +126,26 @@ def figure_of(
     ``metric``: what it is about; None: the first that the experiment declares. ``style``: `paper` or `screen`; ``rc``: rcParams
     over those of the style. Raises `LookupError` without such a figure, which names those that there are, or without data for it.
     """
-    view = _alone(results if metric is None else _about(results, metric))
+    view = _isolate(results if metric is None else _metric_view(results, metric))
     makers = dict(figure_makers(view))
     if name not in makers:
         raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")
-    with styled(style, rc):
-        drawn = makers[name]()
-    if drawn is None:
+    with figure_style(style, rc):
+        figure = makers[name]()
+    if figure is None:
         raise LookupError(f"{view.experiment.plan.name} has no data for the figure {name!r} of {metric_header(view)}")
-    return tidy(drawn)
+    return tidy(figure)
 
 
 def save_figure(
     figure: Figure, folder: Path | str, name: str, *, style: str = "screen", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
     """Write a figure with reproducible bytes; returns its paths. Raises `ValueError` for a format that is none of pdf, svg and png."""
-    with styled(style):
+    with figure_style(style):
         return save(figure, Path(folder), name, formats)
 
 
-def _about(results: Results, name: str) -> Results:
+def _metric_view(results: Results, name: str) -> Results:
     score = results.experiment.plan.score
     view = results.about(score if name == score.name else names.metric(name))
     arms = view.experiment.plan.arms

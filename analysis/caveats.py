@@ -24,21 +24,21 @@ class GraderGap:
     """The two graders on the samples of an arm, means over seeds, fractions of 1.
 
     Attributes:
-        rise: growth of the verifier's share since before RL. unconfirmed: that of what only it holds right, with its interval over seeds.
-        refused_before, refused: share of what the verifier holds right that the second grader refuses, before RL and at the checkpoint.
+        rise: growth of the verifier's share since before RL. unconfirmed_rise: that of what only it holds right, with its interval.
+        refused_share_before, refused_share: of what the verifier holds right, what the second grader refuses, before RL and now.
         noise: standard error of the growth by sampling alone, of one seed (seeds share their problems, so it is not divided by them).
     """
 
     rise: float
-    unconfirmed: Estimate
-    refused_before: float
-    refused: float
+    unconfirmed_rise: Estimate
+    refused_share_before: float
+    refused_share: float
     noise: float
 
     @property
-    def grown(self) -> bool:
+    def has_grown(self) -> bool:
         """Say if the verifier takes more by now that the second grader does not confirm than sampling noise explains."""
-        return self.unconfirmed.value > max(NOTABLE, NOISES * self.noise)
+        return self.unconfirmed_rise.value > max(NOTABLE, NOISES * self.noise)
 
 
 def grader_gaps(results: Results) -> dict[str, GraderGap]:
@@ -53,19 +53,19 @@ def grader_gaps(results: Results) -> dict[str, GraderGap]:
         if not len(own):
             continue
         first = by_run.reindex(own.index)
-        grown = (own[COLUMNS] - first[COLUMNS]).dropna()
-        seeds = own["seed"][grown.index].tolist()
+        growth = (own[COLUMNS] - first[COLUMNS]).dropna()
+        seeds = own["seed"][growth.index].tolist()
         gaps[arm.name] = GraderGap(
-            rise=mean_interval(replicates(dict(zip(seeds, grown[BOTH] + grown[ONLY_FIRST], strict=True)))).value,
-            unconfirmed=mean_interval(replicates(dict(zip(seeds, grown[ONLY_FIRST], strict=True)))),
-            refused_before=_refused(before),
-            refused=_refused(own),
+            rise=mean_interval(replicates(dict(zip(seeds, growth[BOTH] + growth[ONLY_FIRST], strict=True)))).value,
+            unconfirmed_rise=mean_interval(replicates(dict(zip(seeds, growth[ONLY_FIRST], strict=True)))),
+            refused_share_before=_refused_share(before),
+            refused_share=_refused_share(own),
             noise=float(np.hypot(own[ERROR], first[ERROR]).mean()),
         )
     return gaps
 
 
-def _refused(shares: pd.DataFrame) -> float:
+def _refused_share(shares: pd.DataFrame) -> float:
     both, only_first = shares[BOTH].mean(), shares[ONLY_FIRST].mean()
     return float(only_first / (both + only_first)) if both + only_first else math.nan
 
@@ -87,7 +87,7 @@ class Engagement:
         """Say if any run tells anything; runs from before these measures do not."""
         return not all(map(math.isnan, self.values))
 
-    def beside(self, resolved: bool = False) -> str:
+    def text(self, resolved: bool = False) -> str:
         """``14 % of responses``, each mechanism of several by its name; beside a resolved difference none is called hardly engaged."""
         mark = not (resolved and self.hardly)
         pairs = zip(self.measures, self.values, strict=True)
@@ -100,10 +100,9 @@ NOTHING_MEASURED = Engagement((), ())
 
 def engagements(experiment: Frames) -> dict[str, Engagement]:
     """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
-    arms, runs = experiment.plan.arms, dict[str, list[pd.DataFrame]]()
-    finished = experiment.runs[experiment.runs["status"] == "finished"]
-    for key in zip(finished["run_id"], finished["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
+    arms, runs, steps = experiment.plan.arms, experiment.finished_runs, dict[str, list[pd.DataFrame]]()
+    for key in zip(runs["run_id"], runs["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
         if key in experiment.training:
-            runs.setdefault(key[1], []).append(experiment.training[key])
-    values = {arm.name: tuple(measure.value(runs.get(measure.arm, ())) for measure in arm.engagement) for arm in arms}
+            steps.setdefault(key[1], []).append(experiment.training[key])
+    values = {arm.name: tuple(measure.value(steps.get(measure.arm, ())) for measure in arm.engagement) for arm in arms}
     return {arm.name: Engagement(tuple(arm.engagement), values[arm.name]) for arm in arms}

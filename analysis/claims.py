@@ -23,14 +23,14 @@ from matplotlib.figure import Figure
 from analysis.caveats import engagements
 from analysis.colours import VERDICTS
 from analysis.effects import Effect, declared_effects
-from analysis.figures.drawing import legend_below, new_figure, save, styled
+from analysis.figures.drawing import figure_style, legend_below, new_figure, save
 from analysis.frames import load_experiment
 from analysis.results import results_of
 from analysis.tables.table import ABSENT, Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, MISSING, Estimate, Finding, Second, finding, second_look
-from harness.statistics.sequential import pooled, shared, word_p_value
+from harness.statistics.sequential import overlap_text, pool_looks, word_p_value
 from harness.store import ResultStore, StoreError, layout
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text, markdown
@@ -75,8 +75,8 @@ class Look:
     @property
     def policies(self) -> dict[int, str]:
         """The base policy of each seed behind the effect; empty where the plan tells none."""
-        used = self.plan.seeds[: self.seeds]
-        return {seed: policy for seed, policy in self.plan.starts.items() if seed in used}
+        look_seeds = self.plan.seeds[: self.seeds]
+        return {seed: policy for seed, policy in self.plan.starts.items() if seed in look_seeds}
 
     @property
     def word(self) -> str:
@@ -90,10 +90,10 @@ class Look:
         return self.finding in DECIDED
 
     @property
-    def unfinished(self) -> str:
+    def progress(self) -> str:
         """Such as `8 of up to 16 seeds run` where later looks could still decide it, else nothing."""
-        left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
-        return f"{self.seeds} of up to {self.most_seeds} seeds run" if left else ""
+        can_continue = self.finding is Finding.OPEN and self.seeds < self.most_seeds
+        return f"{self.seeds} of up to {self.most_seeds} seeds run" if can_continue else ""
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ class JudgedClaim:
         """The word of one look or of both, the seeds that are still to come, and whether it was declared after the fact."""
         first, second = self.first, self.second
         if second is None:
-            text = ", ".join(filter(None, [first.word, first.unfinished]))
+            text = ", ".join(filter(None, [first.word, first.progress]))
         elif self.answer is Second.REPLICATED:
             text = f"{first.word.replace(' here', '')}, {self.answer}"
-        elif second.unfinished:
-            text = f"{first.word}; second look: {second.unfinished}"
+        elif second.progress:
+            text = f"{first.word}; second look: {second.progress}"
         else:
             text = f"{self.answer}: {first.word}, then {second.word}"
         return f"{text} (declared after the fact)" if self.late else text
@@ -143,10 +143,10 @@ class JudgedClaim:
         Biometrics 64, 1215).
         """
         word, expects = self.first.finding, self.first.claim["expects"]
-        return max(word_p_value(look.effect.shown, look.plan.looks, word, expects) for look in self.all_looks)
+        return max(word_p_value(look.effect.shown_estimate, look.plan.looks, word, expects) for look in self.all_looks)
 
     @cached_property
-    def pooled(self) -> Estimate:
+    def pooled_effect(self) -> Estimate:
         """The effect over both looks, in the shown unit; no value without a second look, or where `absent` says why."""
         if self.second is None:
             return MISSING
@@ -156,33 +156,33 @@ class JudgedClaim:
         if any(len({*look.policies.values()}) < 2 for look in self.all_looks):
             return replace(MISSING, absent="each look is about one base policy")
         try:
-            first, second = (look.effect.shown for look in self.all_looks)
-            return pooled(first, second, *(plan.looks for plan in plans))
+            first, second = (look.effect.shown_estimate for look in self.all_looks)
+            return pool_looks(first, second, *(plan.looks for plan in plans))
         except ValueError as error:
             return replace(MISSING, absent=str(error))
 
 
 def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedClaim], list[str]]:
     """Judge the claims of these experiments, or all of the store, by name; a line for each that cannot be read."""
-    store, looks, unread = ResultStore(root), list[Look](), list[str]()
+    store, looks, errors = ResultStore(root), list[Look](), list[str]()
     for name in sorted({*store.plans(), *names}):
         try:
             record = store.plan(name)
             if record.get("claim") and (not names or {name, record.get("replicates")} & {*names}):
                 looks.append(judge_look(root, name))
         except StoreError as error:
-            unread += [f"{name}: {error}"] if not names or name in names else []
+            errors += [f"{name}: {error}"] if not names or name in names else []
     claims = {look.plan.name: JudgedClaim(look) for look in looks if not look.plan.second_look_of}
     for look in looks:
         name = look.plan.second_look_of
-        if name and (why := _no_second(claims.get(name), look, name)):
-            unread.append(f"{look.plan.name}: {why}")
+        if name and (problem := _second_look_problem(claims.get(name), look, name)):
+            errors.append(f"{look.plan.name}: {problem}")
         elif name:
             claims[name] = JudgedClaim(claims[name].first, look)
-    return list(claims.values()), unread
+    return list(claims.values()), errors
 
 
-def _no_second(claim: JudgedClaim | None, second: Look, name: str) -> str:
+def _second_look_problem(claim: JudgedClaim | None, second: Look, name: str) -> str:
     """Why a look is not taken for the second one at a claim; empty where it is."""
     if claim is None:
         return f"there is no first look at {name} to hold it against"
@@ -190,27 +190,27 @@ def _no_second(claim: JudgedClaim | None, second: Look, name: str) -> str:
         return "no seed of both arms has finished yet; the same command goes on"
     if not claim.first.policies:
         return "no second look, nothing tells which base policies the first one used"
-    both = shared(claim.first.policies, second.policies)
-    return f"no second look, they share {both}" if both else ""
+    overlap = overlap_text(claim.first.policies, second.policies)
+    return f"no second look, they share {overlap}" if overlap else ""
 
 
 def judge_look(root: Path, name: str) -> Look:
     """Judge the claim that an experiment declares by its own runs. Raises `StoreError` where its plan cannot be read."""
     results = results_of(load_experiment(root, name, curves=False))
     plan, effect = results.experiment.plan, declared_effects(results)[0]
-    engaged = engagements(results.experiment)[effect.arm]
+    engagement = engagements(results.experiment)[effect.arm]
     steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
-    spent = [float(steps[key].sum()) if key in steps else 0.0 for key in ("generated_tokens", "seconds_total")]
+    totals = [float(steps[key].sum()) if key in steps else 0.0 for key in ("generated_tokens", "seconds_total")]
     path = layout.plan_file(root, name).parent / layout.DECLARATION
-    stored = json.loads(path.read_text()) if path.exists() else {}
+    record = json.loads(path.read_text()) if path.exists() else {}
     return Look(
         plan,
-        replace(effect, engaged=engaged.beside()),
-        finding(effect.estimate, str(plan.expects), engaged.hardly and engaged.known),
-        share=max((value for value in engaged.values if not math.isnan(value)), default=math.nan),
-        tokens=spent[0],
-        hours=spent[1] / 3600,
-        late=stored.get("declaration", plan.declaration) != plan.declaration or bool(stored.get("changed")),
+        replace(effect, engaged=engagement.text()),
+        finding(effect.estimate, str(plan.expects), engagement.hardly and engagement.known),
+        share=max((value for value in engagement.values if not math.isnan(value)), default=math.nan),
+        tokens=totals[0],
+        hours=totals[1] / 3600,
+        late=record.get("declaration", plan.declaration) != plan.declaration or bool(record.get("changed")),
     )
 
 
@@ -230,25 +230,25 @@ NOTES = (
 )
 
 
-def corrected(claims: Sequence[JudgedClaim]) -> dict[str, float]:
+def adjusted_p_values(claims: Sequence[JudgedClaim]) -> dict[str, float]:
     """Claim to its p-value, adjusted over the page for any dependence (Benjamini & Yekutieli)."""
     from scipy.stats import false_discovery_control  # half a second to load
 
     if not claims:
         return {}
-    adjusted = false_discovery_control([claim.p_value for claim in claims], method="by")
-    return {claim.name: float(p) for claim, p in zip(claims, adjusted, strict=True)}
+    p_values = false_discovery_control([claim.p_value for claim in claims], method="by")
+    return {claim.name: float(p) for claim, p in zip(claims, p_values, strict=True)}
 
 
 def wrong_words(claims: Sequence[JudgedClaim]) -> str:
     """How many words of the page may be wrong: before the correction, after it, and of those that two looks say."""
-    twice = sum(claim.second is not None for claim in claims)
-    stay = sum(p <= ERROR for p in corrected(claims).values())
+    count = sum(claim.second is not None for claim in claims)
+    kept_count = sum(p <= ERROR for p in adjusted_p_values(claims).values())
     text = (
         f"Of {len(claims)} first words, each at {100 * ERROR:.0f} %, up to {ERROR * len(claims):.1f} are expected to be wrong. "
-        f"Of the {stay} that the correction keeps it is {ERROR * stay:.1f}."
+        f"Of the {kept_count} that the correction keeps it is {ERROR * kept_count:.1f}."
     )
-    return f"{text} Of {twice} looked at twice, {ERROR**2 * twice:.2f} are said again though wrong." if twice else text
+    return f"{text} Of {count} looked at twice, {ERROR**2 * count:.2f} are said again though wrong." if count else text
 
 
 _HEADERS = {
@@ -260,22 +260,19 @@ _HEADERS = {
 
 def claims_table(claims: Sequence[JudgedClaim]) -> Table:
     """One row a claim, in the order given."""
-    p_values, rows = corrected(claims), list[Mapping[str, Cell]]()
+    p_values, rows = adjusted_p_values(claims), list[Mapping[str, Cell]]()
     for claim in claims:
         first, looks = claim.first, claim.all_looks
-        shown = [first.effect.shown, MISSING if claim.second is None else claim.second.effect.shown, claim.pooled]
+        second = MISSING if claim.second is None else claim.second.effect.shown_estimate
+        estimates = first.effect.shown_estimate, second, claim.pooled_effect
         cells: list[Cell] = [
             first.plan.title,
             first.claim["source"],
             first.claim["setting"],
             first.effect.engaged or ABSENT,
         ]
-        cells += [effect_text(estimate, first.effect.metric) for estimate in shown]
-        cells += [
-            claim.verdict,
-            corrected_text(claim, p_values[claim.name]),
-            "+".join(str(look.seeds) for look in looks),
-        ]
+        cells += [effect_text(estimate, first.effect.metric) for estimate in estimates]
+        cells += [claim.verdict, corrected_text(claim, p_values[claim.name]), "+".join(str(one.seeds) for one in looks)]
         cells += [sum(look.tokens for look in looks) / 1e6, sum(look.hours for look in looks)]
         rows.append(dict(zip(_HEADERS, cells, strict=True)))
     columns = [Column(key, header, digits=2 if key == "hours" else 1) for key, header in _HEADERS.items()]
@@ -290,12 +287,12 @@ def corrected_text(claim: JudgedClaim, p_value: float) -> str:
     return f"{word} (p {p_value:.1g})" if p_value < 0.1 else f"{word} (p {p_value:.2f})"
 
 
-def effect_text(shown: Estimate, metric: Metric) -> str:
+def effect_text(estimate: Estimate, metric: Metric) -> str:
     """``−1.5 [−2.7, −0.2] points``; the value alone without an interval; why there is no value."""
-    if shown.seeds < 2 or math.isnan(shown.value):
-        return shown.absent or ABSENT
-    interval = "" if math.isnan(shown.low) else f" [{', '.join(bounds_text(shown, metric.digits, scale=1.0))}]"
-    return f"{number_text(shown.value, metric.digits, signed=True)}{interval} {metric.unit}"
+    if estimate.seeds < 2 or math.isnan(estimate.value):
+        return estimate.absent or ABSENT
+    interval = "" if math.isnan(estimate.low) else f" [{', '.join(bounds_text(estimate, metric.digits, scale=1.0))}]"
+    return f"{number_text(estimate.value, metric.digits, signed=True)}{interval} {metric.unit}"
 
 
 def effects_frame(claims: Sequence[JudgedClaim]) -> pd.DataFrame:
@@ -332,7 +329,7 @@ def _row(claim: JudgedClaim, name: str, look: Look) -> dict[str, object]:
     }
 
 
-def in_words(claims: Sequence[JudgedClaim]) -> str:
+def claims_text(claims: Sequence[JudgedClaim]) -> str:
     """The table for a terminal and the count of each verdict."""
     table = to_terminal(claims_table(claims), 200)
     return f"{table}\n{len(claims)} claims: {counts(claims)}\n{wrong_words(claims)}\n"
@@ -342,8 +339,8 @@ def counts(claims: Sequence[JudgedClaim]) -> str:
     """How often each word was said, and how often each word of two looks."""
     findings = Counter(claim.first.finding.value for claim in claims)
     answers = Counter(claim.answer.value for claim in claims if claim.answer)
-    text, again = (", ".join(f"{n} {word}" for word, n in each.most_common()) for each in (findings, answers))
-    return f"{text}; looked at again {answers.total()}: {again}" if again else text
+    text, repeat_text = (", ".join(f"{n} {word}" for word, n in each.most_common()) for each in (findings, answers))
+    return f"{text}; looked at again {answers.total()}: {repeat_text}" if repeat_text else text
 
 
 def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
@@ -354,7 +351,7 @@ def write_claims(claims: Sequence[JudgedClaim], out: Path) -> None:
     write_file(out / "claims.csv", to_csv(table).encode())
     looks = effects_frame(claims)
     write_file(out / "effects.csv", csv_text(looks).encode())
-    with styled("paper"):
+    with figure_style("paper"):
         save(claims_figure(looks), out / "figures", "claims")
 
 
@@ -404,9 +401,9 @@ _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 def claims_figure(looks: pd.DataFrame) -> Figure:
     """One row a claim of `effects_frame`, by verdict and effect in its margins; the arrow after its name is what the source predicts."""
-    known = looks.dropna(subset="low")
-    known = known.assign(**known[["effect", "low", "high"]].div(known["margin"], axis=0))
-    firsts, seconds = known[known["look"] == "first"], known[known["look"] == "second"].set_index("experiment")
+    looks = looks.dropna(subset="low")
+    looks = looks.assign(**looks[["effect", "low", "high"]].div(looks["margin"], axis=0))
+    firsts, seconds = looks[looks["look"] == "first"], looks[looks["look"] == "second"].set_index("experiment")
     # Verdicts in the order of the legend, the largest effect of each first.
     order = firsts["words"].map([word.value for word in Finding].index)
     firsts = firsts.assign(order=order).sort_values(["order", "effect"], ascending=[True, False], kind="stable")
@@ -438,9 +435,9 @@ def claims_figure(looks: pd.DataFrame) -> Figure:
 
 def _draw(axes: Axes, look: pd.Series, y: float, reach: float) -> None:
     """A line with a dot in the colour of the word, beyond ``reach`` an arrow; a second look is thin and hollow."""
-    value, colour, again = look["effect"], COLOURS[Finding(look["words"])], look["look"] == "second"
-    axes.plot([look["low"], look["high"]], [y, y], color=colour, linewidth=0.8 if again else 1.3, zorder=2)
+    value, colour, is_second = look["effect"], COLOURS[Finding(look["words"])], look["look"] == "second"
+    axes.plot([look["low"], look["high"]], [y, y], color=colour, linewidth=0.8 if is_second else 1.3, zorder=2)
     marker = "o" if abs(value) < reach else ">" if value > 0 else "<"
-    shape: dict[str, Any] = {"marker": marker, "s": 9 if again else 18}
-    place, face = min(max(value, -0.97 * reach), 0.97 * reach), "white" if again else colour
+    shape: dict[str, Any] = {"marker": marker, "s": 9 if is_second else 18}
+    place, face = min(max(value, -0.97 * reach), 0.97 * reach), "white" if is_second else colour
     axes.scatter([place], [y], facecolors=face, edgecolors=colour, linewidths=0.8, zorder=3, **shape)

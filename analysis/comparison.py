@@ -41,10 +41,10 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table("comparison", title, _columns(comparison.reference), rows, notes_of(comparison))
 
 
-def _row(side: str, metric: str, first: float, other: float, difference: Estimate, **more: Cell) -> dict[str, Cell]:
+def _row(side: str, metric: str, first: float, other: float, difference: Estimate, **labels: Cell) -> dict[str, Cell]:
     scale = scale_of(metric)
-    shown: dict[str, Cell] = {"first": first * scale, "other": other * scale, "difference": difference.scaled(scale)}
-    return {**more, "metric": title_of(metric), "side": side, **shown}
+    cells: dict[str, Cell] = {"first": first * scale, "other": other * scale, "difference": difference.rescale(scale)}
+    return {**labels, "metric": title_of(metric), "side": side, **cells}
 
 
 def _columns(reference: str) -> list[Column]:
@@ -57,10 +57,10 @@ def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
     runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
     several, sides = min(runs.values()) > 1, len(comparison.differences)
-    each = "the differences of problems, each the mean of its samples (arXiv:2411.00640)"
-    over = "training runs and problems together" if several else each
-    together = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
-    notes = [f"Intervals: 95 %, Student's t over {over}; of each metric on its own{together}."]
+    problem_unit = "the differences of problems, each the mean of its samples (arXiv:2411.00640)"
+    unit = "training runs and problems together" if several else problem_unit
+    family = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
+    notes = [f"Intervals: 95 %, Student's t over {unit}; of each metric on its own{family}."]
     notes += [] if several else [_RETRAINING]
     if max(runs.values()) > 1:
         notes.append(f"Training runs: {', '.join(f'{name} {count}' for name, count in runs.items())}.")
@@ -72,13 +72,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     several, reference = len(comparison.differences) > 1, comparison.reference
     points = Metric("", "", POINTS, 100.0)
     effects = [
-        Effect(REFERENCE, points, differences[name], side, reference, shown, group=side if several else "")
+        Effect(REFERENCE, points, differences[name], side, reference, title, group=side if several else "")
         for name in next(iter(comparison.differences.values()))
-        if (shown := title_of(name).removesuffix(", %")) and name != TOKENS
+        if (title := title_of(name).removesuffix(", %")) and name != TOKENS
         for side, differences in comparison.differences.items()
     ]
     label = f"{textwrap.fill(f'difference to {reference}, points', 90)}\neach metric on its own"
-    return forest_figure(effects, label, effects[0].shown.margin)
+    return forest_figure(effects, label, effects[0].shown_estimate.margin)
 
 
 def cost_sentence(side: str, cost: PointCost | None) -> str:
@@ -86,30 +86,30 @@ def cost_sentence(side: str, cost: PointCost | None) -> str:
     if cost is None:
         runs = "both sides have several training runs"
         return f"{side}: {runs}, so power is a matter of seeds: `harness plan` states it."
-    point, here = f"a difference of {100 * POINT:g} point in avg takes", f"these {cost.problems_now} problems"
+    point, these_problems = f"a difference of {100 * POINT:g} point in avg takes", f"these {cost.problems_now} problems"
     if cost.problems is None:
         return f"{side}: problems show no spread, so nothing tells what {point}."
-    samples = f"With {here} no number of samples would do."
+    samples = f"With {these_problems} no number of samples would do."
     if cost.samples is not None:
-        samples = f"With {here} it takes {cost.samples} samples a problem."
+        samples = f"With {these_problems} it takes {cost.samples} samples a problem."
     elif not cost.samples_known:
-        samples = f"One sample a problem does not tell what more of them would do with {here}."
-    now = f"{cost.problems} problems at {cost.samples_now} samples a problem"
-    return f"{side}: {point} {now} (80 % power, intervals of {100 * cost.level:.3g} %). {samples}"
+        samples = f"One sample a problem does not tell what more of them would do with {these_problems}."
+    sizes = f"{cost.problems} problems at {cost.samples_now} samples a problem"
+    return f"{side}: {point} {sizes} (80 % power, intervals of {100 * cost.level:.3g} %). {samples}"
 
 
-def difficulty_table(comparison: Comparison, apart: ByDifficulty) -> Table:
+def difficulty_table(comparison: Comparison, by_difficulty: ByDifficulty) -> Table:
     """One row a band of difficulty, compared side and metric."""
     rows = [
         _row(r.side, r.metric, r.first, r.other, r.difference, difficulty=r.difficulty, problems=r.problems)
-        for r in apart.rows
+        for r in by_difficulty.rows
     ]
-    columns = [Column("difficulty", f"{apart.side} is"), Column("problems", "problems", 0)]
+    columns = [Column("difficulty", f"{by_difficulty.side} is"), Column("problems", "problems", 0)]
     columns += _columns(comparison.reference)
     notes = [
-        f"Difficulty: the share of right samples of {apart.side}, which is not compared, on {apart.problems} of "
+        f"Difficulty: the share of right samples of {by_difficulty.side}, which is not compared, on {by_difficulty.problems} of "
         f"{len(comparison.problems)} problems.",
         "Intervals: 95 %, of each metric on its own; those of all bands and sides hold together.",
-        *([f"Bands without a problem: {', '.join(apart.empty)}."] if apart.empty else []),
+        *([f"Bands without a problem: {', '.join(by_difficulty.empty)}."] if by_difficulty.empty else []),
     ]
     return Table("difficulty", f"Against {comparison.reference} by difficulty", columns, rows, notes)

@@ -51,18 +51,18 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     """
     if plan.design != "arms":
         return None
-    changed = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
-    return _axes(plan, sorted(changed)) or _axes(plan, sorted({key for arm in plan.arms for key in _overrides(arm)}))
+    settings = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
+    return _axes(plan, sorted(settings)) or _axes(plan, sorted({key for arm in plan.arms for key in _overrides(arm)}))
 
 
-def _axes(plan: Plan, changed: list[str]) -> dict[str, list[Any]] | None:
-    keys = [key for key in changed if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
+def _axes(plan: Plan, settings: list[str]) -> dict[str, list[Any]] | None:
+    keys = [key for key in settings if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
     if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
     points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
     if len(set(map(str, points))) < len(points):
         return None
-    return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
+    return {key: _sort_values([point[i] for point in points]) for i, key in enumerate(keys)}
 
 
 def grid_value(plan: Plan, arm: PlannedArm, key: str) -> Any:
@@ -83,16 +83,16 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
-    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm).value)]
-    if not scored or not results.metric.better:
+    scored_arms = [arm for arm in plan.arms if not math.isnan(results.mean(arm).value)]
+    if not scored_arms or not results.metric.better:
         return None
     sign = 1 if results.metric.better == HIGHER else -1
-    best = max(scored, key=lambda arm: sign * results.mean(arm).value).name
-    pairs = {f"{a.name} and {b.name}": (a, b) for a, b in itertools.combinations(scored, 2)}
-    tested, told = results.differences(pairs), differences_to_reference(results)
-    apart = [{arm.name, other.name} for arm, other in plan.comparisons if arm.name in told and told[arm.name].resolved]
-    answers = [({a.name, b.name}, tested[name].resolved) for name, (a, b) in pairs.items()]
-    open_pairs = [pair for pair, resolved in answers if best in pair and not resolved and pair not in apart]
+    best = max(scored_arms, key=lambda arm: sign * results.mean(arm).value).name
+    pairs = {f"{a.name} and {b.name}": (a, b) for a, b in itertools.combinations(scored_arms, 2)}
+    differences, deltas = results.differences(pairs), differences_to_reference(results)
+    resolved_pairs = [{a.name, b.name} for a, b in plan.comparisons if a.name in deltas and deltas[a.name].resolved]
+    answers = [({a.name, b.name}, differences[name].resolved) for name, (a, b) in pairs.items()]
+    open_pairs = [pair for pair, resolved in answers if best in pair and not resolved and pair not in resolved_pairs]
     return best, frozenset().union(*open_pairs) - {best}
 
 
@@ -100,11 +100,11 @@ def _overrides(arm: PlannedArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     values = {key: value for key, _, value in pairs if key != "seed"}
     numbers = {key: float(value) for key, value in values.items() if _NUMBER.fullmatch(value)}
-    whole = {key: int(values[key]) for key in numbers if values[key].lstrip("+-").isdigit()}
-    return {**values, **numbers, **whole}
+    integers = {key: int(values[key]) for key in numbers if values[key].lstrip("+-").isdigit()}
+    return {**values, **numbers, **integers}
 
 
-def _ordered(values: list[Any]) -> list[Any]:
+def _sort_values(values: list[Any]) -> list[Any]:
     distinct = list(dict.fromkeys(values))
     return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
 

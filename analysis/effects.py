@@ -13,13 +13,13 @@ import pandas as pd
 
 from analysis.caveats import engagements
 from analysis.results import Results, mean_over, on_benchmark
-from analysis.samples import evaluated
+from analysis.samples import is_evaluated
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import attribution
 from harness.statistics.aggregates import seeds_to_decide, sign_flip_p
 from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging
-from harness.statistics.intervals import MISSING, Estimate, Paired, judge_one, settled
+from harness.statistics.intervals import MISSING, Estimate, Paired, is_settled, judge_one
 from harness.statistics.sequential import design_levels
 
 EFFECTS = (
@@ -54,20 +54,20 @@ class Effect:
     sign_flip_p: float = math.nan
 
     @property
-    def shown(self) -> Estimate:
+    def shown_estimate(self) -> Estimate:
         """The estimate in the shown unit."""
-        return self.estimate.scaled(self.metric.scale)
+        return self.estimate.rescale(self.metric.scale)
 
     @property
     def row(self) -> dict[str, object]:
         """The row of the frame."""
-        shown = self.shown
-        own = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
-        row = {name: getattr(self, name) for name in own}
-        row |= {name: getattr(shown, name) for name in EFFECTS if hasattr(shown, name)}
+        estimate = self.shown_estimate
+        fields = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
+        row = {name: getattr(self, name) for name in fields}
+        row |= {name: getattr(estimate, name) for name in EFFECTS if hasattr(estimate, name)}
         row |= {"metric": self.metric.name, "unit": self.metric.unit, "comparison": self.comparison or self.arm}
-        word = "" if math.isnan(shown.value) else shown.words(unit=self.metric.unit)
-        return {**row, "word": word, "seeds_to_decide": seeds_to_decide(shown)}
+        word = "" if math.isnan(estimate.value) else estimate.words(unit=self.metric.unit)
+        return {**row, "word": word, "seeds_to_decide": seeds_to_decide(estimate)}
 
 
 def effects_frame(effects: Iterable[Effect]) -> pd.DataFrame:
@@ -77,24 +77,24 @@ def effects_frame(effects: Iterable[Effect]) -> pd.DataFrame:
 
 def declared_effects(results: Results) -> list[Effect]:
     """The effects that the design declares in the metric of the results, on their benchmark."""
-    plan, engaged = results.experiment.plan, engagements(results.experiment)
+    plan, arm_engagements = results.experiment.plan, engagements(results.experiment)
     effects = []
     for kind, estimates in ((REFERENCE, differences_to_reference(results)), (BASE, differences_to_base(results))):
         for name, estimate in estimates.items():
-            effect = _of_arm(results, kind, name, estimate)
-            effects.append(replace(effect, engaged=engaged[name].beside(estimate.resolved)))
+            effect = _arm_effect(results, kind, name, estimate)
+            effects.append(replace(effect, engaged=arm_engagements[name].text(estimate.resolved)))
     for kind in kinds_of(plan):
         pairs = effects_of(results, kind).pairs
         effects += [Effect(kind, results.metric, estimate, name, benchmark=plan.benchmark) for name, estimate in pairs]
     return effects
 
 
-def _of_arm(results: Results, kind: str, name: str, estimate: Estimate) -> Effect:
+def _arm_effect(results: Results, kind: str, name: str, estimate: Estimate) -> Effect:
     plan, arm = results.experiment.plan, results.experiment.plan.arm(name)
     reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
     contrast = results.contrast(arm, reference)
     p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) else math.nan
-    names = arm.name, reference.name, _against(arm, reference), plan.benchmark
+    names = arm.name, reference.name, _comparison_name(arm, reference), plan.benchmark
     return Effect(kind, results.metric, estimate, *names, sign_flip_p=p)
 
 
@@ -103,7 +103,7 @@ def all_effects(results: Results) -> list[Effect]:
     effects = [effect for view in results.each_metric() for effect in declared_effects(view)]
     for view in results.each_metric():
         for name, estimates in benchmark_differences(view).items():
-            pairs = (_of_arm(view, REFERENCE, *pair) for pair in estimates.items())
+            pairs = (_arm_effect(view, REFERENCE, *pair) for pair in estimates.items())
             effects += [replace(effect, benchmark=name, sign_flip_p=math.nan) for effect in pairs]
     return effects
 
@@ -124,21 +124,21 @@ def benchmark_differences(results: Results) -> dict[str, dict[str, Estimate]]:
 def benchmark_views(results: Results) -> dict[str, Results]:
     """The results about the same metric by benchmark, the declared one first; nothing where no evaluation has the metric."""
     plan, further = results.experiment.plan, results.experiment.further
-    if not further or not evaluated(results.metric):
+    if not further or not is_evaluated(results.metric):
         return {}
     others = {name: on_benchmark(results, name) for name in sorted(further)}
-    scored = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in plan.arms)}
-    views = {name: view.about(results.metric) for name, view in {plan.benchmark: results, **scored}.items()}
+    scored_views = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in plan.arms)}
+    views = {name: view.about(results.metric) for name, view in {plan.benchmark: results, **scored_views}.items()}
     return views if any(view.values(arm) for view in views.values() for arm in plan.arms) else {}
 
 
 def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
     """Each declared comparison in words, with its arms; none where results decided how many seeds ran."""
     plan = results.experiment.plan
-    return {_against(*pair): pair for pair in (() if plan.stopped_by_results else plan.comparisons)}
+    return {_comparison_name(*pair): pair for pair in (() if plan.stopped_by_results else plan.comparisons)}
 
 
-def _against(arm: PlannedArm, reference: PlannedArm) -> str:
+def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:
     return f"{arm.label.removeprefix('+ ')} against {reference.label.removeprefix('+ ')}"
 
 
@@ -149,7 +149,7 @@ def differences_to_reference(results: Results, columns: int | None = None) -> di
     """
     plan = results.experiment.plan
     if plan.looks:
-        return {comparison.arm.name: comparison.newest for comparison in followed(results)}
+        return {comparison.arm.name: comparison.newest for comparison in followed_comparisons(results)}
     pairs = [(arm, plan.reference_of(arm)) for arm in plan.arms]
     return results.differences({arm.name: (arm, reference) for arm, reference in pairs if reference}, columns)
 
@@ -184,8 +184,8 @@ def effects_of(results: Results, kind: str) -> Attribution:
     scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
     patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
-    never = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
-    missing = next(never, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
+    unreached_arms = (f"{arm.label}: {reason}" for arm in plan.arms if (reason := results.unreached_reason(arm)))
+    missing = next(unreached_arms, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
     makers = {
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
         INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),
@@ -233,7 +233,7 @@ class FollowedComparison:
         return "decided" if self.settled else AT_BUDGET
 
 
-def followed(results: Results) -> list[FollowedComparison]:
+def followed_comparisons(results: Results) -> list[FollowedComparison]:
     """Every declared comparison of a sequential plan in the metric of the results, in the order of its arms.
 
     The family is all comparisons in all metrics of the experiment.
@@ -243,49 +243,49 @@ def followed(results: Results) -> list[FollowedComparison]:
     return [_follow(results, *pair, design_levels(plan.looks, family), family) for pair in plan.comparisons]
 
 
-def wanted_seeds(plan: Plan, in_all_metrics: Sequence[FollowedComparison]) -> dict[str, int]:
+def wanted_seeds(plan: Plan, comparisons: Sequence[FollowedComparison]) -> dict[str, int]:
     """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
     A pair of arms goes on until its last metric is decided.
     """
-    wanted = {arm.name: plan.looks[0] for arm in plan.arms}
-    for comparison in in_all_metrics:
+    seeds_by_arm = {arm.name: plan.looks[0] for arm in plan.arms}
+    for comparison in comparisons:
         seeds = comparison.next_look or comparison.newest.seeds
         for arm in (comparison.arm, comparison.reference):
-            wanted[arm.name] = max(wanted[arm.name], seeds)
-    return wanted
+            seeds_by_arm[arm.name] = max(seeds_by_arm[arm.name], seeds)
+    return seeds_by_arm
 
 
 def _follow(
     results: Results, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
 ) -> FollowedComparison:
     plan = results.experiment.plan
-    finished = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
+    finished_seeds = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
     comparison = FollowedComparison(arm, reference, results.metric, (), None)
     for seeds, level in zip(plan.looks, levels, strict=True):
         first = plan.seeds[:seeds]
-        if len(first) < seeds or not finished.issuperset(first):
+        if len(first) < seeds or not finished_seeds.issuperset(first):
             return replace(comparison, next_look=seeds)
-        if reason := _incomparable(results, (arm, reference), first):  # so it is at every later look
+        if reason := _absence_reason(results, (arm, reference), first):  # so it is at every later look
             look = Estimate(math.nan, seeds=seeds, family=family, absent=reason)
             return replace(comparison, looks=(*comparison.looks, look))
         look = judge_one(results.contrast(arm, reference, first), margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
-        shown = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
-        closed = settled(look, plan.expects)
-        comparison = replace(comparison, looks=(*comparison.looks, shown), settled=closed)
+        entry = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
+        closed = is_settled(look, plan.expects)
+        comparison = replace(comparison, looks=(*comparison.looks, entry), settled=closed)
         if closed:
             break
     return comparison
 
 
-def _incomparable(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
+def _absence_reason(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
     """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
     for arm in arms:
         values = results.values(arm)
-        absent = sum(seed not in values for seed in first)
-        never = sum(math.isinf(values[seed]) for seed in first if seed in values)
-        if absent or never:
-            problem = "not reached" if never else "no value"
-            return f"{problem} in {never or absent} of {len(first)} seeds ({arm.label})"
+        absent_count = sum(seed not in values for seed in first)
+        unreached_count = sum(math.isinf(values[seed]) for seed in first if seed in values)
+        if absent_count or unreached_count:
+            problem = "not reached" if unreached_count else "no value"
+            return f"{problem} in {unreached_count or absent_count} of {len(first)} seeds ({arm.label})"
     return ""

@@ -60,19 +60,24 @@ class Frames:
         wide = self.scores.set_index([*_WIDE, "metric"])["value"].unstack("metric", sort=False)
         return wide.rename_axis(columns=None).reset_index()
 
+    @property
+    def finished_runs(self) -> pd.DataFrame:
+        """The rows of ``runs`` that have finished."""
+        return self.runs[self.runs["status"] == "finished"]
+
     @cached_property
     def samples(self) -> pd.DataFrame:
         """Every graded response of the finished runs on the plan's benchmark (`SAMPLES`). Raises `StoreError`: they cannot be read."""
-        stored, parts, benchmark = {"max_response_tokens": "cap", "response_tokens": "tokens"}, [], self.plan.benchmark
-        names = ["problem_id", "sample_index", *stored, "correct", "answer"]
-        for labels in records(self.runs.loc[self.runs["status"] == "finished", list(STEPS[:3])]):
+        fields, parts, benchmark = {"max_response_tokens": "cap", "response_tokens": "tokens"}, [], self.plan.benchmark
+        names = ["problem_id", "sample_index", *fields, "correct", "answer"]
+        for labels in records(self.finished_runs[list(STEPS[:3])]):
             if self.store is None:
                 break
             run = self.store.run(labels["run_id"])
             for step in run.sample_steps(benchmark):
-                table = run.samples(benchmark, step, names).rename(columns=stored)
+                table = run.samples(benchmark, step, names).rename(columns=fields)
                 parts.append(table.assign(**labels, benchmark=benchmark, step=step))
-        return pd.concat(parts, ignore_index=True)[list(SAMPLES)] if parts else _nothing(SAMPLES)
+        return pd.concat(parts, ignore_index=True)[list(SAMPLES)] if parts else _no_rows(SAMPLES)
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -93,24 +98,24 @@ class Frames:
         if not len(self.steps):
             return curves
         numeric = self.steps.select_dtypes("number").columns
-        ordered = self.steps.sort_values(["seed", "step"], kind="stable")
-        for (arm, _), run in ordered.groupby(["arm", "seed"], sort=True):
+        steps = self.steps.sort_values(["seed", "step"], kind="stable")
+        for (arm, _), run in steps.groupby(["arm", "seed"], sort=True):
             values = run[numeric].to_numpy(dtype=np.float64)
             curves[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
         return curves
 
     @cached_property
-    def collapsed(self) -> set[tuple[str, int]]:
+    def collapses(self) -> set[tuple[str, int]]:
         """Arm and seed of each finished run that collapsed by the plan's definition."""
-        finished, collapsed = self.runs[self.runs["status"] == "finished"], set()
-        for arm, seed, run_id in finished[["arm", "seed", "run_id"]].itertuples(index=False):
+        collapses = set()
+        for arm, seed, run_id in self.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
             if (cells := self.evaluations.get((run_id, arm, self.plan.primary_cap))) is None:
                 continue
             last = cells.iloc[-1]
-            bounded = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
-            if self.plan.collapse.met(cells["avg"].dropna().tolist(), bounded):
-                collapsed.add((str(arm), int(seed)))
-        return collapsed
+            last_values = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
+            if self.plan.collapse.met(cells["avg"].dropna().tolist(), last_values):
+                collapses.add((str(arm), int(seed)))
+        return collapses
 
     @property
     def unfinished(self) -> bool:
@@ -120,17 +125,17 @@ class Frames:
     @property
     def provisional(self) -> str:
         """``provisional, 3 runs of 12``; ``so far`` where a sequential design may ask for more."""
-        more = "so far" if self.plan.looks else f"of {len(self.runs)}"
-        return f"provisional, {int((self.runs['status'] == 'finished').sum())} runs {more}"
+        total = "so far" if self.plan.looks else f"of {len(self.runs)}"
+        return f"provisional, {len(self.finished_runs)} runs {total}"
 
     def finished_seeds(self, arm: PlannedArm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
-        done = self.runs[(self.runs["arm"] == arm.name) & (self.runs["status"] == "finished")]
-        return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
+        seeds = set(self.finished_runs["seed"][self.finished_runs["arm"] == arm.name])
+        return [seed for seed in self.plan.seeds_of(arm) if seed in seeds]
 
 
 @dataclass
-class _Gathered:
+class _BenchmarkCells:
     """Cells of one benchmark, run by run; ``notes`` say what cannot be scored or compared."""
 
     benchmark: str
@@ -139,15 +144,15 @@ class _Gathered:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
 
-    def add(self, where: str, labels: Mapping[str, Any], reduced: Mapping[str, RunCells]) -> None:
-        """Add what a run was evaluated on; ``where`` names it."""
-        for benchmark, cells in reduced.items():
-            self.notes += [f"{where}, {benchmark}: {line}" for line in cells.refused]
+    def add(self, run_name: str, labels: Mapping[str, Any], cells_by_benchmark: Mapping[str, RunCells]) -> None:
+        """Add what a run was evaluated on; ``run_name`` names it."""
+        for benchmark, cells in cells_by_benchmark.items():
+            self.notes += [f"{run_name}, {benchmark}: {line}" for line in cells.refusals]
             self.rows += [{**labels, **row, "benchmark": benchmark} for row in cells.rows]
             if benchmark == self.benchmark:
                 self.problem_ids = self.problem_ids or cells.problem_ids
                 if cells.problem_ids not in ((), self.problem_ids):
-                    self.notes.append(f"{where}: evaluated on other problems than the first run")
+                    self.notes.append(f"{run_name}: evaluated on other problems than the first run")
                 avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
                 self.problem_avg.update(avg)
 
@@ -155,7 +160,7 @@ class _Gathered:
         """The experiment with these cells and notes."""
         return replace(
             experiment,
-            scores=long(pd.DataFrame.from_records(self.rows)) if self.rows else _nothing(SCORES),
+            scores=long(pd.DataFrame.from_records(self.rows)) if self.rows else _no_rows(SCORES),
             problem_avg=self.problem_avg,
             problem_ids=self.problem_ids,
             notes=(*experiment.notes, *self.notes),
@@ -163,11 +168,11 @@ class _Gathered:
 
 
 def load_experiment(
-    root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = (), further: bool = False
+    root: Path | str, name: str, *, curves: bool = True, extra_metrics: Sequence[Metric] = (), further: bool = False
 ) -> Frames:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
-    ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and of ``also``
+    ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and ``extra_metrics``
     (faster). ``further``: read the other benchmarks that the runs were evaluated on, too.
 
     Raises:
@@ -175,7 +180,7 @@ def load_experiment(
         PlanError: if the plan cannot be read.
     """
     store = ResultStore(root)
-    return load_plan(store, Plan.read(store.plan(name)), curves=curves, also=also, further=further)
+    return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics, further=further)
 
 
 def load_plan(
@@ -183,46 +188,46 @@ def load_plan(
     plan: Plan,
     *,
     curves: bool = True,
-    also: Sequence[Metric] = (),
+    extra_metrics: Sequence[Metric] = (),
     further: bool = False,
     reduce: Reduce = reduce_run,
 ) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
-    states, notes = _runs(store, plan)
+    states, notes = _read_runs(store, plan)
     logs: list[tuple[dict[str, Any], pd.DataFrame]] = []
-    declared, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
-    wanted = (*plan.metrics, *also)
-    ks = {metric.parameter for metric in wanted if metric.kind in ("pass", "maj")}
+    own_cells, other_cells = _BenchmarkCells(plan.benchmark), dict[str, _BenchmarkCells]()
+    metrics = (*plan.metrics, *extra_metrics)
+    ks = {metric.parameter for metric in metrics if metric.kind in ("pass", "maj")}
     with answer_equality() as equality:
-        question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in wanted))
+        question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in metrics))
         for state in records(states[~states["status"].isin(["not started", layout.INCOMPLETE])]):
-            run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
+            run, run_name = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
             try:
-                logged = run.steps()
-                logs.append((labels, logged))
+                log = run.steps()
+                logs.append((labels, log))
                 benchmarks = set(run.benchmarks())
                 if plan.benchmark in benchmarks:
-                    reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
+                    cells = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
                 else:
-                    reduced = logged_cells(logged, plan)
-                declared.add(where, labels, reduced)
+                    cells = logged_cells(log, plan)
+                own_cells.add(run_name, labels, cells)
             except StoreError as error:
-                declared.notes.append(f"{where}: {error}")
+                own_cells.notes.append(f"{run_name}: {error}")
                 continue
             for name in sorted(benchmarks - {plan.benchmark}) if further else ():
-                other = others.setdefault(name, _Gathered(name))
+                other = other_cells.setdefault(name, _BenchmarkCells(name))
                 try:
-                    other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
+                    other.add(run_name, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
-                    other.notes.append(f"{where}: {error}")
-    together = _labelled([log for log in logs if len(log[1])])
-    base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
-    elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
-    return replace(declared.put_in(base), further=elsewhere)
+                    other.notes.append(f"{run_name}: {error}")
+    steps = _label_steps([log for log in logs if len(log[1])])
+    base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(SCORES), notes=tuple(notes), store=store)
+    further_frames = {name: other_cells[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(other_cells)}
+    return replace(own_cells.put_in(base), further=further_frames)
 
 
-def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+def _read_runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     """A row a planned run with its state and what made it, and a line for each that is not finished."""
     rows: list[tuple[str, int, str, str, str]] = []
     notes: list[str] = []
@@ -234,30 +239,30 @@ def _runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
                 manifest = store.run(run_id).manifest(hashes=True) if run_id else None
             except StoreError as error:
                 troubles.append(str(error))
-            if layout.RUN_ID.fullmatch(run_id) and (lost := store.run(run_id).without_manifest()):
-                troubles.append(lost)
+            if layout.RUN_ID.fullmatch(run_id) and (damage := store.run(run_id).without_manifest()):
+                troubles.append(damage)
             manifest = manifest or {"status": "not started"}
             status, error_text = str(manifest["status"]), str(manifest.get("error") or "")
             troubles += [error_text] if status == layout.INCOMPLETE else []
             notes += [f"{arm.name}, seed {seed}: {trouble}" for trouble in troubles]
             rows.append((arm.name, seed, run_id, status, error_text))
     runs = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
-    unfinished = runs[~runs["status"].isin(["finished", layout.INCOMPLETE])]
-    for (name, state), group in unfinished.groupby(["arm", "status"], sort=False):
+    unfinished_runs = runs[~runs["status"].isin(["finished", layout.INCOMPLETE])]
+    for (name, state), group in unfinished_runs.groupby(["arm", "status"], sort=False):
         seeds = ", ".join(str(seed) for seed in group["seed"])
         notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
-    started = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])
-    return runs.merge(store.made_by(started), how="left", on="run_id"), notes
+    started_ids = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])
+    return runs.merge(store.made_by(started_ids), how="left", on="run_id"), notes
 
 
-def _spent(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+def _add_costs(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """The runs with the base policy, generated tokens and seconds of each."""
     bases = runs["seed"].map(lambda seed: plan.starts.get(seed, str(replicate_of(seed, plan.base_policies))))
-    spent = {"tokens": "generated_tokens", "seconds": "seconds_total"}
-    logged = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
+    cost_columns = {"tokens": "generated_tokens", "seconds": "seconds_total"}
+    steps_by_run = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
     sums = {
-        name: runs["run_id"].map(logged[column].sum(min_count=1)) if column in steps else np.nan
-        for name, column in spent.items()
+        name: runs["run_id"].map(steps_by_run[column].sum(min_count=1)) if column in steps else np.nan
+        for name, column in cost_columns.items()
     }
     return runs.assign(base_policy=bases, **sums).reindex(columns=list(RUNS))
 
@@ -279,15 +284,15 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _labelled(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
+def _label_steps(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
     """All step metrics in one frame, the labels of their runs first: put to each frame alone they take longer than the rest."""
     runs = pd.DataFrame([labels for labels, _ in logs], columns=list(STEPS[:3]))
-    labels = runs.loc[runs.index.repeat([len(logged) for _, logged in logs])].reset_index(drop=True)
-    logged = pd.concat([logged for _, logged in logs] or [_nothing()], ignore_index=True)
-    return pd.concat([labels, logged.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
+    labels = runs.loc[runs.index.repeat([len(log) for _, log in logs])].reset_index(drop=True)
+    steps = pd.concat([log for _, log in logs] or [_no_rows()], ignore_index=True)
+    return pd.concat([labels, steps.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
 
 
-def _nothing(columns: Sequence[str] = STEPS) -> pd.DataFrame:
+def _no_rows(columns: Sequence[str] = STEPS) -> pd.DataFrame:
     return pd.DataFrame({name: [] for name in columns})
 
 
@@ -317,10 +322,10 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
     if experiment is not None and (evaluation or path.suffix in FILES):
         raise StoreError(f"{source} holds no experiments; leave {experiment!r} out")
     if evaluation:
-        return _evaluation(path if path.is_dir() else path.parent)
+        return _read_evaluation(path if path.is_dir() else path.parent)
     if path.suffix in FILES:
         rows = score_table(read_file(path)).rows.drop(columns="row")
-        return _of_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
+        return _tidy_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
     with open_root(str(source)) as root:
         names = ResultStore(root).plans()
         if experiment is None and len(names) != 1:
@@ -331,17 +336,17 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
     return frames
 
 
-def _evaluation(folder: Path) -> Tidy:
+def _read_evaluation(folder: Path) -> Tidy:
     """The cells of an ``evaluation.json`` as scores, an arm a model."""
     rows = []
     for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
         place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
         ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
-        plain = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
-        rows.append({**place, **plain, **ks})
-    return _of_scores(long(pd.DataFrame.from_records(rows)))
+        scalars = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
+        rows.append({**place, **scalars, **ks})
+    return _tidy_scores(long(pd.DataFrame.from_records(rows)))
 
 
-def _of_scores(scores: pd.DataFrame) -> Tidy:
+def _tidy_scores(scores: pd.DataFrame) -> Tidy:
     runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
-    return Tidy(runs.reindex(columns=list(RUNS)), _nothing(), scores.reindex(columns=list(SCORES)), _nothing(SAMPLES))
+    return Tidy(runs.reindex(columns=list(RUNS)), _no_rows(), scores.reindex(columns=list(SCORES)), _no_rows(SAMPLES))

@@ -55,7 +55,7 @@ class Row:
         return self.estimate.words(self.metric.scale) if self.known else self.estimate.absent or "no comparison"
 
     @property
-    def less(self) -> str:
+    def bound(self) -> str:
         """The margin as shown where the difference is shown to lie inside it: ``less than 3``."""
         estimate = self.estimate
         inside = estimate.margin is not None and estimate.verdict in (Verdict.HIGHER_INSIDE, Verdict.LOWER_INSIDE)
@@ -110,7 +110,7 @@ def short_name(name: str) -> str:
     return " ".join(words if len(words) <= _NAME_WORDS else [*words[: _NAME_WORDS - 1], "…"])
 
 
-def named(rows: Sequence[Row]) -> list[Row]:
+def named_rows(rows: Sequence[Row]) -> list[Row]:
     """The rows that `sentences` names: those shown to differ, the largest difference first; of many on one side only that."""
     sides = [_side(rows, verdicts) for verdicts in (UP, DOWN)]
     return [row for side in sides for row in (side if _list(side) else side[:1])]
@@ -123,8 +123,8 @@ def sentences(rows: Sequence[Row], wording: Wording) -> list[str]:
         return []
     verbs = wording.verbs(rows[0].metric)
     sides = [(_side(rows, UP), verbs[0]), (_side(rows, DOWN), verbs[1])]
-    shown = [_shown(side, verb, rows, wording) for side, verb in sides if side]
-    return shown or _nothing_shown(rows, wording, verbs[2])
+    texts = [_side_sentence(side, verb, rows, wording) for side, verb in sides if side]
+    return texts or _no_difference_sentences(rows, wording, verbs[2])
 
 
 def _side(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[Row]:
@@ -132,30 +132,30 @@ def _side(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[Row]:
     return sorted(side, key=lambda row: -abs(row.estimate.value))
 
 
-def _shown(side: Sequence[Row], verb: str, rows: Sequence[Row], wording: Wording) -> str:
+def _side_sentence(side: Sequence[Row], verb: str, rows: Sequence[Row], wording: Wording) -> str:
     first, unit, count = side[0], side[0].metric.unit, len(rows)
     if len(side) == 1:
         only = f"the only {wording.noun} " * (count > 1)
-        less = f", but by {first.less} {unit}".rstrip() * bool(first.less)
+        bound = f", but by {first.bound} {unit}".rstrip() * bool(first.bound)
         name = wording.begin(short_name(first.name))
-        said = f"{name} is {only}shown to {verb}{less}: {first.with_unit}."
-        short = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
-        return said if len(said.split()) <= MOST_WORDS else short
+        sentence = f"{name} is {only}shown to {verb}{bound}: {first.with_unit}."
+        short_sentence = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
+        return sentence if len(sentence.split()) <= MOST_WORDS else short_sentence
     if text := _list(side):
         return f"{wording.begin(text)} are shown to {verb}."
-    most = f"{short_name(first.name)}: {first.with_unit}"
-    return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {most}."
+    largest = f"{short_name(first.name)}: {first.with_unit}"
+    return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {largest}."
 
 
 def _list(side: Sequence[Row]) -> str:
     """``A (+3.1 points) and B (+0.9, less than 3)``; empty where they are too many or their names too long for a sentence."""
-    numbers = [", ".join(filter(None, [row.with_unit if row is side[0] else row.points, row.less])) for row in side]
+    numbers = [", ".join(filter(None, [row.with_unit if row is side[0] else row.points, row.bound])) for row in side]
     texts = [f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)]
     text = " and ".join([", ".join(texts[:-1]), *texts[-1:]] if len(texts) > 1 else texts)
     return text if len(side) <= _LISTED and len(text.split()) <= MOST_WORDS - 12 else ""
 
 
-def _nothing_shown(rows: Sequence[Row], wording: Wording, either: str) -> list[str]:
+def _no_difference_sentences(rows: Sequence[Row], wording: Wording, either: str) -> list[str]:
     count, noun = len(rows), wording.noun
     same = [row for row in rows if row.estimate.verdict is Verdict.EQUIVALENT]
     margin = (
@@ -167,16 +167,16 @@ def _nothing_shown(rows: Sequence[Row], wording: Wording, either: str) -> list[s
         return [f"One seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed."]
     if count == 1:
         name, points = wording.begin(short_name(rows[0].name)), rows[0].with_unit
-        to = f" to {wording.against}" * bool(wording.against)
-        shown = f"equivalent{to} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
-        return [f"{name} is {shown}."]
+        target = f" to {wording.against}" * bool(wording.against)
+        outcome = f"equivalent{target} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
+        return [f"{name} is {outcome}."]
     if len(same) == count:
         return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {_plural(noun)} are equivalent {margin}."]
     rest = count - len(same)
     are = ["is" if number == 1 else "are" for number in (len(same), rest)]
     parts = f"{capital(count_word(len(same)))} {are[0]} equivalent {margin}, {count_word(rest)} {are[1]} not resolved."
-    none = "Neither" if count == 2 else f"None of the {count_word(count)}"
-    return [f"No {noun} is shown to {either}.", parts if same else f"{none} is resolved."]
+    subject = "Neither" if count == 2 else f"None of the {count_word(count)}"
+    return [f"No {noun} is shown to {either}.", parts if same else f"{subject} is resolved."]
 
 
 def _plural(noun: str) -> str:

@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 from analysis import headline
 from analysis.answer import describe
 from analysis.effects import REFERENCE, Effect, effects_frame
-from analysis.figures.drawing import save, styled
+from analysis.figures.drawing import figure_style, save
 from analysis.figures.effects import forest_figure
 from analysis.frames import groups
-from analysis.html.page import Section, document, listed, picture, table_html
+from analysis.html.page import Section, document, list_html, picture, table_html
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal, write_texts
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
@@ -102,14 +102,14 @@ class Judgement:
     @cached_property
     def arms(self) -> dict[str, list[str]]:
         """Group → its arms, in the order of the table."""
-        return {group: [arm for of, arm in self.scores if of == group] for group, _ in self.scores}
+        return {group: [arm for owner, arm in self.scores if owner == group] for group, _ in self.scores}
 
     @cached_property
     def ks(self) -> dict[int, str]:
         """Each k with its benchmark, where all benchmarks are Pass@k: no mean is taken over k. Else nothing."""
         matches = {name: _PASS.fullmatch(name) for name in self.table.benchmarks}
-        known = {int(match[1]): name for name, match in matches.items() if match}
-        return dict(sorted(known.items())) if len(known) == len(matches) > 1 else {}
+        ks = {int(match[1]): name for name, match in matches.items() if match}
+        return dict(sorted(ks.items())) if len(ks) == len(matches) > 1 else {}
 
     @cached_property
     def title(self) -> str:
@@ -118,7 +118,7 @@ class Judgement:
         return next(iter(self.ks.values())) if self.ks else MEAN if several else self.table.benchmarks[0]
 
     @property
-    def _about(self) -> str:
+    def _subject(self) -> str:
         return f"the {MEAN}" if self.title == MEAN else self.title
 
     @property
@@ -127,21 +127,21 @@ class Judgement:
         return f", {self.metric.direction}" if self.better == LOWER else ""
 
     @cached_property
-    def shared(self) -> dict[str, list[str]]:
+    def benchmarks(self) -> dict[str, list[str]]:
         """Group → the benchmarks that all of its arms have; the primary score is made of them."""
         names = [self.title] if self.ks else self.table.benchmarks
-        have = {group: [set(self.scores[group, arm].columns) for arm in arms] for group, arms in self.arms.items()}
-        return {group: [name for name in names if all(name in own for own in sets)] for group, sets in have.items()}
+        columns = {group: [set(self.scores[group, arm].columns) for arm in arms] for group, arms in self.arms.items()}
+        return {group: [name for name in names if all(name in own for own in sets)] for group, sets in columns.items()}
 
     @cached_property
-    def whole(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """The scores of the seeds that have all shared benchmarks."""
-        return {key: frame.reindex(columns=self.shared[key[0]]).dropna() for key, frame in self.scores.items()}
+    def matrices(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """The scores [seeds, benchmarks] of the seeds that have all benchmarks of their group."""
+        return {key: frame.reindex(columns=self.benchmarks[key[0]]).dropna() for key, frame in self.scores.items()}
 
     @cached_property
     def means(self) -> dict[tuple[str, str], pd.Series]:
         """The primary score by seed."""
-        return {key: frame.mean(axis=1) for key, frame in self.whole.items()}
+        return {key: frame.mean(axis=1) for key, frame in self.matrices.items()}
 
     # ---- differences ----
 
@@ -155,30 +155,30 @@ class Judgement:
             pairs += [(group, *pair) for pair in zip(arms, references, strict=False) if pair[0] != pair[1]]
         return pairs
 
-    def _both(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
+    def _align(self, a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame) -> tuple[Any, Any, bool]:
         """The two as they are compared, and whether seed by seed: where two seeds are shared, or one is all that a side has."""
         a, b = a.dropna(), b.dropna()
-        both = a.index if a.index.equals(b.index) else a.index.intersection(b.index)
-        paired = self.pair and self.table.seeded and (len(both) > 1 or (min(len(a), len(b)) == 1 and len(both) == 1))
-        return (a.loc[both], b.loc[both], True) if paired and both is not a.index else (a, b, paired)
+        index = a.index if a.index.equals(b.index) else a.index.intersection(b.index)
+        paired = self.pair and self.table.seeded and (len(index) > 1 or (min(len(a), len(b)) == 1 and len(index) == 1))
+        return (a.loc[index], b.loc[index], True) if paired and index is not a.index else (a, b, paired)
 
     def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
-        first, other, paired = self._both(a, b)
+        first, other, paired = self._align(a, b)
         return Paired((first - other).tolist()) if paired else Independent(first.tolist(), other.tolist())
 
-    def _judged(self, differences: Differences, family: int | None = None) -> list[Effect]:
+    def _judge_family(self, differences: Differences, family: int | None = None) -> list[Effect]:
         """The effects of these comparisons as one family; of `family` where it is given."""
-        tested = (
+        counts = (
             len(d.differences) if isinstance(d, Paired) else min(len(d.a), len(d.b)) for d in differences.values()
         )
-        size = family or max(1, sum(count > 1 for count in tested))
+        size = family or max(1, sum(count > 1 for count in counts))
         margin = None if self.margin is None else self.margin / self.metric.scale
         effects = []
         for (group, arm, reference, benchmark), difference in differences.items():
             estimate = judge_one(difference, family=size, margin=margin)
             p = sign_flip_p(difference.differences) if isinstance(difference, Paired) else math.nan
-            named = f"{arm} against {reference}", benchmark, group
-            effects.append(Effect(REFERENCE, self.metric, estimate, arm, reference, *named, sign_flip_p=p))
+            labels = f"{arm} against {reference}", benchmark, group
+            effects.append(Effect(REFERENCE, self.metric, estimate, arm, reference, *labels, sign_flip_p=p))
         return effects
 
     @cached_property
@@ -189,7 +189,7 @@ class Judgement:
     @cached_property
     def primary(self) -> list[Effect]:
         """Every comparison in the primary score; they hold together."""
-        return self._judged(self._primary)
+        return self._judge_family(self._primary)
 
     @cached_property
     def by_benchmark(self) -> list[Effect]:
@@ -202,17 +202,17 @@ class Judgement:
             for name in self.table.benchmarks
             if name in first and name in other
         }
-        return self._judged(differences)
+        return self._judge_family(differences)
 
     def interquartile(self, effect: Effect) -> float:
         """The difference in the interquartile mean over seeds and benchmarks (arXiv:2108.13264); no interval is valid at few seeds."""
-        a, b, _ = self._both(self.whole[effect.group, effect.arm], self.whole[effect.group, effect.reference])
+        a, b, _ = self._align(self.matrices[effect.group, effect.arm], self.matrices[effect.group, effect.reference])
         return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if len(a) and len(b) else math.nan
 
     def improvement(self, effect: Effect) -> float:
         """The probability that a run of the arm scores better than one of the reference, over the benchmarks."""
         arms = (effect.arm, effect.reference) if self.better == HIGHER else (effect.reference, effect.arm)
-        a, b = (self.whole[effect.group, name].to_numpy() for name in arms)
+        a, b = (self.matrices[effect.group, name].to_numpy() for name in arms)
         return probability_of_improvement(a, b) if len(a) and len(b) else math.nan
 
     @cached_property
@@ -224,112 +224,112 @@ class Judgement:
     def families(self) -> dict[str, list[Effect]]:
         """The primary comparisons judged alone, in the family of their group, and all together."""
         parts = [{key: value for key, value in self._primary.items() if key[0] == group} for group in self.arms]
-        own = [effect for part in parts for effect in self._judged(part)]
-        of_groups = {"in the family of their group": own} if len(self.arms) > 1 else {}
-        return {"alone": self._judged(self._primary, 1), **of_groups, "all together": self.primary}
+        group_effects = [effect for part in parts for effect in self._judge_family(part)]
+        of_groups = {"in the family of their group": group_effects} if len(self.arms) > 1 else {}
+        return {"alone": self._judge_family(self._primary, 1), **of_groups, "all together": self.primary}
 
     # ---- words ----
 
     @cached_property
     def sentences(self) -> list[str]:
         """The headline, what the family costs, how many seeds would decide what is open, where Pass@k parts, and each word."""
-        known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
-        if not known:
+        effects = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
+        if not effects:
             return ["No two arms have scores to compare."]
         references = set(self.table.baselines.values())
         one = len(references) == 1 and ABOVE not in references
-        rows = [headline.Row(_named(e, arm_alone=one), e.estimate, self.metric) for e in known]
+        rows = [headline.Row(_name(e, arm_alone=one), e.estimate, self.metric) for e in effects]
         wording = headline.Wording(*(("arm", references.pop()) if one else ("comparison", "")), identifiers=True)
-        head = f"On {self._about}{self._direction}: {' '.join(headline.sentences(rows, wording))}"
-        each = (f"- {_named(effect)}: {describe(effect.estimate, self.metric)}." for effect in known)
-        return [head, *self._cost(known), *self._open(known), *self._parting(), *each]
+        head = f"On {self._subject}{self._direction}: {' '.join(headline.sentences(rows, wording))}"
+        lines = (f"- {_name(effect)}: {describe(effect.estimate, self.metric)}." for effect in effects)
+        return [head, *self._cost(effects), *self._open_effects(effects), *self._k_ranges(), *lines]
 
-    def _cost(self, known: Sequence[Effect]) -> list[str]:
+    def _cost(self, effects: Sequence[Effect]) -> list[str]:
         """How many intervals exclude zero alone and together, and how much wider the family makes them."""
-        tested = [effect for effect in known if not math.isnan(effect.estimate.low)]
-        if len(tested) < 2:
+        family = [effect for effect in effects if not math.isnan(effect.estimate.low)]
+        if len(family) < 2:
             return []
-        resolved = {name: [e for e in part if e.estimate.resolved] for name, part in self.families.items()}
-        counts = ", ".join(f"{name} {len(part)}" for name, part in resolved.items())
-        alone = {_named(e): e.estimate.high - e.estimate.low for e in self.families["alone"]}
-        wider = np.median([(e.estimate.high - e.estimate.low) / alone[_named(e)] for e in tested])
-        together = set(map(_named, resolved["all together"]))
-        lost = [effect for effect in resolved["alone"] if _named(effect) not in together][:3]
-        values = (f"{_named(e)} {number_text(e.shown.value, self.metric.digits, signed=True)}" for e in lost)
+        resolved_effects = {name: [e for e in part if e.estimate.resolved] for name, part in self.families.items()}
+        counts = ", ".join(f"{name} {len(part)}" for name, part in resolved_effects.items())
+        widths = {_name(e): e.estimate.high - e.estimate.low for e in self.families["alone"]}
+        factor = np.median([(e.estimate.high - e.estimate.low) / widths[_name(e)] for e in family])
+        together = set(map(_name, resolved_effects["all together"]))
+        losses = [effect for effect in resolved_effects["alone"] if _name(effect) not in together][:3]
+        values = (f"{_name(e)} {number_text(e.shown_estimate.value, self.metric.digits, signed=True)}" for e in losses)
         return [
-            f"Intervals without zero, of {len(tested)}: {counts}; where nothing differs, {0.05 * len(tested):.1f} alone are expected. "
-            f"Holding together makes an interval {wider:.1f} times as wide."
-            + (f" Alone only: {'; '.join(values)}." if lost else "")
+            f"Intervals without zero, of {len(family)}: {counts}; where nothing differs, {0.05 * len(family):.1f} alone are expected. "
+            f"Holding together makes an interval {factor:.1f} times as wide."
+            + (f" Alone only: {'; '.join(values)}." if losses else "")
         ]
 
-    def _open(self, known: Sequence[Effect]) -> list[str]:
+    def _open_effects(self, effects: Sequence[Effect]) -> list[str]:
         """Where one seed cannot decide anything, and how many would decide the open comparisons."""
-        lines, single = [], sum(effect.estimate.seeds < 2 for effect in known)
+        lines, single = [], sum(effect.estimate.seeds < 2 for effect in effects)
         if single:
-            lines.append(f"{single} of {len(known)} have a single seed on a side: with one seed nothing is resolved.")
-        needed = sorted(count for effect in known if not math.isnan(count := seeds_to_decide(effect.shown)))
-        if len(needed) == 1:
-            lines.append(f"One is open. If its value and spread stay, {_seeds(needed[0])} would decide it.")
-        elif needed:
-            half = _seeds(needed[(len(needed) - 1) // 2])
-            first = f"{_seeds(needed[0])} would decide the first and {half} half of them"
-            lines.append(f"{len(needed)} are open. If values and spreads stay, {first}.")
+            lines.append(f"{single} of {len(effects)} have a single seed on a side: with one seed nothing is resolved.")
+        seed_counts = sorted(count for e in effects if not math.isnan(count := seeds_to_decide(e.shown_estimate)))
+        if len(seed_counts) == 1:
+            lines.append(f"One is open. If its value and spread stay, {_seeds(seed_counts[0])} would decide it.")
+        elif seed_counts:
+            half = _seeds(seed_counts[(len(seed_counts) - 1) // 2])
+            first = f"{_seeds(seed_counts[0])} would decide the first and {half} half of them"
+            lines.append(f"{len(seed_counts)} are open. If values and spreads stay, {first}.")
         return lines
 
-    def _parting(self) -> list[str]:
+    def _k_ranges(self) -> list[str]:
         """At which k the Pass@k of two arms part; bands hold together over all k of the table."""
         lines = []
         for group, arm, reference in self.comparisons if self.ks else ():
             ours, theirs = self.scores[group, arm], self.scores[group, reference]
             ks = {k: name for k, name in self.ks.items() if name in ours and name in theirs}
-            a, b, paired = self._both(ours[[*ks.values()]], theirs[[*ks.values()]])
-            both = a.to_numpy(), b.to_numpy()
-            band = simultaneous_band(np.subtract(*both)) if paired else unpaired_band(*both)
+            a, b, paired = self._align(ours[[*ks.values()]], theirs[[*ks.values()]])
+            arrays = a.to_numpy(), b.to_numpy()
+            band = simultaneous_band(np.subtract(*arrays)) if paired else unpaired_band(*arrays)
             sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
-            at = {word: ", ".join(map(str, np.array([*ks])[there])) for word, there in sides.items() if there.any()}
-            nowhere = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"
-            where = "; ".join(f"{word} at k {text}" for word, text in at.items()) or nowhere
-            compared = f"{f'{group}: ' * bool(group)}{arm} against {reference}"
-            lines.append(f"Pass@k, {compared}: {where} (one band over all k).")
+            ranges = {word: ", ".join(map(str, np.array([*ks])[mask])) for word, mask in sides.items() if mask.any()}
+            fallback = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"
+            ranges_text = "; ".join(f"{word} at k {text}" for word, text in ranges.items()) or fallback
+            comparison = f"{f'{group}: ' * bool(group)}{arm} against {reference}"
+            lines.append(f"Pass@k, {comparison}: {ranges_text} (one band over all k).")
         return lines
 
     @cached_property
     def notes(self) -> list[str]:
         """What the intervals are, and how the table was read."""
-        paired = [isinstance(difference, Paired) for difference in self._primary.values()]
-        test = "paired where seeds are shared" if any(paired) else "of independent seeds (Welch)"
+        pairings = [isinstance(difference, Paired) for difference in self._primary.values()]
+        test = "paired where seeds are shared" if any(pairings) else "of independent seeds (Welch)"
         size = max((effect.estimate.family for effect in self.primary), default=1)
-        together = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
-        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(paired) else test}{together}"
-        uneven = [line for group in self.arms for line in self._uneven(group)]
+        family = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
+        intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(pairings) else test}{family}"
+        uneven = [line for group in self.arms for line in self._uneven_notes(group)]
         lines = [f"intervals: {intervals}; benchmarks fixed{self._direction}", *self.table.notes, *uneven]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
 
-    def _uneven(self, group: str) -> list[str]:
+    def _uneven_notes(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""
         seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
-        every, where = set().union(*seeds.values()), f"in {group}, " if group else ""
-        missing = {arm: sorted(every - own) for arm, own in seeds.items() if self.table.seeded and every - own}
-        lines = [f"{where}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
+        all_seeds, prefix = set().union(*seeds.values()), f"in {group}, " if group else ""
+        missing = {arm: sorted(all_seeds - own) for arm, own in seeds.items() if self.table.seeded and all_seeds - own}
+        lines = [f"{prefix}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
         for arm in self.arms[group]:
-            rows = self.scores[group, arm].reindex(columns=self.shared[group]).isna()
+            rows = self.scores[group, arm].reindex(columns=self.benchmarks[group]).isna()
             short = {seed: list(row.index[row]) for seed, row in rows.iterrows() if row.any()}
             lacks = [f"seed {seed} lacks {', '.join(map(str, names))}" for seed, names in short.items()]
-            lines += [f"{where}arm {arm}, {text}" for text in lacks[:4]]
+            lines += [f"{prefix}arm {arm}, {text}" for text in lacks[:4]]
         for _, arm, reference in [pair for pair in self.comparisons if pair[0] == group]:
-            ours, _, paired = self._both(self.means[group, arm], self.means[group, reference])
+            ours, _, paired = self._align(self.means[group, arm], self.means[group, reference])
             if paired and len(ours) < min(len(self.means[group, arm]), len(self.means[group, reference])):
-                lines.append(f"{where}{arm} against {reference}: over the {len(ours)} seeds that both have")
-        have = {name for arm in self.arms[group] for name in self.scores[group, arm]} - {*self.shared[group]}
+                lines.append(f"{prefix}{arm} against {reference}: over the {len(ours)} seeds that both have")
+        have = {name for arm in self.arms[group] for name in self.scores[group, arm]} - {*self.benchmarks[group]}
         absent = [] if self.ks else [name for name in self.table.benchmarks if name in have]
-        return [*lines, *[f"{where}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
+        return [*lines, *[f"{prefix}not in the mean, since an arm lacks it: {', '.join(absent)}"] * bool(absent)]
 
     # ---- tables, figure, page ----
 
     @cached_property
     def tables(self) -> list[Table]:
         """Scores with differences; with several benchmarks also scores and differences on each; other readings."""
-        return [self._main(), *(self._on_benchmarks() if self.by_benchmark else ()), self._robust()]
+        return [self._main_table(), *(self._benchmark_tables() if self.by_benchmark else ()), self._robust_table()]
 
     def _table(self, key: str, title: str, columns: Sequence[Column], cells: Cells, *notes: str) -> Table:
         """A table with a row for each arm that has cells, its group first where there are several."""
@@ -340,31 +340,31 @@ class Judgement:
     def _column(self, key: str, header: str, *, words: bool = False) -> Column:
         return Column(key, header, digits=self.metric.digits, scale=self.metric.scale, signed=words, words=words)
 
-    def _main(self) -> Table:
+    def _main_table(self) -> Table:
         effects = {(effect.group, effect.arm): effect for effect in self.primary}
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
-        shown = self.table.benchmarks if 1 < len(self.table.benchmarks) <= _MOST_COLUMNS else []
+        names = self.table.benchmarks if 1 < len(self.table.benchmarks) <= _MOST_COLUMNS else []
         for key, means in self.means.items():
             effect = effects.get(key)
-            needed = math.nan if effect is None else seeds_to_decide(effect.shown)
-            text = None if math.isnan(needed) else _seeds(needed).removesuffix(" seeds")
+            seed_count = math.nan if effect is None else seeds_to_decide(effect.shown_estimate)
+            text = None if math.isnan(seed_count) else _seeds(seed_count).removesuffix(" seeds")
             delta = None if effect is None else effect.estimate
-            each = {f"on:{name}": float(self.scores[key][name].mean()) for name in shown if name in self.scores[key]}
-            cells[key] = {**each, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
+            row = {f"on:{name}": float(self.scores[key][name].mean()) for name in names if name in self.scores[key]}
+            cells[key] = {**row, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
         size = max((effect.estimate.family for effect in self.primary), default=1)
-        to = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
+        reference = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
         columns = [
-            *(self._column(f"on:{name}", f"{name}{self.metric.percent}") for name in shown),
+            *(self._column(f"on:{name}", f"{name}{self.metric.percent}") for name in names),
             self._column("score", f"{self.title}{self.metric.percent} (95 % interval)"),
-            self._column("delta", f"Δ to {to} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
+            self._column("delta", f"Δ to {reference} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
             Column("seeds", "seeds", digits=0),
             Column("needed", "seeds that would decide"),
         ]
-        inside = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
-        words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{inside}"
+        suffix = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
+        words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}"
         return self._table("", self.title, columns, cells, *self.notes, words)
 
-    def _on_benchmarks(self) -> Iterable[Table]:
+    def _benchmark_tables(self) -> Iterable[Table]:
         names, percent = self.table.benchmarks, self.metric.percent
         means = {key: {str(name): mean_interval(wide[name]) for name in wide} for key, wide in self.scores.items()}
         columns = [self._column(name, f"{name}{percent}") for name in names]
@@ -374,16 +374,16 @@ class Judgement:
         for effect in self.by_benchmark:
             deltas.setdefault((effect.group, effect.arm), {})[effect.benchmark] = effect.estimate
         size = self.by_benchmark[0].estimate.family
-        note = f"All {size} differences of this table hold together at 95 % (Šidák); those in {self._about} are a family of their own."
+        note = f"All {size} differences of this table hold together at 95 % (Šidák); those in {self._subject} are a family of their own."
         columns = [self._column(name, f"Δ {name}", words=True) for name in names]
         yield self._table("-benchmark-differences", "differences by benchmark", columns, deltas, note)
 
-    def _robust(self) -> Table:
+    def _robust_table(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
-        for alone in self.families["alone"]:
-            readings: dict[str, Cell] = {"against": alone.reference, "alone": alone.estimate, "p": alone.sign_flip_p}
-            readings |= {"iqm": self.interquartile(alone), "improvement": self.improvement(alone)}
-            cells[alone.group, alone.arm] = readings
+        for effect in self.families["alone"]:
+            readings: dict[str, Cell] = {"against": effect.reference, "alone": effect.estimate, "p": effect.sign_flip_p}
+            readings |= {"iqm": self.interquartile(effect), "improvement": self.improvement(effect)}
+            cells[effect.group, effect.arm] = readings
         columns = [
             Column("against", "against"),
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
@@ -400,25 +400,25 @@ class Judgement:
 
     def figure(self, *, wide: bool = True) -> Figure | None:
         """Every primary comparison with its interval, its word and the margin; None where nothing can be compared."""
-        known = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
+        known_effects = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         unit = f", {self.metric.unit}" if self.metric.unit else ""
-        label = f"difference in {self._about}{unit}{self._direction}"
-        return forest_figure(known, label, self.margin, wide=wide) if known else None
+        label = f"difference in {self._subject}{unit}{self._direction}"
+        return forest_figure(known_effects, label, self.margin, wide=wide) if known_effects else None
 
     def page(self) -> str:
         """The judgement as one HTML file."""
         head, *rest = self.sentences
-        each = [line for line in rest if line.startswith("- ")]
-        lines = [line for line in rest if line not in each]
-        about = "Differences, intervals and words.", "All intervals hold together at 95 %."
-        with styled("screen"):
-            drawn = "" if (figure := self.figure(wide=False)) is None else picture(figure, *about)
-        parts = [f'<p class="headline">{escape(head)}</p>', listed(lines, len(lines), ""), drawn]
-        parts += [table_html(self.tables[0], fold_notes=True), listed(each, 0, "Every comparison in words")]
+        words = [line for line in rest if line.startswith("- ")]
+        lines = [line for line in rest if line not in words]
+        captions = "Differences, intervals and words.", "All intervals hold together at 95 %."
+        with figure_style("screen"):
+            figure_html = "" if (figure := self.figure(wide=False)) is None else picture(figure, *captions)
+        parts = [f'<p class="headline">{escape(head)}</p>', list_html(lines, len(lines), ""), figure_html]
+        parts += [table_html(self.tables[0], fold_notes=True), list_html(words, 0, "Every comparison in words")]
         sections = [
             Section("answer", "Answer", "".join(parts)),
             Section("tables", "Further tables", "".join(map(table_html, self.tables[1:])), folded=True),
-            Section("reading", "How the table was read", listed(self.notes, len(self.notes), ""), folded=True),
+            Section("reading", "How the table was read", list_html(self.notes, len(self.notes), ""), folded=True),
         ]
         return document(self.name, "", sections, {}, ())
 
@@ -436,12 +436,12 @@ class Judgement:
             "scores.csv": csv_text(self.table.rows),
             "report.html": self.page(),
         }
-        with styled("paper"):
-            drawn = [] if (figure := self.figure()) is None else save(figure, folder, "differences", formats)
-        return [*write_texts(folder, texts), *drawn]
+        with figure_style("paper"):
+            figure_paths = [] if (figure := self.figure()) is None else save(figure, folder, "differences", formats)
+        return [*write_texts(folder, texts), *figure_paths]
 
 
-def _named(effect: Effect, *, arm_alone: bool = False) -> str:
+def _name(effect: Effect, *, arm_alone: bool = False) -> str:
     name = effect.arm if arm_alone else effect.comparison
     return f"{effect.group}: {name}" if effect.group else name
 

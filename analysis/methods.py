@@ -44,23 +44,23 @@ class Methods:
     store: ResultStore
 
     @cached_property
-    def finished(self) -> pd.DataFrame:
+    def finished_runs(self) -> pd.DataFrame:
         """The finished runs; one that two arms share counts once."""
-        runs = self.results.experiment.runs
-        return runs[runs["status"] == "finished"].drop_duplicates("run_id")
+        return self.results.experiment.finished_runs.drop_duplicates("run_id")
 
     @cached_property
     def configurations(self) -> list[dict[str, Any]]:
         """The configuration of one finished run an arm, flat."""
-        return [flatten(self.store.run(name).settings()) for name in self.finished.drop_duplicates("arm")["run_id"]]
+        run_ids = self.finished_runs.drop_duplicates("arm")["run_id"]
+        return [flatten(self.store.run(run_id).settings()) for run_id in run_ids]
 
-    def shared(self, key: str) -> str:
+    def shared_value(self, key: str) -> str:
         """The value of a setting that all arms share, else all of its values."""
-        return _each((settings[key] for settings in self.configurations if key in settings), " or ")
+        return _join((settings[key] for settings in self.configurations if key in settings), " or ")
 
-    def filled(self, text: str) -> str:
+    def fill(self, text: str) -> str:
         """The text with the settings that it names in braces; nothing where no run tells one of them."""
-        values = {key: self.shared(key) for key in re.findall(r"\{([\w.]+)\}", text)}
+        values = {key: self.shared_value(key) for key in re.findall(r"\{([\w.]+)\}", text)}
         for key, value in values.items():
             text = text.replace(f"{{{key}}}", value.replace("e-0", "e-"))
         return text if all(values.values()) else ""
@@ -70,100 +70,100 @@ class Methods:
         """The paragraph."""
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
-        texts = [*self._runs(), self._protocol(), self.filled(_GRADING), *self._statistics(), *self._machines(), notes]
+        texts = [*self._runs(), self._protocol(), self.fill(_GRADING), *self._statistics(), *self._machines(), notes]
         texts += [" ".join([*answer.headline, *answer.small]) for answer in answers(self.results)]
         return [text for text in texts if text]
 
     def _runs(self) -> Iterator[str]:
-        plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished["tokens"]
-        listed = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
-        yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){listed}."
-        done = int((runs["status"] == "finished").sum())
+        plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished_runs["tokens"]
+        arms_text = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
+        yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
+        finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        has = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
-        yield f"Every arm {has} {counted(len(plan.seeds), 'seed')}; {done} of {counted(len(runs))} finished.{bases}"
-        yield self.filled(_TRAINING)
+        verb = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
+        yield f"Every arm {verb} {counted(len(plan.seeds), 'seed')}; {finished_count} of {counted(len(runs))} finished.{bases}"
+        yield self.fill(_TRAINING)
         if tokens.notna().any():
-            ends = _each((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
-            yield f"A run generates {ends} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
+            token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
+            yield f"A run generates {token_range} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
 
     def _protocol(self) -> str:
         experiment, n = self.results.experiment, samples(self.results)
-        plan, problems, sampled = experiment.plan, len(experiment.problem_ids), ""
+        plan, problems, samples_text = experiment.plan, len(experiment.problem_ids), ""
         if n and problems:
-            sampled = f", over {counted(n, 'sample')} of each of {counted(problems, 'problem')}"
-            sampled += self.filled(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
+            samples_text = f", over {counted(n, 'sample')} of each of {counted(problems, 'problem')}"
+            samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
-        where = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{sampled}"
+        place = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{samples_text}"
         last = last_evaluations(plan.checkpoint_rule)
-        when = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
-        return f"We report {names} {where}, {when} of every run."
+        time = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
+        return f"We report {names} {place}, {time} of every run."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
         unit = "base policies" if plan.shares_bases else "training seeds"
         test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
         yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
-        known = [view for view in views if view.shown_margin is not None]
-        sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in known)
-        within = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
-        none = "No margin of equivalence was declared, so nothing is called equivalent."
-        yield f"A difference whose interval contains zero is {within}." if known else none
+        margin_views = [view for view in views if view.shown_margin is not None]
+        sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
+        verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
+        no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
+        yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin
         if plan.looks:
             yield difference_notes(self.results, [])[0]
             return
         size = max(family_size(differences_to_reference(view).values()) for view in views)
-        together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
+        family = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
         power = power_notes(differences_to_reference(self.results).values(), self.results)
-        yield " ".join([f"The design has a fixed number of seeds.{together}", *power])
+        yield " ".join([f"The design has a fixed number of seeds.{family}", *power])
 
     def _machines(self) -> Iterator[str]:
-        manifests = [self.store.run(name).manifest() or {} for name in self.finished["run_id"]]
+        manifests = [self.store.run(name).manifest() or {} for name in self.finished_runs["run_id"]]
         # Runs from elsewhere have not logged it.
-        made = [about for each in manifests if (about := each.get("provenance") or {}).get("hardware")]
-        if not made:
+        provenances = [provenance for each in manifests if (provenance := each.get("provenance") or {}).get("hardware")]
+        if not provenances:
             return
-        time = format_seconds(float(self.finished["seconds"].sum()))
-        hardware = _each((_machine(each.get("hardware") or {}) for each in made), "; ")
+        time = format_seconds(float(self.finished_runs["seconds"].sum()))
+        hardware = _join((_machine(each.get("hardware") or {}) for each in provenances), "; ")
         yield f"Hardware: {hardware}; all runs together took {time} of training and evaluation."
-        versions = [each.get("packages") or {} for each in made]
-        known = {name: _each((each[name] for each in versions if each.get(name)), " and ") for name in _PACKAGES}
-        packages = "".join(f", {name} {version}" for name, version in known.items() if version)
-        commits = _each((str(each.get("git_commit"))[:10] for each in made), ", ")
-        python = _each((each.get("python") for each in made), ", ")
+        installs = [each.get("packages") or {} for each in provenances]
+        versions = {name: _join((each[name] for each in installs if each.get(name)), " and ") for name in _PACKAGES}
+        packages = "".join(f", {name} {version}" for name, version in versions.items() if version)
+        commits = _join((str(each.get("git_commit"))[:10] for each in provenances), ", ")
+        python = _join((each.get("python") for each in provenances), ", ")
         yield f"Code: rlvr-harness, commit {commits}; Python {python}{packages}."
 
     @cached_property
     def sources(self) -> dict[str, str]:
         """BibTeX key to entry of the papers that the settings of these arms come from, and those of the published numbers."""
         arms = self.results.experiment.plan.arms
-        published = " ".join(arm.published.source for arm in arms if arm.published)
+        published_sources = " ".join(arm.published.source for arm in arms if arm.published)
         text = resources.files("analysis").joinpath("sources.bib").read_text(encoding="utf-8")
         return {
             key: entry
             for conditions, entry, key in _CITED.findall(text)
             if any(map(self._holds, conditions.splitlines()))
-            or any(i in published for i in re.findall(r"arXiv:[\d.]+\d", entry))
+            or any(i in published_sources for i in re.findall(r"arXiv:[\d.]+\d", entry))
         }
 
     def _holds(self, condition: str) -> bool:
-        key, _, wanted = condition.partition(": ")
+        key, _, pattern = condition.partition(": ")
         values = {str(settings[key]) for settings in self.configurations if key in settings}
-        return bool(values - {wanted[1:]} if wanted.startswith("!") else values & {*wanted.split("|")})
+        return bool(values - {pattern[1:]} if pattern.startswith("!") else values & {*pattern.split("|")})
 
     def files(self) -> dict[str, str]:
         """The files of the folder ``methods``."""
         paragraph = " ".join(map(latex_escape, self.sentences))
-        cited = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
+        citation = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
         return {
-            "methods.tex": f"{paragraph}{cited}\n",
+            "methods.tex": f"{paragraph}{citation}\n",
             "methods.md": "\n\n".join(map(markdown, self.sentences)) + "\n",
             "sources.bib": "\n".join(self.sources.values()),
         }
 
 
-def _each(values: Iterable[object], joint: str) -> str:
+def _join(values: Iterable[object], joint: str) -> str:
     """Every value once, in their order."""
     return joint.join(dict.fromkeys(map(str, values)))
 

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_markdown
 from analysis.effects import INTERACTIONS, MAIN, SHAPLEY, all_effects, effects_frame, kinds_of
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
-from analysis.figures.drawing import WRITTEN_FORMATS, save, styled
+from analysis.figures.drawing import WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
 from analysis.methods import Methods
 from analysis.results import Results, results_of
-from analysis.samples import column_of, computed
+from analysis.samples import column_of, is_computed
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import numbers_text, renderings, write_texts
 from analysis.tables.words import metric_suffix
@@ -70,8 +70,8 @@ def write_tables(
 ) -> list[Path]:
     """Write tables as Markdown, LaTeX and CSV, all numbers as LaTeX commands, and the answer in words; raises UnknownColumn."""
     plan, tables = results.experiment.plan, all_tables(results)
-    shown = tables if everything else answer_tables(results)
-    texts = renderings(shown, columns, tables)
+    written_tables = tables if everything else answer_tables(results)
+    texts = renderings(written_tables, columns, tables)
     *deterministic, _cost = tables
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
     answer = markdown(answer_markdown(results))
@@ -81,10 +81,10 @@ def write_tables(
 def write_frames(results: Results, directory: Path) -> list[Path]:
     """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/frames.md); computed metrics stand at the checkpoint."""
     plan, frames = results.experiment.plan, results.experiment
-    computed_columns = [column_of(metric) for metric in plan.metrics if computed(metric)]
-    own = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
-    stored = [frames.scores, *(further.scores for further in frames.further.values())]
-    scores = pd.concat([*stored, long(own[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
+    computed_columns = [column_of(metric) for metric in plan.metrics if is_computed(metric)]
+    own_rows = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)
+    stored_scores = [frames.scores, *(further.scores for further in frames.further.values())]
+    scores = pd.concat([*stored_scores, long(own_rows[[*SCORES[:-2], *computed_columns]])], ignore_index=True)
     tables = {"scores": scores, "steps": frames.steps}
     texts = {"effects": effects_frame(all_effects(results)), **tables}
     paths = write_texts(directory, {f"{name}.csv": csv_text(table) for name, table in texts.items()})
@@ -99,7 +99,7 @@ def write_figures(
 ) -> list[Path]:
     """Write the figures that the experiment has data for: those of ``MAIN_FIGURES``, or all; none without formats."""
     paths: list[Path] = []
-    with styled(style):
+    with figure_style(style):
         for name, build in figure_makers(results) if formats else ():
             if (everything or name in MAIN_FIGURES) and (figure := build()) is not None:
                 paths += save(figure, directory, name, formats)

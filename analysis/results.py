@@ -14,17 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.frames import Floats, Frames, groups, records
-from analysis.samples import column_of, computed, tokens_to, value_of
+from analysis.samples import column_of, is_computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
-from harness.statistics.intervals import (
-    Difference,
-    Estimate,
-    Independent,
-    Paired,
-    judge,
-    mean_interval,
-)
+from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge, mean_interval
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
@@ -34,7 +27,7 @@ class Results:
     """One row per finished (arm, seed, cap), every metric at the checkpoint, the last evaluation; ``before`` the same at step 0.
 
     ``target`` is the accuracy that *tokens to target* counts to. ``notes`` say which runs could not be
-    judged. ``asked`` is the metric that answers are about, None for the experiment's first (see `about`).
+    judged. ``selected_metric`` is the one that answers are about, None for the experiment's first (see `about`).
     """
 
     experiment: Frames
@@ -42,12 +35,12 @@ class Results:
     before: pd.DataFrame
     target: float
     notes: tuple[str, ...]
-    asked: Metric | None = None
+    selected_metric: Metric | None = None
 
     @property
     def metric(self) -> Metric:
         """The metric that answers, tables and figures of differences are about."""
-        return self.experiment.plan.metrics[0] if self.asked is None else self.asked
+        return self.experiment.plan.metrics[0] if self.selected_metric is None else self.selected_metric
 
     @property
     def column(self) -> str:
@@ -72,7 +65,7 @@ class Results:
 
     def about(self, metric: Metric) -> Results:
         """The same results with answers about another metric; its values are computed where they are not there yet."""
-        return replace(with_metrics(self, [metric]), asked=metric)
+        return replace(with_metrics(self, [metric]), selected_metric=metric)
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -106,11 +99,11 @@ class Results:
     def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
-        if never := unreached_text(values):
-            return Estimate(math.nan, seeds=len(values), absent=never)
+        if reason := unreached_text(values):
+            return Estimate(math.nan, seeds=len(values), absent=reason)
         return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
-    def unreached(self, *arms: PlannedArm) -> str:
+    def unreached_reason(self, *arms: PlannedArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
         reasons = {arm.label: unreached_text(self.values(arm)) for arm in arms}
         return ", ".join(
@@ -130,27 +123,27 @@ class Results:
         self, pairs: Mapping[str, tuple[PlannedArm, PlannedArm]], columns: int | None = None
     ) -> dict[str, Estimate]:
         """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
-        never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
-        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
+        reasons = {name: reason for name, pair in pairs.items() if (reason := self.unreached_reason(*pair))}
+        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in reasons}
         estimates = judge(contrasts, margin=self.margin, columns=columns or self.columns)
-        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
+        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
         return {name: estimates[name] for name in pairs}
 
     def contrast(self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None) -> Difference:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
         sides = (self.values(side) for side in (arm, reference))
-        taken = ({seed: value for seed, value in side.items() if seeds is None or seed in seeds} for side in sides)
-        return contrast_of(self.experiment.plan, *taken)
+        values = ({seed: value for seed, value in side.items() if seeds is None or seed in seeds} for side in sides)
+        return contrast_of(self.experiment.plan, *values)
 
     def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
 
         Runs without samples (foreign ones) are left out.
         """
-        known, cap = self.experiment.problem_avg, self.experiment.plan.primary_cap
+        problem_avg, cap = self.experiment.problem_avg, self.experiment.plan.primary_cap
         rows = self._by_arm.get((arm.name, cap), self.per_seed.iloc[:0])
         runs = zip(*(rows[name].tolist() for name in ("seed", "run_id", "checkpoint")), strict=True)
-        return {seed: known[run, step, cap] for seed, run, step in runs if (run, step, cap) in known}
+        return {seed: problem_avg[run, step, cap] for seed, run, step in runs if (run, step, cap) in problem_avg}
 
 
 # Run, arm and cap to the evaluated step that its result is.
@@ -173,50 +166,50 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
     ``checkpoints``: the steps to take instead, on another benchmark; a run that was not evaluated at its step is left out.
     """
     plan = experiment.plan
-    averaged = last_evaluations(plan.checkpoint_rule)
+    average_count = last_evaluations(plan.checkpoint_rule)
     latest = max((int(cells["step"].max()) for cells in experiment.evaluations.values()), default=0)
     foreign = {arm.name for arm in plan.arms if arm.foreign}
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[int] = []
-    chosen: list[NDArray[np.int64]] = []  # places in the cells of what each row is the mean of
+    indices: list[NDArray[np.int64]] = []  # places in the cells of what each row is the mean of
     of_run: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for key in sorted(experiment.evaluations):
         of_run.setdefault(key[:2], []).append(key)
-    for state in records(experiment.runs[experiment.runs["status"] == "finished"]):
-        where, judged, training = f"{state['arm']}, seed {state['seed']}", False, _training(experiment, state)
+    for state in records(experiment.finished_runs):
+        title, judged, training = f"{state['arm']}, seed {state['seed']}", False, _run_steps(experiment, state)
         # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
         due = latest if state["arm"] in foreign else int(training["step"].max()) if len(training) else 0
-        for key in of_run.get(_place(state), ()):
+        for key in of_run.get(_row_key(state), ()):
             steps, places = (experiment.evaluations[key][name].to_numpy() for name in ("step", "place"))
             before += places[steps == 0].tolist()
             if checkpoints is None:
-                own = places[steps >= (1 if len(training) else 0)][-averaged:]  # no steps: the policy before RL
-                if len(own) and (ended := int(steps[-1])) < due:
+                tail = places[steps >= (1 if len(training) else 0)][-average_count:]  # no steps: the policy before RL
+                if len(tail) and (last_evaluated := int(steps[-1])) < due:
                     judged = True
-                    missing = f"its last evaluation is of step {ended} and the one of step {due} is missing"
-                    notes.append(f"{where}: not scored, {missing}")
+                    missing = f"its last evaluation is of step {last_evaluated} and the one of step {due} is missing"
+                    notes.append(f"{title}: not scored, {missing}")
                     continue
-                if 0 < len(own) < averaged:
-                    notes.append(f"{where}: the mean of {len(own)} evaluations, not of the last {averaged}")
+                if 0 < len(tail) < average_count:
+                    notes.append(f"{title}: the mean of {len(tail)} evaluations, not of the last {average_count}")
             else:
-                own = places[steps == checkpoints.get(key, -1)]
-            if len(own):
+                tail = places[steps == checkpoints.get(key, -1)]
+            if len(tail):
                 judged = True
                 last = int(steps[-1]) if checkpoints is None else checkpoints[key]
-                labels = {"cap": int(key[2]), "checkpoint": last, **_spent(training, last)}
+                labels = {"cap": int(key[2]), "checkpoint": last, **_training_costs(training, last)}
                 rows.append({name: state[name] for name in ("arm", "seed", "run_id")} | labels)
-                chosen.append(own)
+                indices.append(tail)
         if not judged:
             missing = "finished without an evaluation after step 0"
             elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
-            notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
-    per_seed = _with_means(rows, experiment.cells, chosen) if rows else _empty()
-    base = experiment.cells.loc[before].reset_index(drop=True) if before else _empty()
+            notes.append(f"{title}: {missing if checkpoints is None else elsewhere}")
+    per_seed = _add_means(rows, experiment.cells, indices) if rows else _no_rows()
+    base = experiment.cells.loc[before].reset_index(drop=True) if before else _no_rows()
     base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
     target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
-        tokens_to(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
+        tokens_to(experiment.evaluations[_row_key(row, "cap")], _run_steps(experiment, row), target)
         for row in records(per_seed[["run_id", "arm", "cap"]])
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
@@ -237,12 +230,12 @@ def last_evaluations(rule: str) -> int:
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     """The results with a column for each metric that no evaluation has by itself."""
-    missing = [metric for metric in metrics if computed(metric) and column_of(metric) not in results.per_seed]
+    missing = [metric for metric in metrics if is_computed(metric) and column_of(metric) not in results.per_seed]
     if not missing:
         return results
     experiment = results.experiment
     runs = [
-        (experiment.evaluations[_place(row, "cap")], _training(experiment, row), row["checkpoint"])
+        (experiment.evaluations[_row_key(row, "cap")], _run_steps(experiment, row), row["checkpoint"])
         for row in records(results.per_seed[["run_id", "arm", "cap", "checkpoint"]])
     ]
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
@@ -251,37 +244,37 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
 
 def unreached_text(values: Mapping[int, float]) -> str:
     """``not reached in 2 of 8 seeds``; empty where every seed reached the target."""
-    never = sum(map(math.isinf, values.values()))
-    return f"not reached in {never} of {len(values)} seeds" if never else ""
+    count = sum(map(math.isinf, values.values()))
+    return f"not reached in {count} of {len(values)} seeds" if count else ""
 
 
-def _with_means(rows: list[dict[str, Any]], cells: pd.DataFrame, chosen: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
-    """The rows with the mean of every metric over the chosen evaluations of each, before what training had spent."""
+def _add_means(rows: list[dict[str, Any]], cells: pd.DataFrame, indices: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
+    """The rows with the mean of every metric over the evaluations at the ``indices`` of each, before what training had spent."""
     frame = pd.DataFrame.from_records(rows)
     numbers = cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
-    row_of = np.repeat(np.arange(len(rows)), [len(places) for places in chosen])
-    means = numbers.loc[np.concatenate(chosen)].groupby(row_of).mean()
-    spent = frame.columns.str.startswith("train_")
-    return pd.concat([frame.loc[:, ~spent], means, frame.loc[:, spent]], axis=1)
+    row_of = np.repeat(np.arange(len(rows)), [len(places) for places in indices])
+    means = numbers.loc[np.concatenate(indices)].groupby(row_of).mean()
+    cost_columns = frame.columns.str.startswith("train_")
+    return pd.concat([frame.loc[:, ~cost_columns], means, frame.loc[:, cost_columns]], axis=1)
 
 
-def _spent(training: pd.DataFrame, step: int) -> dict[str, float]:
+def _training_costs(training: pd.DataFrame, step: int) -> dict[str, float]:
     """What a run had spent by a step."""
-    logged = [name for name in TOKEN_COLUMNS if name in training] if len(training) else []
+    columns = [name for name in TOKEN_COLUMNS if name in training] if len(training) else []
     last = int(training["step"].searchsorted(step, "right")) - 1
-    return {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
+    return {f"train_{name}": float(training[name].to_numpy()[last]) for name in columns}
 
 
-def _place(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
+def _row_key(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
     return tuple(row[key] for key in ("run_id", "arm", *more))
 
 
-def _training(experiment: Frames, row: Mapping[str, Any]) -> pd.DataFrame:
+def _run_steps(experiment: Frames, row: Mapping[str, Any]) -> pd.DataFrame:
     """The step metrics of a run."""
-    return experiment.training.get(_place(row), experiment.steps.iloc[:0])
+    return experiment.training.get(_row_key(row), experiment.steps.iloc[:0])
 
 
-def _empty() -> pd.DataFrame:
+def _no_rows() -> pd.DataFrame:
     return pd.DataFrame({name: [] for name in ("arm", "seed", "run_id", "cap", "avg", "checkpoint")})
 
 
@@ -297,13 +290,13 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     if benchmark == plan.benchmark:
         return results
     if plan.declared_on is not None:
-        whose = f"ask those on {plan.declared_on} for {benchmark!r}"
-        raise LookupError(f"these are results on {plan.benchmark} already; {whose}")
+        advice = f"ask those on {plan.declared_on} for {benchmark!r}"
+        raise LookupError(f"these are results on {plan.benchmark} already; {advice}")
     if benchmark not in experiment.further:
-        why = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
-        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {why}")
+        problem = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
+        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {problem}")
     view = results_of(experiment.further[benchmark], results.checkpoints)
-    return view if results.asked is None else view.about(results.asked)
+    return view if results.selected_metric is None else view.about(results.selected_metric)
 
 
 def mean_over(views: Sequence[Results]) -> Results:
@@ -314,6 +307,6 @@ def mean_over(views: Sequence[Results]) -> Results:
     first = views[0]
     keys, column, cap = ["arm", "seed", "run_id", "cap"], first.column, first.experiment.plan.primary_cap
     frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, column]) for view in views]
-    grouped = pd.concat(frames).groupby(keys, sort=False)[[column]]
-    complete = grouped.count()[column] == len(views)
-    return replace(first, per_seed=grouped.mean()[complete].reset_index())
+    values_by_run = pd.concat(frames).groupby(keys, sort=False)[[column]]
+    complete = values_by_run.count()[column] == len(views)
+    return replace(first, per_seed=values_by_run.mean()[complete].reset_index())

@@ -36,13 +36,13 @@ _LENGTHS = ("mean", "p50", "p95")
 class RunCells:
     """Metrics of one run: ``rows`` one per (step, cap); ``problem_avg`` [problems] per (step, cap).
 
-    ``problem_ids`` is the shared problem order; ``refused`` one line per cell that cannot be scored.
+    ``problem_ids`` is the shared problem order; ``refusals`` one line per cell that cannot be scored.
     """
 
     rows: list[dict[str, Any]]
     problem_avg: dict[tuple[int, int], Floats]
     problem_ids: tuple[str, ...]
-    refused: list[str]
+    refusals: list[str]
 
 
 def run_cells(
@@ -65,21 +65,21 @@ def run_cells(
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
     cells = _cells(*(frame[name].to_numpy(dtype=np.int64) for name in ("step", "max_response_tokens")))
     largest = max((int(np.bincount(run.problem_R[places]).max()) for places in cells.values()), default=0)
-    reduced = RunCells([], {}, run.problem_ids, [])
+    result = RunCells([], {}, run.problem_ids, [])
     for (step, cap), places in cells.items():
         samples = run.take(places)
         ks = [k for k in ks_of(step, largest) if k <= samples.n] or [samples.n]
         try:
             reduction = names.reduce_samples(samples, ks)
         except names.UnevenSamples as error:
-            reduced.refused.append(f"step {step}, cap {cap}: {error}")
+            result.refusals.append(f"step {step}, cap {cap}: {error}")
             continue
-        reduced.problem_avg[step, cap] = reduction.avg_P
+        result.problem_avg[step, cap] = reduction.avg_P
         row = {"step": step, "cap": cap, **_row(samples, reduction, *(float(each[places].sum()) for each in sums_R))}
         if (second_R[places] != names.NO_VERDICT).any():
-            row |= _graders(samples, second_R[places], ks if by_second else ())
-        reduced.rows.append(row)
-    return reduced
+            row |= _grader_row(samples, second_R[places], ks if by_second else ())
+        result.rows.append(row)
+    return result
 
 
 def _cells(step_R: names.Ints, cap_R: names.Ints) -> dict[tuple[int, int], names.Ints]:
@@ -92,7 +92,7 @@ def _cells(step_R: names.Ints, cap_R: names.Ints) -> dict[tuple[int, int], names
     return dict(zip(keys, places, strict=True)) if len(cells) else {}
 
 
-def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:
+def _grader_row(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:
     """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
     row = {f"graders_{name}": share for name, share in names.grader_shares(samples.right_R, second_R).items()}
     judged = second_R != names.NO_VERDICT
@@ -108,33 +108,32 @@ def _graders(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -
     if ks:
         # What it holds right is one class of answers; the other votes are the first grader's readings.
         class_R = np.where(right_R, samples.class_R.max(initial=0) + 1, samples.class_R)
-        theirs = replace(samples, right_R=right_R, class_R=class_R)
-        reduced = names.reduce_samples(theirs, ks)
-        row |= {f"{name}{names.BY_SECOND}": value for name, value in reduced.means.items()}
+        second_samples = replace(samples, right_R=right_R, class_R=class_R)
+        second = names.reduce_samples(second_samples, ks)
+        row |= {f"{name}{names.BY_SECOND}": value for name, value in second.means.items()}
         row |= {
-            f"tokens_{name}_mean{names.BY_SECOND}": _known(reduced.lengths[name]["mean"]) for name in ("right", "wrong")
+            f"tokens_{name}_mean{names.BY_SECOND}": _float(second.lengths[name]["mean"]) for name in ("right", "wrong")
         }
     return row
 
 
-def _known(value: float | None) -> float:
+def _float(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _row(samples: names.Samples, reduced: names.Reduction, entropy: float, log_prob: float) -> dict[str, Any]:
-    tokens, means = int(samples.tokens_R.sum()), reduced.means
-    lengths = ((f"tokens_{outcome}_{name}", of[name]) for outcome, of in reduced.lengths.items() for name in _LENGTHS)
+def _row(samples: names.Samples, reduction: names.Reduction, entropy: float, log_prob: float) -> dict[str, Any]:
+    tokens, means = int(samples.tokens_R.sum()), reduction.means
     return {
         "problems": samples.problems,
-        "samples": reduced.n,
-        "avg": means[f"avg@{reduced.n}"],
+        "samples": reduction.n,
+        "avg": means[f"avg@{reduction.n}"],
         **means,
-        **reduced.shares,
-        "lost_samples": reduced.lost_samples,
+        **reduction.shares,
+        "lost_samples": reduction.lost_samples,
         "entropy_nats": entropy / tokens if tokens else np.nan,
         "token_probability": float(np.exp(log_prob / tokens)) if tokens else np.nan,
-        **{name: _known(value) for name, value in lengths},
-        **{f"verdict_{name}": count for name, count in reduced.verdicts.items()},
+        **{f"tokens_{kind}_{name}": _float(row[name]) for kind, row in reduction.lengths.items() for name in _LENGTHS},
+        **{f"verdict_{name}": count for name, count in reduction.verdicts.items()},
     }
 
 
@@ -191,16 +190,16 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
         StoreError: samples that cannot be read.
     """
     run = store.run(run_id)
-    evaluated = run.sample_steps(benchmark)
-    asked, curves = question.ks, question.curves
+    sample_steps = run.sample_steps(benchmark)
+    ks, curves = question.ks, question.curves
 
     def ks_of(step: int, largest: int) -> Collection[int]:
-        if step in (evaluated[0], evaluated[-1]):  # before RL and the checkpoint
-            return sorted({*(names.default_ks(largest) if curves else [largest]), *asked})
-        return sorted({*asked, largest}) if asked and curves else ()  # a curve over training is drawn of what is asked
+        if step in (sample_steps[0], sample_steps[-1]):  # before RL and the checkpoint
+            return sorted({*(names.default_ks(largest) if curves else [largest]), *ks})
+        return sorted({*ks, largest}) if ks and curves else ()  # a curve over training is drawn of what is asked
 
-    tables = [run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True) for step in evaluated]
-    for index, step in enumerate(evaluated):
+    tables = [run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True) for step in sample_steps]
+    for index, step in enumerate(sample_steps):
         steps = pa.array([step] * len(tables[index]), pa.int64())
         tables[index] = tables[index].append_column("step", steps)
     samples = pa.concat_tables(tables).unify_dictionaries()
@@ -219,13 +218,13 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
     source = score_column(steps, plan)
     if source is None:
         return {}
-    scored = steps[steps[source].notna()]
-    frame = pd.DataFrame({"step": scored["step"].astype("int64"), "cap": plan.primary_cap, "avg": scored[source]})
+    points = steps[steps[source].notna()]
+    frame = pd.DataFrame({"step": points["step"].astype("int64"), "cap": plan.primary_cap, "avg": points[source]})
     prefix = f"{PREFIX}/{plan.benchmark}/"
     for column in (str(name) for name in steps.columns):
         name = column.removeprefix(prefix)
         if column.startswith(prefix) and re.fullmatch(r"(avg|pass|maj)@\d+", name):
-            frame[name] = scored[column]
+            frame[name] = points[column]
     rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
     return {plan.benchmark: RunCells(rows, {}, (), [])}
 
@@ -271,12 +270,12 @@ def column_of(metric: Metric) -> str:
     return COLUMNS[metric.kind] + (names.BY_SECOND if metric.by_second else "")
 
 
-def evaluated(metric: Metric) -> bool:
+def is_evaluated(metric: Metric) -> bool:
     """Say whether every evaluation has a value of it, so that it has a curve over training."""
     return metric.kind in ("pass", "maj") or (metric.kind in COLUMNS and metric.kind != "generated_tokens")
 
 
-def computed(metric: Metric) -> bool:
+def is_computed(metric: Metric) -> bool:
     """Say whether it is computed here, and not read off the row of the checkpoint."""
     return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING, *names.TARGETS)
 
@@ -287,7 +286,7 @@ def needed_columns(metric: Metric) -> tuple[str, ...]:
 
 
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
-    """A `computed` metric of one run in the stored unit, from its evaluations at one cap and its step metrics up to the checkpoint.
+    """A metric (see `is_computed`) of one run in the stored unit, from its evaluations at one cap and step metrics up to the checkpoint.
 
     NaN where the run has not logged what it needs, infinity for a target never reached.
     """
@@ -306,14 +305,14 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     if metric.kind == "tokens_to":
         return tokens_to(cells, steps, parameter)
     if metric.kind in ("seconds_to", "seconds"):  # NaN from the first step on whose time is not logged
-        ordered = steps.sort_values("step")
-        spent = ordered.assign(seconds=ordered["seconds_total"].cumsum(skipna=False))
-        at = total_at(spent, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
-        return _first_reach(score, at, parameter) if metric.kind == "seconds_to" else float(at[0])
-    counted = steps[steps["step"] <= checkpoint]
+        steps = steps.sort_values("step")
+        times = steps.assign(seconds=steps["seconds_total"].cumsum(skipna=False))
+        totals = total_at(times, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
+        return _first_reach(score, totals, parameter) if metric.kind == "seconds_to" else float(totals[0])
+    past_steps = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
-        return float(((counted["all_right_groups"] + counted["all_wrong_groups"]) / counted["groups"]).mean())
-    return float(counted[parameter].mean())
+        return float(((past_steps["all_right_groups"] + past_steps["all_wrong_groups"]) / past_steps["groups"]).mean())
+    return float(past_steps[parameter].mean())
 
 
 def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -329,24 +328,24 @@ def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
     return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
 
 
-def _first_reach(scores: Floats, spent: Floats, target: float) -> float:
-    """What was spent when a score first reached the target; ``spent`` has a number for each score, NaN there is NaN here."""
-    reached = np.flatnonzero(scores >= target)
-    if not len(reached):
+def _first_reach(scores: Floats, costs: Floats, target: float) -> float:
+    """What was spent when a score first reached the target; ``costs`` has a number for each score, NaN there is NaN here."""
+    hits = np.flatnonzero(scores >= target)
+    if not len(hits):
         return float("inf")
-    if (index := int(reached[0])) == 0:
-        return float(spent[0])
+    if (index := int(hits[0])) == 0:
+        return float(costs[0])
     share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
-    return float(spent[index - 1] + share * (spent[index] - spent[index - 1]))
+    return float(costs[index - 1] + share * (costs[index] - costs[index - 1]))
 
 
-def total_at(steps: pd.DataFrame, column: str, wanted: ArrayLike) -> Floats:
+def total_at(steps: pd.DataFrame, column: str, wanted_steps: ArrayLike) -> Floats:
     """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
-    at = np.asarray(wanted, dtype=np.int64)
-    values = np.full(at.shape, np.nan)
+    target_steps = np.asarray(wanted_steps, dtype=np.int64)
+    values = np.full(target_steps.shape, np.nan)
     if len(steps):
-        step, logged = steps["step"].to_numpy(dtype=np.int64), steps[column].to_numpy(dtype=np.float64)
+        step, totals = steps["step"].to_numpy(dtype=np.int64), steps[column].to_numpy(dtype=np.float64)
         order = np.argsort(step, kind="stable")
-        place = order[np.minimum(np.searchsorted(step, at, sorter=order), len(order) - 1)]
-        values = np.where(step[place] == at, logged[place], np.nan)
-    return np.where(at == 0, 0.0, values)
+        place = order[np.minimum(np.searchsorted(step, target_steps, sorter=order), len(order) - 1)]
+        values = np.where(step[place] == target_steps, totals[place], np.nan)
+    return np.where(target_steps == 0, 0.0, values)

@@ -28,18 +28,18 @@ _MISSING = 3  # runs that are named
 def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False, width: int | None = None) -> str:
     """The answer as a terminal of this width shows it, without colour; with `notes` also the tables of scores and what they mean."""
     width = width or max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
-    parts = [_wrapped(results.experiment.plan.title, width)]
+    parts = [_wrap(results.experiment.plan.title, width)]
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]
-    left = len(missing) - _MISSING
-    more = [f"{left} more {'run is' if left == 1 else 'runs are'} missing (--notes)"] * (left > 0)
+    excess = len(missing) - _MISSING
+    more = [f"{excess} more {'run is' if excess == 1 else 'runs are'} missing (--notes)"] * (excess > 0)
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
-    parts += ["\n".join(_wrapped(line, width, "! ") for line in warnings)] if warnings else []
+    parts += ["\n".join(_wrap(line, width, "! ") for line in warnings)] if warnings else []
     if notes:
-        how = behaviour_table(results)
-        how = replace(how, columns=[column for column in how.columns if column.key not in _LEFT_OUT])
+        behaviour = behaviour_table(results)
+        behaviour = replace(behaviour, columns=[column for column in behaviour.columns if column.key not in _LEFT_OUT])
         tables = [*map(main_table, results.each_metric()), *benchmark_tables(results)]
-        tables += [answers_table(results), how, cost_table(results)]
+        tables += [answers_table(results), behaviour, cost_table(results)]
         parts += [to_terminal(table, width) for table in tables if len(table.columns) > 1]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -47,47 +47,47 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
 def answer_text(answer: Answer, width: int) -> str:
     """One answer: headline, small type, caveat, table and foot."""
     parts = [
-        _wrapped(" ".join(answer.headline), width),
-        _wrapped(" ".join(answer.small), width),
-        f"\n{_wrapped(answer.caveat, width, '! ')}" if answer.caveat else "",
-        f"\n{_drawn(answer, width)}" if answer.lines else "",
-        _wrapped(answer.foot, width),
+        _wrap(" ".join(answer.headline), width),
+        _wrap(" ".join(answer.small), width),
+        f"\n{_wrap(answer.caveat, width, '! ')}" if answer.caveat else "",
+        f"\n{_draw_table(answer, width)}" if answer.lines else "",
+        _wrap(answer.foot, width),
     ]
     return "\n".join(filter(None, parts))
 
 
-def _drawn(answer: Answer, width: int) -> str:
+def _draw_table(answer: Answer, width: int) -> str:
     """The table, one line a comparison where it fits; the verdict stands last, and only names are broken."""
-    whole, fixed = answer.table, all(line.known for line in answer.lines)
-    heads = {column.key: column.header for column in whole.columns}
+    full_table, all_known = answer.table, all(line.known for line in answer.lines)
+    heads = {column.key: column.header for column in full_table.columns}
     heads["verdict"] = heads.pop("verdict")
-    for key, least in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
-        heads = {name: head for name, head in heads.items() if name != key or width >= least}
+    for key, least_width in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
+        heads = {name: head for name, head in heads.items() if name != key or width >= least_width}
     table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for key, head in heads.items():
         justify: JustifyMethod = "right" if key == "points" else "left"
         table.add_column(
-            head, justify=justify, no_wrap=fixed and key in ("points", "interval", "verdict"), overflow="fold"
+            head, justify=justify, no_wrap=all_known and key in ("points", "interval", "verdict"), overflow="fold"
         )
-    for row in whole.rows:
+    for row in full_table.rows:
         table.add_row(*(escape(str(row[key])) for key in heads))
     return "\n".join(line.rstrip() for line in drawn_text(table, width=width).splitlines()) + "\n"
 
 
-def _wrapped(text: str, width: int, mark: str = "") -> str:
+def _wrap(text: str, width: int, mark: str = "") -> str:
     return textwrap.fill(text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_long_words=False)
 
 
 _VERDICT = re.compile(rf"  ({'|'.join(VERDICTS)})\S*( \S+){{0,5}}$", re.MULTILINE)
 
 
-def painted(text: str) -> Text:
+def colour_answer(text: str) -> Text:
     """The text with the answer in bold and each verdict at the end of a line in its colour, for a terminal that has any."""
-    shown = Text(text)
+    answer = Text(text)
     title, _, rest = text.partition("\n\n")
     end = len(title) + 2 + len(rest.partition("\n95 % ")[0].partition("\n\n")[0])
-    shown.stylize("bold", len(title), end)
+    answer.stylize("bold", len(title), end)
     for match in _VERDICT.finditer(text):
-        shown.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
-    shown.highlight_regex(r"(?m)^! .*$", "yellow")
-    return shown
+        answer.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
+    answer.highlight_regex(r"(?m)^! .*$", "yellow")
+    return answer

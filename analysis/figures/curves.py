@@ -17,7 +17,7 @@ from analysis.figures import drawing
 from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.results import Results
-from analysis.samples import evaluated
+from analysis.samples import is_evaluated
 from analysis.tables.pass_at_k import k_bands
 from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import default_ks
@@ -26,19 +26,19 @@ from harness.evaluation.metrics.names import default_ks
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
     """Draw the series of every arm; of many arms the means only. Return what is drawn."""
     look, few = drawing.arm_appearances(experiment), len(experiment.plan.arms) <= drawing.FEW
-    drawn = [series_of(arm.name) for arm in experiment.plan.arms]
-    for arm, series in zip(experiment.plan.arms, drawn, strict=True):
+    arm_series = [series_of(arm.name) for arm in experiment.plan.arms]
+    for arm, series in zip(experiment.plan.arms, arm_series, strict=True):
         drawing.draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
-    return drawn
+    return arm_series
 
 
 def accuracy_figure(experiment: Frames) -> Figure | None:
     """Draw evaluation accuracy against generated tokens, where runs count them, and against rollout steps, side by side."""
     if not len(experiment.cells):
         return None
-    counted = drawing.logged(experiment, Panel("generated_tokens_total", ""))
-    figure, axes = drawing.new_panels(1 + counted, 1 + counted, 1.0, sharey=True)
-    for panel, axis in zip(axes[0], ("tokens", "step")[not counted :], strict=True):
+    has_tokens = drawing.is_logged(experiment, Panel("generated_tokens_total", ""))
+    figure, axes = drawing.new_panels(1 + has_tokens, 1 + has_tokens, 1.0, sharey=True)
+    for panel, axis in zip(axes[0], ("tokens", "step")[not has_tokens :], strict=True):
         _draw_arms(panel, experiment, partial(drawing.accuracy_series, experiment, axis=axis))
         panel.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
         panel.xaxis.set_major_formatter(drawing.COUNTS)
@@ -50,7 +50,7 @@ def accuracy_figure(experiment: Frames) -> Figure | None:
 def metric_figure(results: Results) -> Figure | None:
     """Draw the metric against rollout steps; None for the score, which has a figure, and for what no evaluation has."""
     experiment, metric, column = results.experiment, results.metric, results.column
-    if metric == experiment.plan.score or not evaluated(metric) or column not in experiment.cells:
+    if metric == experiment.plan.score or not is_evaluated(metric) or column not in experiment.cells:
         return None
     figure, axes = drawing.new_figure()
     panel = Panel(column, "", scale=metric.scale, evaluated=True)
@@ -74,13 +74,13 @@ def k_figure(results: Results) -> Figure | None:
     if not before:
         return None
     figure, axes = _k_panels(before["pass"].x)
-    dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
+    line_style: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
-    for axes_, (kind, start) in zip(axes, before.items(), strict=True):
-        axes_.plot(start.x, start.mean, zorder=4, **dashed)
+    for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):
+        axes_.plot(baseline.x, baseline.mean, zorder=4, **line_style)
         series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
-    drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **dashed)])
+    drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **line_style)])
     return figure
 
 
@@ -109,7 +109,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:
     """Draw over steps the panels of one of ``FIGURES`` that some run has logged, at most two in a row; None where no run has one."""
-    panels = [panel for panel in FIGURES[name] if drawing.logged(experiment, panel)]
+    panels = [panel for panel in FIGURES[name] if drawing.is_logged(experiment, panel)]
     if not panels:
         return None
     columns = min(len(panels), 2)
@@ -126,8 +126,8 @@ def training_figure(experiment: Frames, name: str) -> Figure | None:
 def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     """Draw every arm; the seeds set the range, not the bands of few of them."""
     few = len(experiment.plan.arms) <= drawing.FEW
-    drawn = _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
-    values = np.concatenate([(one.seed_y if few or one.collapsed else one.mean).ravel() for one in drawn])
+    arm_series = _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
+    values = np.concatenate([(one.seed_y if few or one.collapsed else one.mean).ravel() for one in arm_series])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
     if np.isfinite(values).any():
@@ -153,40 +153,40 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
             ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
             low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
             k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
-            alike = (mean == 0) | (mean == 100)
-            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(alike, np.nan, low), high)
+            is_uniform = (mean == 0) | (mean == 100)
+            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(is_uniform, np.nan, low), high)
             drawing.draw_series(panel, series, models[cell["model"]])
-            drawing.draw_whiskers(panel, k[alike], low[alike], high[alike], models[cell["model"]].colour)
+            drawing.draw_whiskers(panel, k[is_uniform], low[is_uniform], high[is_uniform], models[cell["model"]].colour)
     drawing.name_below(figure, models)
     return figure
 
 
 def draw_evaluation(path: Path) -> None:
     """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
-    result, grouped = json.loads(path.read_bytes()), dict[str, list[dict[str, Any]]]()
-    alone = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
-    for cell in result.get("cells", [alone]):
+    result, cells_by_title = json.loads(path.read_bytes()), dict[str, list[dict[str, Any]]]()
+    single_cell = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
+    for cell in result.get("cells", [single_cell]):
         title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
-        grouped.setdefault(title, []).append(cell)
-    with drawing.styled("paper"):
-        for benchmark, cells in grouped.items():
+        cells_by_title.setdefault(title, []).append(cell)
+    with drawing.figure_style("paper"):
+        for benchmark, cells in cells_by_title.items():
             drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
 
 
 def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
     """Draw the difference in Pass@k against k with its band, one colour a side."""
-    drawn = drawing.appearances([*bands])
+    looks = drawing.appearances([*bands])
     figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
-    most = max(len(one.band.value_K) for one in bands.values())
+    most_ks = max(len(one.band.value_K) for one in bands.values())
     for side, one in bands.items():
-        band, look = one.band, drawn[side]
+        band, look = one.band, looks[side]
         ks = np.arange(1, len(band.value_K) + 1)
         drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
-    drawing.k_axis(axes, default_ks(most), "")
+    drawing.k_axis(axes, default_ks(most_ks), "")
     axes.set_ylabel(f"Pass@k less that of {reference}, points")
-    drawing.name_below(figure, drawn)
+    drawing.name_below(figure, looks)
     return figure
 
 

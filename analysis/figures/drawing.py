@@ -69,18 +69,18 @@ def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str
         axes.add_collection(LineCollection(lines, colors=colour, alpha=alpha, linewidths=width, zorder=1))
     if spread and not series.collapsed:
         draw_band(axes, series.x, series.low, series.high, colour)
-    every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
-    axes.plot(series.x, series.mean, **appearance.pen(), markevery=every, label=label, zorder=3)
+    mark_every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
+    axes.plot(series.x, series.mean, **appearance.pen(), markevery=mark_every, label=label, zorder=3)
 
 
 def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str) -> None:
     """Draw a band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
     x, low, high = (np.asarray(values, dtype=np.float64) for values in (x, low, high))
-    there = np.isfinite(low)
-    beside = there & (np.append(there[1:], False) | np.append(False, there[:-1]))
-    if beside.any():
-        axes.fill_between(x, low, high, where=beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    draw_whiskers(axes, x[there & ~beside], low[there & ~beside], high[there & ~beside], colour)
+    finite = np.isfinite(low)
+    joined = finite & (np.append(finite[1:], False) | np.append(False, finite[:-1]))
+    if joined.any():
+        axes.fill_between(x, low, high, where=joined, color=colour, alpha=BAND_ALPHA, linewidth=0)
+    draw_whiskers(axes, x[finite & ~joined], low[finite & ~joined], high[finite & ~joined], colour)
 
 
 def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) -> None:
@@ -89,15 +89,15 @@ def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) 
         axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
-def interval_limits(shown: Sequence[Estimate]) -> tuple[float, float]:
+def interval_limits(estimates: Sequence[Estimate]) -> tuple[float, float]:
     """The ends of an axis for these intervals: those of few seeds do not set it, and end in arrows where they leave it."""
-    known = [each for each in shown if not math.isnan(each.value)]
-    trusted = [each for each in known if each.seeds >= FEW_SEEDS and not math.isnan(each.low)]
-    ends = [end for each in trusted for end in (each.low, each.high)]
-    if not trusted:
-        ends = [end for each in known for end in (2 * each.value, -each.value)]
-    ends += [0.0, *(each.value for each in known)]
-    ends += [end for each in known if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
+    estimates = [each for each in estimates if not math.isnan(each.value)]
+    trusted_estimates = [each for each in estimates if each.seeds >= FEW_SEEDS and not math.isnan(each.low)]
+    ends = [end for each in trusted_estimates for end in (each.low, each.high)]
+    if not trusted_estimates:
+        ends = [end for each in estimates for end in (2 * each.value, -each.value)]
+    ends += [0.0, *(each.value for each in estimates)]
+    ends += [end for each in estimates if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
     low, high = min(ends), max(ends)
     pad = 0.05 * (high - low) or 1.0
     return low - pad, high + pad
@@ -125,8 +125,8 @@ def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
 
 def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = ()) -> None:
     """Name the arms in a legend below, after the labelled lines ``first``; bands and thin lines too where they are drawn."""
-    drawn, arms = arm_appearances(experiment), experiment.plan.arms
-    handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **drawn[arm.name].pen()) for arm in arms)]
+    looks, arms = arm_appearances(experiment), experiment.plan.arms
+    handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
         handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
@@ -136,10 +136,10 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
 
 
-def name_below(figure: Figure, drawn: Mapping[str, Appearance], **changes: Any) -> None:
+def name_below(figure: Figure, looks: Mapping[str, Appearance], **changes: Any) -> None:
     """Name what is drawn so in a legend below; ``changes`` are to its lines."""
-    handles = [Line2D([], [], **look.pen() | changes) for look in drawn.values()]
-    legend_below(figure, handles, list(drawn))
+    handles = [Line2D([], [], **look.pen() | changes) for look in looks.values()]
+    legend_below(figure, handles, list(looks))
 
 
 Floats = NDArray[np.float64]
@@ -176,7 +176,7 @@ class Series:
     collapsed: bool = False
 
     @classmethod
-    def of(cls, x: Floats, seed_y: Floats) -> Series:
+    def from_seeds(cls, x: Floats, seed_y: Floats) -> Series:
         """Make the series of these seeds, with their mean and band."""
         mean, half = t_band(seed_y, axis=0)
         return cls(x, seed_y, mean, mean - half, mean + half)
@@ -188,7 +188,7 @@ class Series:
 EMPTY = Series(*(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0), np.empty(0)))
 
 
-def logged(experiment: Frames, panel: Panel) -> bool:
+def is_logged(experiment: Frames, panel: Panel) -> bool:
     """Tell whether any run has a value in the column of this panel."""
     frame = experiment.cells if panel.evaluated else experiment.steps
     return panel.column in frame and bool(frame[panel.column].notna().any())
@@ -221,23 +221,23 @@ def accuracy_series(
     ``metric`` is a column of the cells; ``scale`` is that of scores where not given. Against tokens there is a point an evaluation, at the
     mean of what the seeds have generated by then: nothing is drawn where nothing was measured, and the line ends at the table's mean.
     """
-    plan, curves, spent = experiment.plan, [], []
+    plan, curves, totals = experiment.plan, [], []
     scale = plan.score.scale if scale is None else scale
     runs = {key[0]: run for key, run in experiment.evaluations.items() if key[1:] == (arm, plan.primary_cap)}
     for run_id, run in sorted(runs.items(), key=itemgetter(0)):
         x = run["step"].to_numpy(dtype=np.float64)
         if axis in _TOTALS:
             total = total_at(experiment.steps[experiment.steps["run_id"] == run_id], _TOTALS[axis], x)
-            spent.append((x, total))
+            totals.append((x, total))
             x = total if axis == "updates" else x
         curves.append((x, scale * run[metric].to_numpy(dtype=np.float64)))
     series = replace(combine(curves, exact=True), collapsed=has_collapsed(experiment, arm))
-    return replace(series, x=combine(spent, exact=True).mean) if spent and axis == "tokens" else series
+    return replace(series, x=combine(totals, exact=True).mean) if totals and axis == "tokens" else series
 
 
 def has_collapsed(experiment: Frames, arm: str) -> bool:
     """Tell whether a seed of the arm collapsed."""
-    return any(name == arm for name, _ in experiment.collapsed)
+    return any(name == arm for name, _ in experiment.collapses)
 
 
 def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
@@ -251,7 +251,7 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
     for kind in ("pass", "maj"):
         scores = rows.filter(regex=rf"^{kind}@\d+$").dropna(axis="columns", how="all")
         scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
-        curves[kind] = Series.of(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
+        curves[kind] = Series.from_seeds(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
     return curves
 
 
@@ -266,14 +266,14 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     if exact:
         # Steps without an update share their number of updates: the last of them counts.
         frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
-        return Series.of(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
+        return Series.from_seeds(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
-    known = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
-    nothing = np.full(len(grid), np.nan)
-    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nothing for x, y in known])
+    curves = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
+    nans = np.full(len(grid), np.nan)
+    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nans for x, y in curves])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
-    whole = np.isfinite(seed_y).all(axis=0)
-    mean, half = (np.where(whole, part, np.nan) for part in t_band(seed_y, axis=0))
+    all_finite = np.isfinite(seed_y).all(axis=0)
+    mean, half = (np.where(all_finite, part, np.nan) for part in t_band(seed_y, axis=0))
     return Series(grid, seed_y, mean, mean - half, mean + half)
 
 
@@ -320,7 +320,7 @@ def appearances(names: Sequence[str]) -> dict[str, Appearance]:
 
 
 @contextmanager
-def styled(style: str, rc: Mapping[str, Any] | None = None) -> Iterator[None]:
+def figure_style(style: str, rc: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts) or ``screen``; ``rc`` go over those of the style."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
@@ -363,16 +363,16 @@ def tidy(figure: Figure) -> Figure:
             axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
     _lay_out(figure)
     width = figure.bbox.width
-    alone = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
+    single_column = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
     broken = False
     for axes in figure.axes:
         box = axes.get_window_extent()
         middle = (box.x0 + box.x1) / 2
-        across = 1.9 * min(middle, width - middle) if alone else box.width
-        broken |= _break(axes.xaxis.label, across, 0)
+        room = 1.9 * min(middle, width - middle) if single_column else box.width
+        broken |= _break(axes.xaxis.label, room, 0)
         broken |= _break(axes.yaxis.label, 1.05 * box.height, 1)
         if title := axes.get_title(loc="left"):
-            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if alone else box.width, 0)
+            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if single_column else box.width, 0)
     if broken:
         _lay_out(figure)
     return figure
@@ -400,9 +400,9 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
         ValueError: a format that is none of ``FORMATS``, or one string instead of a sequence of them.
         StoreFull, StoreReadOnly: it cannot be written.
     """
-    named = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
-    if named or isinstance(formats, str):
-        raise ValueError(f"formats: {named!r} is no list of figure formats; choose from {list(FORMATS)}")
+    bad_formats = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
+    if bad_formats or isinstance(formats, str):
+        raise ValueError(f"formats: {bad_formats!r} is no list of figure formats; choose from {list(FORMATS)}")
     paths = {suffix: directory / f"{name}.{suffix}" for suffix in formats}
     for suffix, path in paths.items():
         write_file(path, drawn_bytes(figure, suffix), durable=False)
@@ -423,9 +423,9 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) 
     """Draw one legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
     width, height = figure.get_size_inches()
     font_inches = float(rcParams["legend.fontsize"]) / 72
-    wrapped = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
-    longest = max(map(len, "\n".join(wrapped).split("\n")))
+    texts = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
+    longest = max(map(len, "\n".join(texts).split("\n")))
     columns = max(1, min(len(labels), int(width / ((longest * 0.47 + 4.5) * font_inches))))
-    lines = sum(label.count("\n") + 1 for label in wrapped) / columns
+    lines = sum(label.count("\n") + 1 for label in texts) / columns
     figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)
-    figure.legend(handles, wrapped, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2)
+    figure.legend(handles, texts, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2)

@@ -27,15 +27,15 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     """Draw one row a comparison, as wide as a page or a column; None where no two arms can be compared."""
     plan, metric = results.experiment.plan, results.metric
     effects = [effect for effect in declared_effects(results) if effect.kind == REFERENCE_KIND]
-    known = [effect for effect in effects if not math.isnan(effect.estimate.value)]
-    if not known:
+    known_effects = [effect for effect in effects if not math.isnan(effect.estimate.value)]
+    if not known_effects:
         return None
     references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
     reference = f"the {REFERENCE[plan.design]}"
     if len(references) == 1:  # one arm of a list is named, and several stand in the rows
         reference = plan.arm(references.pop()).label
-    against = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known}
-    rows = [replace(effect, comparison=plan.arm(effect.arm).label + against[effect.arm]) for effect in known]
+    suffixes = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known_effects}
+    rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
     return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin, wide=wide)
 
@@ -43,9 +43,9 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
 def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *, wide: bool = True) -> Figure:
     """Draw one row an effect: its interval, the mark of its word, and both as text."""
     names = [f"{effect.group}: {effect.comparison}".removeprefix(": ") for effect in effects]
-    shown = [textwrap.fill(name, 30 if wide else 22) for name in names]
-    breaks = [name.count("\n") for name in shown]
-    rows = len(shown) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(shown) * max(breaks))
+    row_labels = [textwrap.fill(name, 30 if wide else 22) for name in names]
+    breaks = [name.count("\n") for name in row_labels]
+    rows = len(row_labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(row_labels) * max(breaks))
     figure, axes = drawing.new_figure(wide=wide, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
@@ -53,27 +53,27 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
         axes.axvspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     estimates = [effect.estimate for effect in effects]
-    draw_verdicts(axes, dict(enumerate(effect.shown for effect in effects)))
+    draw_verdicts(axes, dict(enumerate(effect.shown_estimate for effect in effects)))
     column = difference_column(effects[0].metric, "", "", estimates)
-    drawing.label_rows(axes, shown, [cell_text(estimate, column) for estimate in estimates])
+    drawing.label_rows(axes, row_labels, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
     axes.set_xlabel(f"{label} ({interval_name(estimates)}{band})")
     return figure
 
 
-def draw_verdicts(axes: Any, shown: Mapping[float, Estimate]) -> None:
+def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate]) -> None:
     """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis, faded where seeds are few."""
-    low, high = drawing.interval_limits([*shown.values()])
+    low, high = drawing.interval_limits([*estimates.values()])
     axes.set_xlim(low, high)
-    for row, estimate in shown.items():
-        look, faded = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
+    for row, estimate in estimates.items():
+        look, opacity = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
         face = "white" if is_hollow(estimate.verdict) else look.colour
-        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": faded}
+        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": opacity}
         ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
         axes.errorbar([estimate.value], [row], xerr=ends, capsize=2, linewidth=1, linestyle="none", zorder=3, **mark)
-        for leaves, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
-            if leaves:
-                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=faded, clip_on=False, zorder=4)
+        for is_outside, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
+            if is_outside:
+                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=opacity, clip_on=False, zorder=4)
 
 
 def design_figure(results: Results, kind: str) -> Figure | None:
@@ -102,9 +102,9 @@ def grid_figure(results: Results) -> Figure | None:
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):
-        shown = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
+        text = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
         # Not quite white and black, which a dark page exchanges.
-        axes.text(j, i, shown, ha="center", va="center", color="#fefefe" if value < middle else "#010101")
+        axes.text(j, i, text, ha="center", va="center", color="#fefefe" if value < middle else "#010101")
     axes.set_xticks(range(len(grid.columns)), [setting_label(grid.column_key, value) for value in grid.columns])
     axes.set_yticks(range(len(grid.rows)), [setting_label(grid.row_key, value) for value in grid.rows])
     axes.set(xlabel=key_label(grid.column_key), ylabel=key_label(grid.row_key))
@@ -125,11 +125,11 @@ def grid_figure(results: Results) -> Figure | None:
 def transfer_figure(here: Results, there: Results) -> Figure | None:
     """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
     ours, theirs = (
-        {effect.comparison: effect.shown for effect in declared_effects(results) if effect.kind == REFERENCE_KIND}
+        {e.comparison: e.shown_estimate for e in declared_effects(results) if e.kind == REFERENCE_KIND}
         for results in (here, there)
     )
-    both = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
-    points = {name: pair for name, pair in both.items() if not any(math.isnan(shown.low) for shown in pair)}
+    pairs = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
+    points = {name: pair for name, pair in pairs.items() if not any(math.isnan(estimate.low) for estimate in pair)}
     labels = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
     return transfer_plot(points, *labels) if points else None
 

@@ -64,8 +64,8 @@ class Section:
 def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     """Write the page and return its path. Raises ValueError if it would exceed ``PAGE_LIMIT_BYTES`` (thousands of arms)."""
     plan = results.experiment.plan
-    known = (f"tables/{plan.name}.csv", f"tables/{plan.name}.tex", "figures/differences.pdf")
-    text = render_page(results, store_root, links=[name for name in known if (path.parent / name).exists()])
+    candidates = (f"tables/{plan.name}.csv", f"tables/{plan.name}.tex", "figures/differences.pdf")
+    text = render_page(results, store_root, links=[name for name in candidates if (path.parent / name).exists()])
     size = len(text.encode())
     if size > PAGE_LIMIT_BYTES:
         raise ValueError(f"the page would be {size / 1e6:.1f} MB; split the experiment into smaller ones")
@@ -82,15 +82,15 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
     *rest, cost = (replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results))
     if so_far and results.experiment.unfinished:
         rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
-    declared = store.plan(plan.name).get("checks") or []
-    checks = [check if isinstance(check, str) else json.dumps(check) for check in declared]
+    plan_checks = store.plan(plan.name).get("checks") or []
+    checks = [check if isinstance(check, str) else json.dumps(check) for check in plan_checks]
     sections = [
         Section("answer", "Answer", _answer(results, so_far=so_far)),
         Section("chart", "Curves", _asset("chart.html")),
         Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
         Section("configuration", "Changes by arm", _configuration(results), folded=True),
-        Section("checks", "Checks", listed(checks, len(checks), "") or "<p>None.</p>", folded=True),
+        Section("checks", "Checks", list_html(checks, len(checks), "") or "<p>None.</p>", folded=True),
         Section("cost", "Cost", table_html(cost), folded=True),
         Section("provenance", "Provenance", _provenance(results, store), folded=True),
     ]
@@ -113,7 +113,7 @@ def document(
         sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
         data, scripts = {"progress-data": now, **data}, (*scripts, "live.js")
     suffixes = [path.rpartition(".")[2] for path in links]
-    text = rendered(
+    text = render(
         "page.html", now=now, title=title, question=question, facts=facts, sections=sections,
         policy=POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
         style=verdict_style() + _asset("page.css"),
@@ -132,16 +132,16 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    templates.filters["linked"] = linked
+    templates.filters["linked"] = link_papers
     return templates
 
 
-def linked(text: str) -> Markup:
+def link_papers(text: str) -> Markup:
     """Text as HTML, in which a paper's number leads to the paper."""
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">\g<0></a>', escape(text)))
 
 
-def rendered(template: str, **values: Any) -> Markup:
+def render(template: str, **values: Any) -> Markup:
     """A template of this folder with these values, escaped but for what is markup already."""
     return Markup(_templates().get_template(template).render(**values))
 
@@ -172,12 +172,12 @@ _TALL = 16  # rows beyond which a table that stands open scrolls down in its box
 def answer_html(answer: Answer) -> Markup:
     """One answer as the first screen of a page: a table whose rows draw their intervals."""
     lines = answer.lines
-    shown = [line.estimate.scaled(line.metric.scale) for line in lines]
-    limits = interval_limits(shown)
+    estimates = [line.estimate.rescale(line.metric.scale) for line in lines]
+    limits = interval_limits(estimates)
+    rows = [_forest_row(*each, limits) for each in zip(lines, estimates, strict=True)]
+    ticks, zero = _ticks(limits, estimates), _place(0, limits)
     touched = any(line.touched for line in lines)
-    rows = [_forest_row(*each, limits) for each in zip(lines, shown, strict=True)]
-    ticks, zero = _ticks(limits, shown), _place(0, limits)
-    return rendered(
+    return render(
         "answer.html", answer=answer, rows=rows, ticks=ticks, zero=zero, touched=touched, width=_WIDTH, most=_TALL
     )
 
@@ -187,29 +187,29 @@ def _place(value: float, limits: tuple[float, float]) -> float:
     return _EDGE + (min(max(value, low), high) - low) / (high - low) * (_WIDTH - 2 * _EDGE)
 
 
-def _forest_row(line: Line, shown: Estimate, limits: tuple[float, float]) -> Json:
+def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> Json:
     """What is drawn of a comparison, by places on its axis: margin, interval with an arrow where it leaves the axis, and value."""
-    margin, ends = (-(shown.margin or 0.0), shown.margin or 0.0), (shown.low, shown.high)
+    margin, ends = (-(estimate.margin or 0.0), estimate.margin or 0.0), (estimate.low, estimate.high)
     row: dict[str, Any] = {"line": line, "about": f"{line.points} {line.interval and f'({line.interval})'}".strip()}
     row["kind"] = kind_of(line.estimate.verdict) if line.known else "not"
     row["faded"] = line.known and line.estimate.seeds < FEW_SEEDS
-    row |= {"hollow": is_hollow(shown.verdict), "value": _place(shown.value, limits) if line.known else None}
-    row["margin"] = [] if shown.margin is None else [_place(end, limits) for end in margin]
-    row["ends"] = [] if math.isnan(shown.low) else [_place(end, limits) for end in ends]
-    leaves = ends[0] < limits[0], ends[1] > limits[1]
-    row["arrows"] = [(x, way) for x, way, out in zip(row["ends"], (-1, 1), leaves, strict=False) if out]
+    row |= {"hollow": is_hollow(estimate.verdict), "value": _place(estimate.value, limits) if line.known else None}
+    row["margin"] = [] if estimate.margin is None else [_place(end, limits) for end in margin]
+    row["ends"] = [] if math.isnan(estimate.low) else [_place(end, limits) for end in ends]
+    is_outside = ends[0] < limits[0], ends[1] > limits[1]
+    row["arrows"] = [(x, way) for x, way, out in zip(row["ends"], (-1, 1), is_outside, strict=False) if out]
     return row
 
 
-def _ticks(limits: tuple[float, float], shown: Sequence[Estimate]) -> list[tuple[float, str]]:
+def _ticks(limits: tuple[float, float], estimates: Sequence[Estimate]) -> list[tuple[float, str]]:
     """Places and texts of the values at zero, at the margin where there is room, and at the ends of the axis."""
-    margin = shown[0].margin or 0.0 if shown else 0.0
+    margin = estimates[0].margin or 0.0 if estimates else 0.0
     ticks: list[tuple[float, str]] = []
     for value in [0.0, margin, -margin, *(0.85 * end for end in limits)]:
-        rounded = float(f"{value:.1g}") if abs(value) != margin else value
-        x = _place(rounded, limits)
-        if limits[0] <= rounded <= limits[1] and all(abs(x - other) > _TICKS_APART for other, _ in ticks):
-            ticks.append((x, number_text(rounded, 0 if rounded == int(rounded) else 1, signed=True).replace("+0", "0")))
+        tick = float(f"{value:.1g}") if abs(value) != margin else value
+        x = _place(tick, limits)
+        if limits[0] <= tick <= limits[1] and all(abs(x - other) > _TICKS_APART for other, _ in ticks):
+            ticks.append((x, number_text(tick, 0 if tick == int(tick) else 1, signed=True).replace("+0", "0")))
     return ticks
 
 
@@ -220,32 +220,32 @@ def _answer(results: Results, *, so_far: bool) -> str:
     parts += [
         f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
     ]
-    parts.append(listed(warnings_of(results), _WARNINGS, "Warnings", "warning"))
-    if (results.experiment.runs["status"] == "finished").any():
-        parts.append(listed((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
+    parts.append(list_html(warnings_of(results), _WARNINGS, "Warnings", "warning"))
+    if len(results.experiment.finished_runs):
+        parts.append(list_html((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
     return "".join([*parts, pictures(results)])
 
 
 def _own_title(title: str, experiment: str) -> str:
     """The title of a table without that of its experiment, which stands on top of the page."""
-    own = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
-    return capital(own.removesuffix(")").removeprefix(": ")) or "Scores and differences"
+    stem = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
+    return capital(stem.removesuffix(")").removeprefix(": ")) or "Scores and differences"
 
 
 def _facts(results: Results, store: ResultStore) -> list[str]:
     """What stands under the title: arms and seeds, runs, metric, and the commit and day of the newest run."""
     plan, runs = results.experiment.plan, results.experiment.runs
-    finished, made = runs.loc[runs["status"] == "finished", "run_id"], []
-    for run_id in finished.unique():
+    finished_ids, pairs = results.experiment.finished_runs["run_id"], []
+    for run_id in finished_ids.unique():
         with suppress(StoreError):
             manifest = store.run(run_id).manifest() or {}
-            ended = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
-            made.append((max(ended, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
-    newest, commit = max(made, default=("", ""))
+            ends = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
+            pairs.append((max(ends, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
+    newest, commit = max(pairs, default=("", ""))
     at_most = "up to " * bool(plan.looks)
     facts = [
         f"{counted(len(plan.arms), 'arm')} × {at_most}{counted(len(plan.seeds), 'seed')}",
-        f"{len(finished)} of {at_most}{len(runs)} runs finished",
+        f"{len(finished_ids)} of {at_most}{len(runs)} runs finished",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),
     ]
@@ -255,8 +255,8 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
 def _configuration(results: Results) -> str:
     rows = []
     for arm in results.experiment.plan.arms:
-        for key, changed in (arm.changes or {"nothing": ""}).items():
-            values = (changed[0], changed[-1]) if isinstance(changed, list) else ("", changed)
+        for key, change in (arm.changes or {"nothing": ""}).items():
+            values = (change[0], change[-1]) if isinstance(change, list) else ("", change)
             rows.append((arm.label, key, *(json.dumps(value) if value != "" else "" for value in values)))
     return plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
 
@@ -292,9 +292,9 @@ def table_html(table: Table, kind: str = "", *, fold_notes: bool = False) -> Mar
     first, texts = table.columns[0], zip(table.columns, *table.text(), strict=True)
     columns = {column: column != first and max(map(len, cells), default=0) > _SENTENCE for column, *cells in texts}
     rows = [[_cell(row.get(column.key), column, long) for column, long in columns.items()] for row in table.rows]
-    notes = listed(table.notes, 0 if fold_notes else len(table.notes), "How to read this table", "notes")
+    notes = list_html(table.notes, 0 if fold_notes else len(table.notes), "How to read this table", "notes")
     tall = fold_notes and len(rows) > _TALL
-    return rendered("table.html", table=table, kind=kind, columns=columns, rows=rows, tall=tall, notes=notes)
+    return render("table.html", table=table, kind=kind, columns=columns, rows=rows, tall=tall, notes=notes)
 
 
 def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
@@ -303,9 +303,9 @@ def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     return table_html(Table(title, title, [Column(name, name) for name in header], cells), "left")
 
 
-def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> Markup:
+def list_html(items: Sequence[str], most: int, name: str, kind: str = "") -> Markup:
     """Write sentences as a list, folded under ``NAME (COUNT)`` where there are more than ``most``; nothing for none."""
-    return rendered("list.html", items=[item.removeprefix("- ") for item in items], most=most, name=name, kind=kind)
+    return render("list.html", items=[item.removeprefix("- ") for item in items], most=most, name=name, kind=kind)
 
 
 def _cell(cell: Cell, column: Column, long: bool) -> dict[str, str]:
@@ -327,7 +327,7 @@ def chart_data(results: Results) -> dict[str, Any]:
         {"label": arm.label, "colour": looks[arm.name].colour, "dash": DASHES[str(looks[arm.name].line)]}
         for arm in experiment.plan.arms
     ]
-    charts = _charts(experiment, _declared(results))
+    charts = _charts(experiment, _declared_panels(results))
     for kind in ("pass", "maj"):
         lines = [drawing.k_curves(results, name).get(kind, drawing.EMPTY) for name in looks]
         if any(map(len, lines)):
@@ -336,7 +336,7 @@ def chart_data(results: Results) -> dict[str, Any]:
     return {"arms": arms, "charts": charts}
 
 
-def _declared(results: Results) -> Iterable[Panel]:
+def _declared_panels(results: Results) -> Iterable[Panel]:
     """Make a panel of each declared metric and of the score, which need not be one of them."""
     plan = results.experiment.plan
     score = Panel("avg", f"evaluation {drawing.score_label(plan)}", scale=plan.score.scale, evaluated=True)
@@ -354,7 +354,7 @@ def _charts(experiment: Frames, panels: Iterable[Panel]) -> list[dict[str, Any]]
     """Make a chart of each panel that a run has logged; nobody knows the seconds of an evaluation."""
     charts = []
     for panel in panels:
-        if drawing.logged(experiment, panel):
+        if drawing.is_logged(experiment, panel):
             axes = {axis: label for axis, label in drawing.AXES.items() if not (panel.evaluated and axis == "seconds")}
             lines = {
                 label: [_line(drawing.panel_series(experiment, arm.name, panel, axis)) for arm in experiment.plan.arms]
@@ -383,10 +383,10 @@ _GRID = (
 
 def pictures(results: Results) -> str:
     """Draw the grid of a design that has one, for each metric, as HTML."""
-    with drawing.styled("screen"):
+    with drawing.figure_style("screen"):
         figures = [effects.grid_figure(view) for view in results.each_metric()]
-        drawn = [picture(figure, *_GRID) for figure in figures if figure is not None]
-    return f'<div class="pictures">{"".join(drawn)}</div>' if drawn else ""
+        images = [picture(figure, *_GRID) for figure in figures if figure is not None]
+    return f'<div class="pictures">{"".join(images)}</div>' if images else ""
 
 
 def picture(figure: Figure, description: str, caption: str) -> Markup:
@@ -395,7 +395,7 @@ def picture(figure: Figure, description: str, caption: str) -> Markup:
     # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
     width, height = (round(72 * inches) for inches in figure.get_size_inches())
     tall, about = height > _TALL_PICTURE * width, description
-    return rendered("picture.html", about=about, svg=svg, width=width, height=height, tall=tall, caption=caption)
+    return render("picture.html", about=about, svg=svg, width=width, height=height, tall=tall, caption=caption)
 
 
 SAMPLES_PER_PROBLEM = 2
@@ -412,29 +412,29 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
     """
     plan, averages = results.experiment.plan, results.experiment.problem_avg
     cap, arms = plan.primary_cap, plan.arms
-    final = {(run, arm): step for (run, arm, of), step in results.checkpoints.items() if of == cap}
-    newest = {run: step for run, step, of in sorted(averages) if of == cap and so_far}
+    final = {(run, arm): step for (run, arm, key_cap), step in results.checkpoints.items() if key_cap == cap}
+    newest = {run: step for run, step, key_cap in sorted(averages) if key_cap == cap and so_far}
     places = {seed: [(arm.runs.get(seed, ""), arm.name) for arm in arms] for seed in plan.seeds}
     steps: dict[int, list[Any]] = {seed: [final.get(at, newest.get(at[0])) for at in places[seed]] for seed in places}
     # Most arms to show, then most that finished, then the first.
     seed = max(places, key=lambda seed: (len(arms) - steps[seed].count(None), len(final.keys() & places[seed])))
-    shown = [(run, step, (run, arm) in final) for (run, arm), step in zip(places[seed], steps[seed], strict=True)]
-    data: dict[str, Any] = {"seed": seed, "so_far": [None if done else step for _, step, done in shown], "problems": []}
-    rates = [averages.get((run, step, cap)) for run, step, _ in shown]
-    known = [rate for rate in rates if rate is not None]
-    if not known:
+    runs = [(run, step, (run, arm) in final) for (run, arm), step in zip(places[seed], steps[seed], strict=True)]
+    data: dict[str, Any] = {"seed": seed, "so_far": [None if last else step for _, step, last in runs], "problems": []}
+    rates = [averages.get((run, step, cap)) for run, step, _ in runs]
+    known_rates = [rate for rate in rates if rate is not None]
+    if not known_rates:
         return data
     # The samples of a foreign run were never here; what the first arm was asked, all were asked.
-    samples = [_samples(store.run(run), step, plan) if (run, step, cap) in averages else {} for run, step, _ in shown]
+    samples = [_samples(store.run(run), step, plan) if (run, step, cap) in averages else {} for run, step, _ in runs]
     texts: dict[str, ProblemText] = {}
     with suppress(StoreError):
-        texts = problem_texts(store.run(next(run for run, step, _ in shown if step is not None)), plan.benchmark)
-    for index in np.argsort(-np.ptp(known, axis=0), kind="stable")[:MAX_PROBLEMS]:
+        texts = problem_texts(store.run(next(run for run, step, _ in runs if step is not None)), plan.benchmark)
+    for index in np.argsort(-np.ptp(known_rates, axis=0), kind="stable")[:MAX_PROBLEMS]:
         name = results.experiment.problem_ids[index]
         text = texts.get(name)
         problem = {
             "id": name,
-            "text": text and _cut(text.prompt),
+            "text": text and _shorten(text.prompt),
             "gold": text and text.gold,
             "rates": [None if rate is None else round(float(rate[index]), 4) for rate in rates],
             "samples": [of_arm.get(name, []) for of_arm in samples],
@@ -446,7 +446,7 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
     return data
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
 
 
@@ -455,14 +455,14 @@ def _samples(run: RunDir, step: int, plan: Plan) -> dict[str, list[dict[str, Any
     table = run.samples(plan.benchmark, step, _COLUMNS.split())
     first = (table["max_response_tokens"] == plan.primary_cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)
     table = table[first].sort_values(["problem_id", "sample_index"])
-    shown = pd.DataFrame(
+    preview = pd.DataFrame(
         {
             "right": table["correct"].astype(bool),
             "verdict": table["verdict"].astype(str),
             "answer": table["answer"].astype(object).where(table["answer"].notna(), None),
             "tokens": table["response_tokens"],
             "truncated": table["finish_reason"] == "length",
-            "text": table["response"].map(_cut),
+            "text": table["response"].map(_shorten),
         }
     )
-    return {str(name): records(rows) for name, rows in shown.groupby(table["problem_id"], observed=True)}
+    return {str(name): records(rows) for name, rows in preview.groupby(table["problem_id"], observed=True)}

@@ -17,7 +17,7 @@ from harness.statistics.intervals import Estimate
 
 Rows = list[Mapping[str, Cell]]
 ARM = Column("arm", "arm")
-_ENGAGED = "Engaged: the share of the training data that the difference touched, mean over steps and seeds (docs/objective/engagement.md)."
+_LEGEND = "Engaged: the share of the training data that the difference touched, mean over steps and seeds (docs/objective/engagement.md)."
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -41,45 +41,45 @@ def answer_tables(results: Results) -> list[Table]:
 def main_table(results: Results) -> Table:
     """Make the main table: score per arm, differences with simultaneous intervals and words, published value and source."""
     plan, metric = results.experiment.plan, results.metric
-    below, to_base = effects.differences_to_reference(results), effects.differences_to_base(results)
-    odd, engaged = words.odd_arms(results.experiment), engagements(results.experiment)
-    decided = {one.arm.name: state_text(one) for one in effects.followed(results)} if plan.looks else {}
-    published = {arm.name: arm.published for arm in plan.arms if arm.published and metric == plan.score}
+    deltas, base_deltas = effects.differences_to_reference(results), effects.differences_to_base(results)
+    odd_arms, arm_engagements = words.odd_arms(results.experiment), engagements(results.experiment)
+    states = {one.arm.name: state_text(one) for one in effects.followed_comparisons(results)} if plan.looks else {}
+    published_numbers = {arm.name: arm.published for arm in plan.arms if arm.published and metric == plan.score}
     # Unit and source of the published numbers stand in the header where all of them share one.
-    sources = {(number.unit, number.source) for number in published.values()}
+    sources = {(number.unit, number.source) for number in published_numbers.values()}
     before = results.before_rl(results.column)
     rows: Rows = [] if before is None else [{"arm": "before RL", "score": before}]
     for arm in plan.arms:
-        delta, reference, number = below.get(arm.name), plan.reference_of(arm), published.get(arm.name)
-        row: dict[str, Cell] = {"arm": arm.label + words.MARK * (arm.name in odd), "score": results.mean(arm)}
+        delta, reference, number = deltas.get(arm.name), plan.reference_of(arm), published_numbers.get(arm.name)
+        row: dict[str, Cell] = {"arm": arm.label + words.MARK * (arm.name in odd_arms), "score": results.mean(arm)}
         row |= {
             "delta": delta,
-            "delta_base": to_base.get(arm.name),
+            "delta_base": base_deltas.get(arm.name),
             "reference": reference.label if reference else None,
         }
-        row |= {"look": decided.get(arm.name), "seeds": _seeds(results, arm)}
-        row["engaged"] = engaged[arm.name].beside(delta is not None and delta.resolved) or None
+        row |= {"look": states.get(arm.name), "seeds": _seeds(results, arm)}
+        row["engaged"] = arm_engagements[arm.name].text(delta is not None and delta.resolved) or None
         if number:
             unit = f" {number.unit}" * (len(sources) > 1)
             row |= {"published": f"{number.value:g}{unit}", "source": number.source}
         rows.append(row)
-    any_engaged = any(engagement.known for engagement in engaged.values())
+    any_engaged = any(engagement.known for engagement in arm_engagements.values())
     several = plan.design == "arms" and len({arm.parent for arm in plan.arms if arm.parent}) > 1
     columns = [
         ARM,
         Column("score", f"{words.metric_header(results)} (95 % interval)", metric.digits, metric.scale),
         *[Column("reference", "reference")] * several,
-        words.difference_column(metric, "delta", f"Δ to {words.REFERENCE[plan.design]}", below.values()),
+        words.difference_column(metric, "delta", f"Δ to {words.REFERENCE[plan.design]}", deltas.values()),
         *[Column("engaged", "engaged")] * any_engaged,
-        *[words.difference_column(metric, "delta_base", "Δ to base", to_base.values())] * bool(to_base),
+        *[words.difference_column(metric, "delta_base", "Δ to base", base_deltas.values())] * bool(base_deltas),
         *[Column("look", "decided")] * bool(plan.looks),
         Column("seeds", "seeds"),
         *[Column("published", f"published ({unit}, {source})") for unit, source in sources if len(sources) == 1],
         *[Column("published", "published"), Column("source", "source")] * (len(sources) > 1),
     ]
-    columns_of = [*below.values()], [*to_base.values()]
+    columns_of = [*deltas.values()], [*base_deltas.values()]
     notes, short = (words.main_notes(results, columns_of, short=short) for short in (False, True))
-    notes += [_ENGAGED] * any_engaged
+    notes += [_LEGEND] * any_engaged
     return words.experiment_table(results, "", "", columns, rows, notes, short, by_metric=True)
 
 
@@ -113,8 +113,8 @@ def behaviour_table(results: Results) -> Table:
     target = f"generated until {name} is {score.scale * results.target:.{score.digits}f}{score.percent}, what {plan.base.label} ends with"
     if math.isnan(results.target):
         target = f"none yet, {plan.base.label} has no finished run"
-    never = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
-    arms = "; ".join(f"{label}, {reason}" for label, reason in never if reason)
+    reasons = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
+    arms = "; ".join(f"{label}, {reason}" for label, reason in reasons if reason)
     notes = [
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
         *(f"Tokens to target: {text}." for text in (target, arms) if text),
@@ -126,11 +126,11 @@ def _means_table(results: Results, key: str, title: str, metrics: Sequence[Colum
     """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
     rows: Rows = []
     parts = {column.key: column.key.partition(":") for column in metrics}
-    read = {key: (metric, int(cap) if cap else None) for key, (metric, _, cap) in parts.items()}
+    args = {key: (metric, int(cap) if cap else None) for key, (metric, _, cap) in parts.items()}
     if len(results.before) and (results.before["cap"] == results.experiment.plan.primary_cap).any():
-        rows.append({"name": "", "arm": "before RL", **{key: results.before_rl(*what) for key, what in read.items()}})
+        rows.append({"name": "", "arm": "before RL", **{key: results.before_rl(*pair) for key, pair in args.items()}})
     for arm in results.experiment.plan.arms:
-        means = {key: results.mean(arm, *what).value for key, what in read.items()}
+        means = {key: results.mean(arm, *pair).value for key, pair in args.items()}
         rows.append({"name": arm.name, "arm": arm.label, **means})  # two arms may have one label
     return words.experiment_table(results, key, title, [ARM, *metrics], rows, notes)
 
@@ -141,13 +141,13 @@ def cost_table(results: Results) -> Table:
     phases = ("rollout", "verify", "train", "evaluate", "total")
     for arm in plan.arms:
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        logged = steps[(steps["arm"] == arm.name) & steps["seed"].isin(results.experiment.finished_seeds(arm))]
-        if len(logged):  # a run of no steps is an evaluation alone
+        run_steps = steps[(steps["arm"] == arm.name) & steps["seed"].isin(results.experiment.finished_seeds(arm))]
+        if len(run_steps):  # a run of no steps is an evaluation alone
             keys = {f"seconds_{phase}": phase for phase in phases} | {"generated_tokens": "tokens"}
-            runs = logged.groupby("run_id")[[*keys]].sum()
+            runs = run_steps.groupby("run_id")[[*keys]].sum()
             row |= {keys[str(name)]: float(mean) for name, mean in runs.mean().items()}
-            total = float(logged["seconds_rollout"].sum())
-            row["rate"] = float(logged["generated_tokens"].sum()) / total if total > 0 else None
+            total = float(run_steps["seconds_rollout"].sum())
+            row["rate"] = float(run_steps["generated_tokens"].sum()) / total if total > 0 else None
         rows.append(row)
     columns = [
         ARM,
@@ -173,16 +173,16 @@ def benchmark_tables(results: Results) -> list[Table]:
 
 
 def _scores(results: Results, views: Mapping[str, Results]) -> Table:
-    metric, together = results.metric, {**views, effects.MEAN: mean_over([*views.values()])}
-    known = {name: view.before_rl(view.column) for name, view in views.items()}
-    before = {f"on:{name}": value for name, value in known.items() if value is not None}
+    metric, all_views = results.metric, {**views, effects.MEAN: mean_over([*views.values()])}
+    means_before = {name: view.before_rl(view.column) for name, view in views.items()}
+    before = {f"on:{name}": value for name, value in means_before.items() if value is not None}
     if len(before) == len(views):
         before[f"on:{effects.MEAN}"] = sum(before.values()) / len(before)
     rows: Rows = [{"arm": "before RL", **before}] if before else []
     for arm in results.experiment.plan.arms:
-        rows.append({"arm": arm.label, **{f"on:{name}": view.mean(arm) for name, view in together.items()}})
+        rows.append({"arm": arm.label, **{f"on:{name}": view.mean(arm) for name, view in all_views.items()}})
     unit = metric.percent or f", {metric.unit}"
-    columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in together]
+    columns = [Column(f"on:{name}", f"{name}{unit} (95 % interval)", metric.digits, metric.scale) for name in all_views]
     key, title = f"benchmarks{words.metric_suffix(results)}", f"{metric.title} by benchmark"
     return words.experiment_table(results, key, title, [ARM, *columns], rows, _score_notes(results, views))
 
@@ -197,14 +197,14 @@ def _score_notes(results: Results, views: Mapping[str, Results]) -> list[str]:
     ]
     if plan.looks:
         notes.append(f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran.")
-    finished = {arm.name: len(experiment.finished_seeds(arm)) for arm in plan.arms}
+    finished_counts = {arm.name: len(experiment.finished_seeds(arm)) for arm in plan.arms}
     counts = [(arm, name, len(view.values(arm))) for name, view in views.items() for arm in plan.arms]
-    few = [(arm, name, count) for arm, name, count in counts if count < finished[arm.name]]
-    if few:
-        text = "; ".join(f"{arm.label} {count} of {finished[arm.name]} on {name}" for arm, name, count in few)
+    gaps = [(arm, name, count) for arm, name, count in counts if count < finished_counts[arm.name]]
+    if gaps:
+        text = "; ".join(f"{arm.label} {count} of {finished_counts[arm.name]} on {name}" for arm, name, count in gaps)
         notes.append(f"Finished seeds with a value at their checkpoint: {text}. The mean has those with one on all.")
-    if absent := sorted(set(experiment.further).difference(views)):
-        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(absent)}.")
+    if missing_names := sorted(set(experiment.further).difference(views)):
+        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(missing_names)}.")
     missing = {f"Missing on {name}: {line}.": line for name, one in experiment.further.items() for line in one.notes}
     return [*notes, *(note for note, line in missing.items() if line not in experiment.notes)]
 
@@ -252,16 +252,16 @@ def effects_table(results: Results, kind: str) -> Table:
     notes, short = [f"Not computed: {attribution.missing}."], list[str]()
     if not attribution.missing:
         factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
-        against = f"Each level against the first of its factor ({', '.join(factors)})."
+        levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
         orders = f"Averaged over {attribution.orders} orders of the patches." if attribution.orders else ""
-        meant = [meaning] * bool(meaning) + [against] * (effects.SHAPLEY not in effects.kinds_of(plan))
+        meanings = [meaning] * bool(meaning) + [levels_note] * (effects.SHAPLEY not in effects.kinds_of(plan))
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
         seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
         intervals = words.difference_notes(results, [attribution.effects])
-        notes = [seeds, *intervals, *meant, *[orders] * bool(orders)]
-        short = [*meant, *words.short_notes(results, attribution.effects)]
-    about = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
-    columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", about, attribution.effects)]
+        notes = [seeds, *intervals, *meanings, *[orders] * bool(orders)]
+        short = [*meanings, *words.short_notes(results, attribution.effects)]
+    header = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
+    columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", header, attribution.effects)]
     rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
     title = name if kind == effects.ORDER else f"{name}s"
     return words.experiment_table(results, kind, title, columns, rows, notes, short, by_metric=True)
@@ -293,13 +293,13 @@ def looks_table(results: Results) -> Table | None:
     plan, metric = results.experiment.plan, results.metric
     if not plan.looks:
         return None
-    comparisons = effects.followed(results)
+    comparisons = effects.followed_comparisons(results)
     rows: Rows = []
     for one in comparisons:
         looks = {f"look_{estimate.seeds}": estimate for estimate in one.looks}
         rows.append({"arm": one.arm.label, "reference": one.reference.label, **looks, "state": state_text(one)})
-    reached = max([plan.looks[0], *(one.newest.seeds for one in comparisons)])
-    heads = {n: f"Δ at {n} seeds (95 % simultaneous)" for n in plan.looks if n <= reached}
+    last_look = max([plan.looks[0], *(one.newest.seeds for one in comparisons)])
+    heads = {n: f"Δ at {n} seeds (95 % simultaneous)" for n in plan.looks if n <= last_look}
     columns = [
         ARM,
         Column("reference", "against"),

@@ -27,13 +27,13 @@ def k_bands(results: Results) -> dict[str, KBand]:
     """
     plan, pairs = results.experiment.plan, pairs_of(results)
     curves = {arm.name: _curves(results, arm) for pair in pairs.values() for arm in pair}
-    known = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
-    level, bands = comparison_level(max(1, len(known))), {}
-    for name, (arm, reference) in known.items():
+    complete_pairs = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
+    level, bands = comparison_level(max(1, len(complete_pairs))), {}
+    for name, (arm, reference) in complete_pairs.items():
         a, b = curves[arm.name], curves[reference.name]
         if plan.paired:
-            both = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
-            band = simultaneous_band(np.array([*both.values()]), level) if both else None
+            differences = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
+            band = simultaneous_band(np.array([*differences.values()]), level) if differences else None
         else:
             ours, theirs = (np.array([*replicate_means(side, plan.base_policies).values()]) for side in (a, b))
             band = unpaired_band(ours, theirs, level)
@@ -48,8 +48,8 @@ def _curves(results: Results, arm: PlannedArm) -> dict[int, Floats]:
     for seed, rate_P in results.problem_scores(arm).items():
         n = int(samples[seed])
         curves[seed] = pass_at_every_k(np.rint(rate_P * n).astype(np.int64), n).mean(axis=0)
-    least = min(map(len, curves.values()), default=0)
-    return {seed: curve[:least] for seed, curve in curves.items()}
+    least_k = min(map(len, curves.values()), default=0)
+    return {seed: curve[:least_k] for seed, curve in curves.items()}
 
 
 _MANY = 100
@@ -81,11 +81,11 @@ def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
 
 def k_sentence(side: str, one: KBand) -> str:
     """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    these = ", on these problems" if one.over == "training runs" else ""
-    over = f"bands hold together over all k, replicates are {one.over}{these}"
+    scope = ", on these problems" if one.over == "training runs" else ""
+    basis = f"bands hold together over all k, replicates are {one.over}{scope}"
     if not one.band.parts:
-        return f"{side}: Pass@k: {one.band.text}; {over}."
-    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {over}."
+        return f"{side}: Pass@k: {one.band.text}; {basis}."
+    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {basis}."
 
 
 def k_bands_table(results: Results) -> Table | None:

@@ -70,8 +70,8 @@ def cell_text(cell: Cell, column: Column) -> str:
         return cell.absent or ABSENT
     text = _number(cell.value, column)
     if not math.isnan(cell.low):
-        shown = cell if column.words else cell.within(0.0, 1.0) if column.scale == SHARE else cell
-        low, high = _number(shown.low, column), _number(shown.high, column)
+        bounds = cell if column.words else cell.clip(0.0, 1.0) if column.scale == SHARE else cell
+        low, high = _number(bounds.low, column), _number(bounds.high, column)
         if column.words:
             low, high = bounds_text(cell, column.digits, scale=column.scale, signed=column.signed)
         text += f" [{low}, {high}]"
@@ -85,8 +85,8 @@ def _number(value: float, column: Column) -> str:
 def number_text(value: float, digits: int, *, signed: bool = False, landmarks: Sequence[float] = ()) -> str:
     """Write a number with thin spaces, a real minus and no ``-0.0``, exact enough to lie beside the ``landmarks`` as its word says."""
     sign = "+" if signed else ""
-    for more in range(5):
-        text = f"{value:{sign},.{digits + more}f}" if more < 4 else f"{value:{sign}.1e}"
+    for extra_digits in range(5):
+        text = f"{value:{sign},.{digits + extra_digits}f}" if extra_digits < 4 else f"{value:{sign}.1e}"
         if all(_side(float(text.replace(",", "")), mark) == _side(value, mark) for mark in landmarks):
             break
     if float(text.replace(",", "")) == 0:
@@ -134,12 +134,12 @@ def to_csv(table: Table) -> str:
 
 def to_terminal(table: Table, width: int = 160) -> str:
     """Return the table and its notes as drawn by rich, without colour codes."""
-    drawn = RichTable(title=escape(table.title), title_justify="left")
+    rich_table = RichTable(title=escape(table.title), title_justify="left")
     for index, column in enumerate(table.columns):
-        drawn.add_column(escape(column.header), justify="left" if index == 0 else "right")
+        rich_table.add_column(escape(column.header), justify="left" if index == 0 else "right")
     for row in table.text():
-        drawn.add_row(*(escape(cell) for cell in row))
-    return drawn_text(drawn, *(f"  {escape(note)}" for note in table.notes), width=width)
+        rich_table.add_row(*(escape(cell) for cell in row))
+    return drawn_text(rich_table, *(f"  {escape(note)}" for note in table.notes), width=width)
 
 
 def drawn_text(*parts: RichTable | str, width: int) -> str:
@@ -184,9 +184,9 @@ def latex_escape(text: str) -> str:
 
 def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     """Write a booktabs float as wide as a page, in type of 8 points; ``columns``: keys of those beside the first one, none: all."""
-    taken = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
-    texts = [[cell_text(row.get(column.key), column) for row in table.rows] for column in taken]
-    blocks = [_block(column, cells, label=column is taken[0]) for column, cells in zip(taken, texts, strict=True)]
+    subset = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
+    texts = [[cell_text(row.get(column.key), column) for row in table.rows] for column in subset]
+    blocks = [_block(column, cells, label=column is subset[0]) for column, cells in zip(subset, texts, strict=True)]
     specs, heads, *rows = ([part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2))
     kind, width = ("tabularx", "{\\linewidth}") if _BROKEN in specs else ("tabular", "")
     notes = " ".join(map(_breakable, table.short or table.notes))
@@ -213,23 +213,23 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
 
 def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[str]]:
     """A column as one to three of LaTeX (number, interval, verdict): their types, their headers, and their cells row by row."""
-    split = [number_parts(text) for text in texts]
-    known = [parts for parts in split if parts]
-    worded = any(parts[2] for parts in known) and not column.words  # a number with words behind it is text
-    if label or worded or not known:
+    text_parts = [number_parts(text) for text in texts]
+    number_cells = [parts for parts in text_parts if parts]
+    has_words = any(parts[2] for parts in number_cells) and not column.words  # a number with words behind it is text
+    if label or has_words or not number_cells:
         spec = _BROKEN if max(map(len, texts), default=0) > _LONG else "l"
         return [[spec], [_head(column.header, "l")], *([_breakable(text)] for text in texts)]
-    shown = [place for place in range(3) if any(parts[place] for parts in known)]
-    specs = ["r", *["@{~}l"] * (1 in shown), *["l"] * (2 in shown)]
-    head = f"\\multicolumn{{2}}{{c}}{{{_head(column.header, 'c')}}}" if 1 in shown else _head(column.header, "r")
-    heads, rows = [head, *["verdict"] * (2 in shown)], []
-    for text, parts in zip(texts, split, strict=True):
+    part_indices = [place for place in range(3) if any(parts[place] for parts in number_cells)]
+    specs = ["r", *["@{~}l"] * (1 in part_indices), *["l"] * (2 in part_indices)]
+    head = f"\\multicolumn{{2}}{{c}}{{{_head(column.header, 'c')}}}" if 1 in part_indices else _head(column.header, "r")
+    heads, rows = [head, *["verdict"] * (2 in part_indices)], []
+    for text, parts in zip(texts, text_parts, strict=True):
         if parts is not None:
-            rows.append([latex_escape(_short_word(parts[place])) for place in shown])
+            rows.append([latex_escape(_short_word(parts[place])) for place in part_indices])
         elif text == ABSENT:
-            rows.append([latex_escape(ABSENT), *[""] * (len(shown) - 1)])
+            rows.append([latex_escape(ABSENT), *[""] * (len(part_indices) - 1)])
         else:
-            rows.append([f"\\multicolumn{{{len(shown)}}}{{l}}{{{latex_escape(text)}}}"])
+            rows.append([f"\\multicolumn{{{len(part_indices)}}}{{l}}{{{latex_escape(text)}}}"])
     return [specs, heads, *rows]
 
 
@@ -261,9 +261,9 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\"
 
 
-def numbers_text(tables: Sequence[Table], further: Mapping[str, str]) -> str:
-    r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key; ``further`` are of no table."""
-    numbers = {command_name(name): text for name, text in further.items()}
+def numbers_text(tables: Sequence[Table], extra_numbers: Mapping[str, str]) -> str:
+    r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key, and of ``extra_numbers``."""
+    numbers = {command_name(name): text for name, text in extra_numbers.items()}
     for table in tables:
         leading = 2 if [column.key for column in table.columns[1:2]] == ["arm"] else 1  # a group before the arm
         rows = [command_name(" ".join(texts[:leading])) for texts in table.text()]
@@ -286,16 +286,16 @@ def command_name(text: str) -> str:
     return "".join(digits[int(word)] if word.isdigit() else word[0].upper() + word[1:] for word in words)
 
 
-def renderings(tables: Sequence[Table], columns: Collection[str] = (), every: Sequence[Table] = ()) -> dict[str, str]:
+def renderings(tables: Sequence[Table], columns: Collection[str] = (), others: Sequence[Table] = ()) -> dict[str, str]:
     """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX.
 
     Raises:
-        UnknownColumn: neither these tables nor ``every`` has one of ``columns``.
+        UnknownColumn: neither these tables nor ``others`` have one of ``columns``.
     """
-    known = {column.key for table in (*tables, *every) for column in table.columns}
-    if unknown := sorted({*columns} - known):
-        about = f"no table has such a column; known: {', '.join(sorted(known))}"
-        raise UnknownColumn(f"columns={','.join(unknown)}: {about}")
+    valid_keys = {column.key for table in (*tables, *others) for column in table.columns}
+    if unknown := sorted({*columns} - valid_keys):
+        problem = f"no table has such a column; known: {', '.join(sorted(valid_keys))}"
+        raise UnknownColumn(f"columns={','.join(unknown)}: {problem}")
     texts: dict[str, str] = {}
     for table in tables:
         texts |= {f"{table.name}.md": to_markdown(table), f"{table.name}.csv": to_csv(table)}

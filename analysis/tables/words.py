@@ -35,8 +35,8 @@ def metric_name(results: Results) -> str:
 
 def samples(results: Results) -> int:
     """Count the samples a problem at the checkpoint, 0 where nobody recorded them."""
-    most = results.per_seed["samples"].max() if "samples" in results.per_seed else math.nan
-    return 0 if math.isnan(most) else int(most)
+    most_samples = results.per_seed["samples"].max() if "samples" in results.per_seed else math.nan
+    return 0 if math.isnan(most_samples) else int(most_samples)
 
 
 def metric_header(results: Results) -> str:
@@ -82,12 +82,12 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
     direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
     rule = "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
-    measured = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
+    subject = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
     test = "the paired t" if plan.paired else "Welch's t of independent seeds"
     if short:
-        return [measured, *short_notes(results, columns[0]), *caveats]
+        return [subject, *short_notes(results, columns[0]), *caveats]
     return [
-        f"{measured} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
+        f"{subject} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
         *difference_notes(results, columns),
         *power_notes(columns[0], results),
         *caveats,
@@ -130,8 +130,8 @@ def short_notes(results: Results, estimates: Sequence[Estimate]) -> list[str]:
     """Say in one or two sentences what brackets and words of a LaTeX table are."""
     plan, margin, size = results.experiment.plan, results.shown_margin, family_size(estimates)
     family = "all looks and differences" if plan.looks else f"{size} (Šidák)" if size > 1 else ""
-    together = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
-    notes = [f"Brackets: 95 % intervals over {_unit(plan)}; of differences {together}."]
+    family_text = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
+    notes = [f"Brackets: 95 % intervals over {_unit(plan)}; of differences {family_text}."]
     return notes if margin is None else [*notes, f"Equivalent: within ±{margin:g} {results.metric.unit}."]
 
 
@@ -143,15 +143,15 @@ def _caveats(results: Results, short: bool) -> list[str]:
     notes += [*_absent_notes(results), *untrained_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
-        which = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
+        details = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
         meaning = "made by other code, packages or another device than the other runs of this table"
-        notes.append(f"{MARK.strip()} {meaning}{which}.")
+        notes.append(f"{MARK.strip()} {meaning}{details}.")
     if formats := dict.fromkeys(arm.foreign for arm in plan.arms if arm.foreign):
         labels = (", ".join(arm.label for arm in plan.arms if arm.foreign == name) for name in formats)
         arms = "; ".join(map(": ".join, zip(formats, labels, strict=True)))
-        about = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
+        source = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
         notes.append(
-            f"Foreign runs ({arms}): scores are {about}, graded by other code, without samples or k-metrics here."
+            f"Foreign runs ({arms}): scores are {source}, graded by other code, without samples or k-metrics here."
         )
     return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]
 
@@ -168,15 +168,15 @@ def untrained_notes(experiment: Frames) -> list[str]:
     if not len(steps):
         return notes
     labels = {arm.name: arm.label for arm in experiment.plan.arms}
-    finished = set(experiment.runs.loc[experiment.runs["status"] == "finished", "run_id"])
-    runs = steps[steps["run_id"].isin(finished)].groupby(["arm", "seed"], sort=False)
+    finished_ids = set(experiment.finished_runs["run_id"])
+    runs = steps[steps["run_id"].isin(finished_ids)].groupby(["arm", "seed"], sort=False)
     for text, column in _LACKS.items():
         greatest = runs[column].max() if column in steps else pd.Series(dtype=float)
-        if found := [f"{labels[arm]}, seed {seed}" for arm, seed in greatest.index[greatest == 0]]:
-            notes.append(f"{text}: {'; '.join(found)}.")
-    lost = runs["verifier_faults"].sum() if "verifier_faults" in steps else pd.Series(dtype=float)
-    if found := [f"{labels[arm]}, seed {seed}: {lost[arm, seed]:.0f}" for arm, seed in lost.index[lost > 0]]:
-        notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(found)}.")
+        if run_names := [f"{labels[arm]}, seed {seed}" for arm, seed in greatest.index[greatest == 0]]:
+            notes.append(f"{text}: {'; '.join(run_names)}.")
+    faults = runs["verifier_faults"].sum() if "verifier_faults" in steps else pd.Series(dtype=float)
+    if run_names := [f"{labels[arm]}, seed {seed}: {faults[arm, seed]:.0f}" for arm, seed in faults.index[faults > 0]]:
+        notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(run_names)}.")
     return notes
 
 
@@ -188,61 +188,57 @@ def _absent_notes(results: Results) -> list[str]:
     counts = [(arm.label, len(results.scores(arm, "avg")), len(results.values(arm))) for arm in plan.arms]
     if any(runs for _, runs, _ in counts) and not any(values for *_, values in counts):
         return [f"No finished run has a value of {results.metric.name}{why_absent(results)}."]
-    few = [f"{label}, {runs - values} of {runs} seeds" for label, runs, values in counts if values < runs]
-    never = [f"{arm.label}, {reason}" for arm in plan.arms if (reason := results.unreached(arm))]
-    notes = {"Without a value, and left out": few, "No number where a seed never reaches the target": never}
+    gaps = [f"{label}, {runs - values} of {runs} seeds" for label, runs, values in counts if values < runs]
+    unreached_arms = [f"{arm.label}, {reason}" for arm in plan.arms if (reason := results.unreached_reason(arm))]
+    notes = {"Without a value, and left out": gaps, "No number where a seed never reaches the target": unreached_arms}
     return [f"{text}: {'; '.join(arms)}." for text, arms in notes.items() if arms]
 
 
 def why_absent(results: Results) -> str:
     """Say what the runs would have had to log, or sample."""
     metric, n, steps = results.metric, samples(results), results.experiment.steps
-    again = f"load the experiment with metrics=[{metric.name!r}]"
-    if needed := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
-        return f": they have not logged {', '.join(needed)}"
+    advice = f"load the experiment with metrics=[{metric.name!r}]"
+    if columns := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
+        return f": they have not logged {', '.join(columns)}"
     if metric.by_second:
-        return f": they have no second verdicts, or {again}"
+        return f": they have no second verdicts, or {advice}"
     if metric.kind not in ("pass", "maj") or not n:
         return ""
     enough = isinstance(metric.parameter, float | int) and metric.parameter <= n
-    return f": {again}" if enough else f": they have {n} samples a problem"
+    return f": {advice}" if enough else f": they have {n} samples a problem"
 
 
 def odd_arms(experiment: Frames) -> Mapping[str, list[int]]:
     """Map arm names to the seeds of finished runs that were not made by what made most of them; those that do not say are left out."""
     keys = ["code", "packages", "device"]
-    made = (
-        experiment.runs.loc[experiment.runs["status"] == "finished", ["arm", "seed", *keys]]
-        .astype(dict.fromkeys(keys, object))
-        .fillna("")
-    )
-    made = made[(made[keys] != "").any(axis=1)]
-    maker = made.groupby(keys, sort=False).ngroup()
+    makers = experiment.finished_runs[["arm", "seed", *keys]].astype(dict.fromkeys(keys, object)).fillna("")
+    makers = makers[(makers[keys] != "").any(axis=1)]
+    maker = makers.groupby(keys, sort=False).ngroup()
     # Ties go to the maker of the first run, so that the same store marks the same rows.
-    others = made[maker != maker.mode()[0]] if len(made) else made
+    others = makers[maker != maker.mode()[0]] if len(makers) else makers
     return {str(arm): seeds.tolist() for arm, seeds in others.groupby("arm", sort=False)["seed"]}
 
 
 def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     """Say which difference the seeds of this column find at its level, and how many seeds half of it needs."""
     plan, metric, paired = results.experiment.plan, results.metric, results.experiment.plan.paired
-    known = [(estimate, units) for estimate in differences if (units := _units(estimate, plan))]
-    if plan.stopped_by_results or not known:  # the seeds of a difference are part of a sequential design's outcome
+    pairs = [(estimate, units) for estimate in differences if (units := _units(estimate, plan))]
+    if plan.stopped_by_results or not pairs:  # the seeds of a difference are part of a sequential design's outcome
         return []
     # Seeds of one base policy are one replicate: the standard error has their means' degrees, not the seeds'.
-    per_unit = [estimate.standard_error * math.sqrt(units / (1 if paired else 2)) for estimate, units in known]
-    sd, alpha = float(np.sqrt(np.mean(np.square(per_unit)))), 1 - known[0][0].level
-    least = min(units for _, units in known)
+    per_unit = [estimate.standard_error * math.sqrt(units / (1 if paired else 2)) for estimate, units in pairs]
+    sd, alpha = float(np.sqrt(np.mean(np.square(per_unit)))), 1 - pairs[0][0].level
+    least = min(units for _, units in pairs)
     if sd == 0:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
     smallest = intervals.minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
     if metric.unit == "points" and metric.scale * smallest > 100:
         return [f"With {least} {_unit(plan)} no difference that is possible is found with 80 % power."]
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
-    among = f", one among {family}," if (family := family_size(estimate for estimate, _ in known)) > 1 else ""
-    enough = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
-    half = f"; half of it needs {enough} {_unit(plan)}" if enough else ""
-    return [f"With {least} {_unit(plan)} a difference of {size}{among} is found with 80 % power{half}."]
+    family_text = f", one among {family}," if (family := family_size(estimate for estimate, _ in pairs)) > 1 else ""
+    seed_count = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
+    half = f"; half of it needs {seed_count} {_unit(plan)}" if seed_count else ""
+    return [f"With {least} {_unit(plan)} a difference of {size}{family_text} is found with 80 % power{half}."]
 
 
 def _unit(plan: Plan) -> str:
@@ -261,29 +257,29 @@ def _units(estimate: Estimate, plan: Plan) -> int:
 
 def collapse_warnings(results: Results) -> list[str]:
     """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
-    plan, metric, fallen = results.experiment.plan, results.metric, results.experiment.collapsed
+    plan, metric, collapses = results.experiment.plan, results.metric, results.experiment.collapses
     pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
-    standing = replace(results, per_seed=results.per_seed[np.array([pair not in fallen for pair in pairs], dtype=bool)])
+    rest = replace(results, per_seed=results.per_seed[np.array([pair not in collapses for pair in pairs], dtype=bool)])
     warnings = []
-    for arm in plan.arms if fallen else ():
+    for arm in plan.arms if collapses else ():
         values, reference = results.values(arm), plan.reference_of(arm)
-        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in fallen]:
+        if seeds := [seed for seed in sorted(values) if (arm.name, seed) in collapses]:
             low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
             share = f"{len(seeds)} of {len(values)} seeds collapsed (exact 95 % interval {low:.0f} to {high:.0f} %)"
-            which = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
-            warnings.append(f"{_plain(arm)}: {share}. {which}")
+            details = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
+            warnings.append(f"{_plain_label(arm)}: {share}. {details}")
         if reference is None:
             continue
-        every, without = (view.difference(arm, reference) for view in (results, standing))
-        if every.verdict != without.verdict and not math.isnan(without.value):
-            before, after = (delta.words(metric.scale, metric.unit) for delta in (every, without))
+        full, without = (view.difference(arm, reference) for view in (results, rest))
+        if full.verdict != without.verdict and not math.isnan(without.value):
+            before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            what = f"With them {before}; without them {value}, {after}."
-            warnings.append(f"{_plain(arm)}: collapsed seeds decide. {what}")
+            comparison = f"With them {before}; without them {value}, {after}."
+            warnings.append(f"{_plain_label(arm)}: collapsed seeds decide. {comparison}")
     return warnings
 
 
-def _plain(arm: PlannedArm) -> str:
+def _plain_label(arm: PlannedArm) -> str:
     return arm.label.removeprefix("+ ")
 
 
@@ -291,16 +287,16 @@ def grader_warnings(results: Results) -> list[str]:
     """Say for each arm whose gap has grown: ``22.1 of its +34.0 points are not confirmed by the second grader``; else nothing."""
     warnings, gaps = [], grader_gaps(results)
     for arm in results.experiment.plan.arms:
-        if arm.name not in gaps or not gaps[arm.name].grown:
+        if arm.name not in gaps or not gaps[arm.name].has_grown:
             continue
-        gap, part = gaps[arm.name], gaps[arm.name].unconfirmed.value
-        ends = " to ".join(bounds_text(gap.unconfirmed, 1, scale=100))
-        interval = f" (95 % interval {ends})" * (not math.isnan(gap.unconfirmed.low))
-        rise, confirmed = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
-        shares = (f"{100 * share:.0f} %" for share in (gap.refused, gap.refused_before))
+        gap, part = gaps[arm.name], gaps[arm.name].unconfirmed_rise.value
+        ends = " to ".join(bounds_text(gap.unconfirmed_rise, 1, scale=100))
+        interval = f" (95 % interval {ends})" * (not math.isnan(gap.unconfirmed_rise.low))
+        rise, rest = (number_text(100 * value, 1, signed=True) for value in (gap.rise, gap.rise - part))
+        shares = (f"{100 * share:.0f} %" for share in (gap.refused_share, gap.refused_share_before))
         now, then = (share.replace("nan %", "an unknown share") for share in shares)
         warnings.append(
-            f"{_plain(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. What both "
-            f"hold right changed by {confirmed}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
+            f"{_plain_label(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. "
+            f"What both hold right changed by {rest}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
         )
     return warnings

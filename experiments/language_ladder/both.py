@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import save_figure
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.figures.effects import transfer_plot
 from harness.statistics.intervals import Estimate
 
@@ -27,7 +27,7 @@ def differences(folder: Path) -> dict[str, Estimate]:
     return {
         row["arm"].removeprefix("+ "): Estimate(
             row["delta"], row["delta_low"], row["delta_high"], int(row["delta_seeds"]), margin=row["delta_margin"]
-        ).scaled(100)
+        ).rescale(100)
         for row in table.to_dict("records")
     }
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     testbed, language = (differences(options.published / name) for name in (TESTBED, LANGUAGE))
     pairs = {f"{rung}  {name}": (effect, language[name]) for rung, (name, effect) in enumerate(testbed.items(), 1)}
-    with styled("paper"):
+    with figure_style("paper"):
         figure = transfer_plot(pairs, *SIZES)
         axes = figure.axes[0]
         axes.set_xlabel("what adding the trick changes at equal steps, points of accuracy (95 % interval, 8 seeds)")

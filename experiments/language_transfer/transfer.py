@@ -20,7 +20,7 @@ from scipy.stats import binomtest, spearmanr
 
 from analysis import difference, load, save_figure
 from analysis.api import NoValueError
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.figures.effects import transfer_plot
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(to_markdown(table))
     if options.out is not None:
         write_table(table, options.out, "transfer")
-        with styled("paper"):
+        with figure_style("paper"):
             points = {pair.label: (pair.testbed, pair.language) for pair in pairs}
             figure = transfer_plot(points, "testbed", "language model")
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])

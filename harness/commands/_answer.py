@@ -56,9 +56,9 @@ def show_report(report: Report) -> None:
     if report.text and report.part == "methods":
         print(report.text)
     elif report.text:
-        from analysis.terminal import painted
+        from analysis.terminal import colour_answer
 
-        Terminal(width=max(map(len, report.text.splitlines()))).print(painted(report.text), soft_wrap=True)
+        Terminal(width=max(map(len, report.text.splitlines()))).print(colour_answer(report.text), soft_wrap=True)
     if report.part == "figure":
         print(f"written: {', '.join(report.written)}")
     elif report.folder is not None:
@@ -146,14 +146,14 @@ def transfer_of(
     **unsupported_options: str,
 ) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
-    from analysis.figures.drawing import save, styled
+    from analysis.figures.drawing import figure_style, save
     from analysis.figures.effects import transfer_figure
 
     if unsupported_options:
         raise ConfigError(f"against= draws one figure; {', '.join(unsupported_options)} cannot be said with it")
     results, other_results = (_results(store, name, curves=False) for name in (experiment, other))
     folder = Path(out) if out else experiment_dir(store.root, experiment)
-    with styled(style):
+    with figure_style(style):
         figure = transfer_figure(results, other_results)
         if figure is None:
             raise ConfigError(

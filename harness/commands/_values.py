@@ -33,7 +33,7 @@ class Interval:
     @classmethod
     def of(cls, estimate: Estimate, scale: float = 1.0, *, difference: bool = True) -> Interval:
         """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
-        result = estimate.scaled(scale)
+        result = estimate.rescale(scale)
         numbers = (result.value, result.low, result.high)
         value, low, high = (number if math.isfinite(number) else None for number in numbers)
         verdict = result.verdict.value if difference and value is not None else ""
@@ -90,12 +90,14 @@ def _in_one_metric(results: Results) -> MetricRecord:
         values = {seed: metric.scale * value for seed, value in results.values(arm).items()}
         by_seed = {seed: value if math.isfinite(value) else None for seed, value in values.items()}
         average = results.mean(arm)
-        average = average.within(0.0, 1.0) if metric.percent else average
+        average = average.clip(0.0, 1.0) if metric.percent else average
         mean = Interval.of(average, metric.scale, difference=False)
         record = ArmRecord(arm.name, arm.label, mean, by_seed)
         if effect := arm_effects.get(arm.name):
-            difference = Interval.of(effect.shown)
+            difference = Interval.of(effect.shown_estimate)
             record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
         arms.append(record)
-    records = [EffectRecord(item.kind, item.arm, Interval.of(item.shown)) for item in effects if not item.reference]
+    records = [
+        EffectRecord(item.kind, item.arm, Interval.of(item.shown_estimate)) for item in effects if not item.reference
+    ]
     return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, records)

@@ -159,7 +159,7 @@ def _second_look(name: str, look: Look, first: Sequence[str], rest: Sequence[str
 
 def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:
     """Judge claims by the runs in the store; where none is named, all, with their page in `claims/`. Raises `StoreError` without runs."""
-    from analysis.claims import in_words, judged_claims, write_claims
+    from analysis.claims import claims_text, judged_claims, write_claims
 
     claims, unread = judged_claims(root, [f"claim_{name}" for name in names])
     if not claims:
@@ -168,7 +168,7 @@ def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answe
     folder = None if names else root / "claims"
     if folder is not None:
         write_claims(claims, folder)
-    return Answer(list(map(_row, claims)), unread, in_words(claims), None if folder is None else str(folder), code)
+    return Answer(list(map(_row, claims)), unread, claims_text(claims), None if folder is None else str(folder), code)
 
 
 def _row(claim: JudgedClaim) -> ClaimRow:
@@ -183,7 +183,7 @@ def _row(claim: JudgedClaim) -> ClaimRow:
         expects=first.claim["expects"],
         finding=first.finding.value,
         verdict=claim.verdict,
-        effect=Interval.of(first.effect.shown),
+        effect=Interval.of(first.effect.shown_estimate),
         unit=first.effect.metric.unit,
         sentence=describe(first.effect.estimate, first.effect.metric),
         engaged=first.effect.engaged,
@@ -193,7 +193,7 @@ def _row(claim: JudgedClaim) -> ClaimRow:
         hours=first.hours,
         declared_after=claim.late,
         notes=list(first.plan.notes),
-        second=None if second is None else (second.finding.value, Interval.of(second.effect.shown)),
+        second=None if second is None else (second.finding.value, Interval.of(second.effect.shown_estimate)),
     )
 
 

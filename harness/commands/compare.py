@@ -263,7 +263,7 @@ def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answe
 
     from analysis.comparison import comparison_figure, comparison_table, difficulty_table, notes_of
     from analysis.figures.curves import k_bands_plot
-    from analysis.figures.drawing import save, styled
+    from analysis.figures.drawing import figure_style, save
     from analysis.tables.pass_at_k import k_table
     from analysis.tables.table import to_terminal, write_table
     from harness.evaluation.side_by_side import disagreements
@@ -278,7 +278,7 @@ def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answe
     answers = pd.concat(rows for _, rows, _ in disagreement_rows)
     for name, frame in (("problems", problems), ("disagreements", answers)):
         write_file(out / f"{name}.csv", csv_text(frame).encode())
-    with styled("paper"):
+    with figure_style("paper"):
         save(comparison_figure(comparison), out, "differences")
         if comparison.k_bands:
             save(k_bands_plot(comparison.reference, comparison.k_bands), out, "k-bands")

@@ -145,7 +145,7 @@ def by_difficulty(
             float(other_RP.mean()),
             # few problems make a wide t interval; a difference of two shares has its bounds
             replace(
-                difference_of(first_RP, other_RP, paired[name], comparison_level(max(1, family))).within(-1, 1),
+                difference_of(first_RP, other_RP, paired[name], comparison_level(max(1, family))).clip(-1, 1),
                 family=family,
             ),
         )

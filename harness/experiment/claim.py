@@ -15,7 +15,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash, identity, without_neutral
 from harness.configuration.registry import retired_keys
 from harness.configuration.sections import of_machine
-from harness.statistics.sequential import shared
+from harness.statistics.sequential import overlap_text
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 
@@ -167,7 +167,7 @@ def is_seeds(override: str) -> bool:
 
 def refuse_shared(name: str, first: Mapping[int, str], second: Mapping[int, str]) -> None:
     """Raise `ConfigError` where the looks have a seed or a base policy in common."""
-    if both := shared(first, second):
+    if both := overlap_text(first, second):
         raise ConfigError(
             f"{name}: a second look must not share what the first one used, and they share {both}; choose others, for example "
             "'experiment.seeds={first: 16, start: 8, step: 4, most: 16}'"

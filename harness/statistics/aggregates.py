@@ -36,30 +36,29 @@ def seeds_to_decide(estimate: Estimate) -> float:
 
     Its interval then excludes zero or lies within the margin, whichever takes fewer. Infinity beyond 10,000.
     """
-    known = math.isfinite(estimate.standard_error) and estimate.standard_error > 0 and estimate.degrees >= 1
-    if not known or estimate.resolved or estimate.inside_margin:
+    has_spread = math.isfinite(estimate.standard_error) and estimate.standard_error > 0 and estimate.degrees >= 1
+    if not has_spread or estimate.resolved or estimate.inside_margin:
         return math.nan
     size = abs(estimate.value)
     reach = max(size, -math.inf if estimate.margin is None else estimate.margin - size)
     # Two independent arms have twice the degrees of freedom of one.
     arms = 2 if "Welch" in estimate.method else 1
-    now = estimate.seeds if arms == 2 else estimate.degrees + 1
+    replicates = estimate.seeds if arms == 2 else estimate.degrees + 1
 
-    def decided(count: int) -> bool:
-        degrees = estimate.degrees * (count - 1) / (now - 1)
-        half = (
-            scipy.special.stdtrit(degrees, 0.5 + estimate.level / 2) * estimate.standard_error * math.sqrt(now / count)
-        )
+    def is_decided(count: int) -> bool:
+        degrees = estimate.degrees * (count - 1) / (replicates - 1)
+        quantile = scipy.special.stdtrit(degrees, 0.5 + estimate.level / 2)
+        half = quantile * estimate.standard_error * math.sqrt(replicates / count)
         return bool(half < reach)
 
-    return float(fewest(decided, range(math.ceil(now), _MOST_SEEDS + 1)) or math.inf)
+    return float(fewest(is_decided, range(math.ceil(replicates), _MOST_SEEDS + 1)) or math.inf)
 
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
     """The mean of the middle half of all scores [seeds, tasks] together (Agarwal et al. 2021, arXiv:2108.13264)."""
     scores = np.sort(scores_S_T, axis=None)
-    cut = len(scores) // 4
-    return float(scores[cut : len(scores) - cut].mean())
+    quarter = len(scores) // 4
+    return float(scores[quarter : len(scores) - quarter].mean())
 
 
 def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:

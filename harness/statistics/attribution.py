@@ -65,8 +65,8 @@ class Crossing:
     @cached_property
     def cells(self) -> list[tuple[str, ...]]:
         """The levels of each cell in the order of the factors; fewest changes of the first cell first."""
-        numbered = itertools.product(*map(enumerate, self.factors.values()))
-        numbers = {tuple(level for _, level in cell): tuple(number for number, _ in cell) for cell in numbered}
+        numbered_cells = itertools.product(*map(enumerate, self.factors.values()))
+        numbers = {tuple(level for _, level in cell): tuple(number for number, _ in cell) for cell in numbered_cells}
         return sorted(numbers, key=lambda c: (sum(map(bool, numbers[c])), [not n for n in numbers[c]], numbers[c]))
 
     def main_weights(self) -> dict[str, Weights]:
@@ -79,7 +79,7 @@ class Crossing:
     def interaction_weights(self) -> dict[str, Weights]:
         """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
         changes = [[(factor, level) for level in others] for factor, (_, *others) in self.factors.items()]
-        pairs = [pair for both in itertools.combinations(changes, 2) for pair in itertools.product(*both)]
+        pairs = [pair for factor_pair in itertools.combinations(changes, 2) for pair in itertools.product(*factor_pair)]
         return {f"{a[1]} × {b[1]}": self._contrast(dict((a, b))) for a, b in pairs}
 
     def _contrast(self, changes: Mapping[str, str]) -> Weights:
@@ -99,7 +99,7 @@ def subset_of(cell: Sequence[str]) -> Subset:
 
 def main_effects(crossing: Crossing, scores: Scores, judging: Judging) -> Attribution:
     """Mean change from a factor's first level to another, over all settings of the others."""
-    return _judged(crossing.main_weights(), scores, judging, map(subset_of, crossing.cells))
+    return _judge_sums(crossing.main_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
 def interactions(crossing: Crossing, scores: Scores, judging: Judging) -> Attribution:
@@ -107,7 +107,7 @@ def interactions(crossing: Crossing, scores: Scores, judging: Judging) -> Attrib
 
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
     """
-    return _judged(crossing.interaction_weights(), scores, judging, map(subset_of, crossing.cells))
+    return _judge_sums(crossing.interaction_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
 def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
@@ -117,7 +117,7 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging) -
     """
     everything, nothing = frozenset(patches), frozenset[str]()
     gains = ((name, before, sign) for name in patches for before, sign in ((everything - {name}, 1), (nothing, -1)))
-    return _judged(_sums_of_gains(patches, gains), scores, judging)
+    return _judge_sums(_sums_of_gains(patches, gains), scores, judging)
 
 
 def shapley(
@@ -128,13 +128,13 @@ def shapley(
     Without ``orders``: over all, or those of them whose arms have all run. The interval covers seeds, not the choice of orders.
     Raises `IncompleteDesign` where an arm of ``orders`` has no finished run; without them, where no order is complete.
     """
-    finished = {subset for subset, by_seed in scores.items() if by_seed}
-    taken = _complete(patches, finished) if orders is None else list(map(tuple, orders))
-    if not taken:
+    finished_arms = {subset for subset, by_seed in scores.items() if by_seed}
+    selected_orders = _complete_orders(patches, finished_arms) if orders is None else list(map(tuple, orders))
+    if not selected_orders:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
-    places = ((order[place], frozenset(order[:place])) for order in taken for place in range(len(order)))
-    gains = ((name, before, 1 / len(taken)) for name, before in places)
-    return _judged(_sums_of_gains(patches, gains), scores, judging, orders=len(taken))
+    places = ((order[place], frozenset(order[:place])) for order in selected_orders for place in range(len(order)))
+    gains = ((name, before, 1 / len(selected_orders)) for name, before in places)
+    return _judge_sums(_sums_of_gains(patches, gains), scores, judging, orders=len(selected_orders))
 
 
 def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, float]]) -> dict[str, Weights]:
@@ -146,32 +146,32 @@ def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, fl
     return dict(weights)
 
 
-def _judged(
+def _judge_sums(
     weights: Mapping[str, Weights], scores: Scores, judging: Judging, arms: Iterable[Subset] = (), orders: int = 0
 ) -> Attribution:
     """Weighted sums of the scores per seed, of the seeds that every arm with a weight has finished.
 
     Raises `IncompleteDesign` where an arm, of ``arms`` or with a weight, has no finished run.
     """
-    needed = dict.fromkeys(itertools.chain(arms, *weights.values()))
-    missing = sorted(("+".join(sorted(arm)) or "base" for arm in needed if not scores.get(arm)), key=len)
+    required_arms = dict.fromkeys(itertools.chain(arms, *weights.values()))
+    missing = sorted(("+".join(sorted(arm)) or "base" for arm in required_arms if not scores.get(arm)), key=len)
     if missing:
-        raise IncompleteDesign(f"this needs {len(needed)} arms; no finished run of: {'; '.join(missing[:4])}")
+        raise IncompleteDesign(f"this needs {len(required_arms)} arms; no finished run of: {'; '.join(missing[:4])}")
     differences = {}
     for name, row in weights.items():
-        used = [arm for arm, weight in row.items() if weight] or list(row)
-        seeds = sorted(set.intersection(*(set(scores[arm]) for arm in used)))
+        weighted_arms = [arm for arm, weight in row.items() if weight] or list(row)
+        seeds = sorted(set.intersection(*(set(scores[arm]) for arm in weighted_arms)))
         # without rounding on the way, so that arms which score the same add up to exactly nothing
-        by_seed = {seed: math.fsum(row[arm] * scores[arm][seed] for arm in used) for seed in seeds}
+        by_seed = {seed: math.fsum(row[arm] * scores[arm][seed] for arm in weighted_arms) for seed in seeds}
         differences[name] = Paired(judging.replicates(by_seed), len(by_seed))
     effects = judge(differences, margin=judging.margin, columns=judging.columns)
     return Attribution(tuple(weights), tuple(effects.values()), orders)
 
 
-def _complete(patches: Sequence[str], present: set[Subset], order: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Orders that begin with this one and whose every prefix is present."""
-    if frozenset(order) not in present:
+def _complete_orders(patches: Sequence[str], arms: set[Subset], order: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Orders that begin with this one and whose every prefix is one of ``arms``."""
+    if frozenset(order) not in arms:
         return []
-    left = [name for name in patches if name not in order]
-    longer = [whole for name in left for whole in _complete(patches, present, (*order, name))]
-    return longer if left else [order]
+    remaining_patches = [name for name in patches if name not in order]
+    orders = [full for name in remaining_patches for full in _complete_orders(patches, arms, (*order, name))]
+    return orders if remaining_patches else [order]

@@ -90,21 +90,21 @@ def _band(groups: Sequence[ArrayLike], level: float) -> Band:
     curves = [np.asarray(group, dtype=np.float64) for group in groups]
     value_K, replicates = curves[0].mean(axis=0) - sum(rows.mean(axis=0) for rows in curves[1:]), min(map(len, curves))
     # Deviations whose squares add up, over replicates, to the variance of the mean.
-    scaled = [(rows - rows.mean(axis=0)) / math.sqrt(max(1, len(rows) * (len(rows) - 1))) for rows in curves]
-    residual_RK, parts = np.concatenate(scaled), [(rows**2).sum(axis=0) for rows in scaled]
+    offsets = [(rows - rows.mean(axis=0)) / math.sqrt(max(1, len(rows) * (len(rows) - 1))) for rows in curves]
+    residual_RK, parts = np.concatenate(offsets), [(rows**2).sum(axis=0) for rows in offsets]
     error = np.sqrt(sum(parts))
     # What float rounding leaves of equal numbers is no spread.
-    known = (error > 1e-12 * np.maximum(np.abs(value_K), 1e-3)) & (replicates > 1)
+    valid = (error > 1e-12 * np.maximum(np.abs(value_K), 1e-3)) & (replicates > 1)
     half = np.full(len(value_K), np.nan)
-    if known.any():
-        unit = residual_RK[:, known] / error[known]
+    if valid.any():
+        unit = residual_RK[:, valid] / error[valid]
         length = float(np.arccos(np.clip((unit[:, 1:] * unit[:, :-1]).sum(axis=0), -1, 1)).sum())
         shares = [
-            (part[known] / error[known] ** 2) ** 2 / (len(rows) - 1) for part, rows in zip(parts, scaled, strict=True)
+            (part[valid] / error[valid] ** 2) ** 2 / (len(rows) - 1) for part, rows in zip(parts, offsets, strict=True)
         ]
         degrees, inverse = np.unique(np.round(1 / sum(shares), 9), return_inverse=True)
-        critical = np.array([critical_value(float(nu), length, int(known.sum()), level) for nu in degrees])
-        half[known] = critical[inverse] * error[known]
+        critical = np.array([critical_value(float(nu), length, int(valid.sum()), level) for nu in degrees])
+        half[valid] = critical[inverse] * error[valid]
     return Band(value_K, value_K - half, value_K + half, replicates, level)
 
 

@@ -29,9 +29,9 @@ def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
 
 def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats, Floats]:
     """Means along an axis and the half widths of their t intervals; NaN values are left out, fewer than two give a half width of NaN."""
-    known = np.ma.array(values, mask=np.isnan(values))
-    count = known.count(axis=axis)
-    mean, spread = (np.ma.filled(part, np.nan) for part in (known.mean(axis=axis), known.std(axis=axis, ddof=1)))
+    array = np.ma.array(values, mask=np.isnan(values))
+    count = array.count(axis=axis)
+    mean, spread = (np.ma.filled(part, np.nan) for part in (array.mean(axis=axis), array.std(axis=axis, ddof=1)))
     return mean, np.asarray(scipy.special.stdtrit(count - 1, 0.5 + level / 2) * spread / np.sqrt(count))
 
 
@@ -201,12 +201,12 @@ class Estimate:
             return Verdict.LOWER_INSIDE if inside else Verdict.LOWER
         return Verdict.EQUIVALENT if inside else Verdict.NOT_RESOLVED
 
-    def scaled(self, scale: float) -> Estimate:
+    def rescale(self, scale: float) -> Estimate:
         """The same estimate in another unit: stored values times ``scale`` are shown ones."""
         ends = {name: scale * getattr(self, name) for name in ("value", "low", "high", "standard_error")}
         return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
-    def within(self, least: float, most: float) -> Estimate:
+    def clip(self, least: float, most: float) -> Estimate:
         """The same estimate with an interval that holds no impossible value: its ends are cut to ``least`` and ``most``."""
         return replace(self, low=float(np.clip(self.low, least, most)), high=float(np.clip(self.high, least, most)))
 
@@ -248,10 +248,10 @@ def replicate_count(seeds: Iterable[int], bases: int | None) -> int:
 def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float, int]:
     """Root of the pooled variance within groups and how many groups it is of: those of two or more finite values; NaN and 0 if none."""
     arrays = (np.asarray(group, dtype=np.float64) for group in groups)
-    filled = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
-    if not filled:
+    samples = [values for values in arrays if len(values) > 1 and np.isfinite(values).all()]
+    if not samples:
         return math.nan, 0
-    return math.sqrt(np.average([v.var(ddof=1) for v in filled], weights=[len(v) - 1 for v in filled])), len(filled)
+    return math.sqrt(np.average([v.var(ddof=1) for v in samples], weights=[len(v) - 1 for v in samples])), len(samples)
 
 
 FAMILY_LEVEL = 0.95
@@ -304,9 +304,9 @@ def judge_one(
     else:
         estimate = welch_difference(difference.a, difference.b, single)
     seeds, p = difference.seeds, estimate.p_value
-    adjusted = -math.expm1(family * math.log1p(-p)) if p < 1 else p
+    adjusted_p = -math.expm1(family * math.log1p(-p)) if p < 1 else p
     seeds = estimate.seeds if seeds is None else seeds
-    return replace(estimate, seeds=seeds, adjusted_p=adjusted, family=family, margin=margin)
+    return replace(estimate, seeds=seeds, adjusted_p=adjusted_p, family=family, margin=margin)
 
 
 class Finding(StrEnum):
@@ -337,7 +337,7 @@ def second_look(first: Finding, second: Finding) -> Second:
     return Second.REPLICATED if first is second else Second.CONTRADICTED if opposite else Second.FIRST_ONLY
 
 
-def settled(effect: Estimate, expects: str | None) -> bool:
+def is_settled(effect: Estimate, expects: str | None) -> bool:
     """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
     return effect.verdict != Verdict.NOT_RESOLVED and (expects is None or finding(effect, expects) is not Finding.OPEN)
 

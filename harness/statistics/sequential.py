@@ -43,10 +43,9 @@ def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     shares = alpha * np.diff(looks, prepend=0) / looks[-1]
     levels: list[float] = []
     inside, boundary = np.ones_like(_NORMAL), math.inf
-    for earlier, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
-        for total in range(
-            earlier + 1, seeds + 1
-        ):  # `inside`: probability of every earlier boundary, by the newest statistic
+    for last_seeds, seeds, share in zip((looks[0], *looks), looks, shares, strict=False):
+        # `inside`: probability of being inside every earlier boundary, by the newest statistic
+        for total in range(last_seeds + 1, seeds + 1):
             inside, boundary = _one_seed_later(total, inside, boundary), math.inf
         boundary = float(np.interp(-share, -_first_crossing(inside), _FINE))
         levels.append(2 * float(scipy.stats.norm.sf(boundary)))
@@ -61,8 +60,8 @@ def _first_crossing(inside: Floats) -> Floats:
     return np.asarray(tail - scipy.integrate.cumulative_trapezoid(mass[::-1], _FINE[::-1], initial=0)[::-1])
 
 
-def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
-    """Mean of ``value`` of the statistic of the first ``total - 1`` seeds, given that of all ``total``; it is zero beyond ``cut``.
+def _one_seed_later(total: int, value: Floats, boundary: float) -> Floats:
+    """Mean of ``value`` of the statistic of the first ``total - 1`` seeds, given that of all ``total``; it is zero beyond ``boundary``.
 
     Given their sum S and sum of squares 1, the centred seeds lie uniformly on a sphere of radius R in ``total - 1`` dimensions. R r, with r
     the first coordinate of a point on the unit sphere, is the contrast of the newest seed; (1 + r) / 2 has a symmetric Beta distribution.
@@ -71,13 +70,13 @@ def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
     t_Z = _t_of_normal(total)
     sum_Z = t_Z * np.sqrt(total / (total - 1 + t_Z**2))
     radius_Z = np.sqrt(np.maximum(1 - sum_Z**2 / total, 0.0))
-    r_C, weight_C = _contrasts(total, smooth=np.isinf(cut))
+    r_C, weight_C = _contrasts(total, smooth=np.isinf(boundary))
     mean_ZC = sum_Z[:, None] / total + radius_Z[:, None] * r_C / np.sqrt(first * total)
     squares_ZC = radius_Z[:, None] ** 2 * (1 - r_C**2)
     error_ZC = np.sqrt(np.maximum(squares_ZC, 1e-300) / ((first - 1) * first))
     normal_ZC = np.interp(np.abs(mean_ZC) / error_ZC, _t_of_normal(first), _NORMAL)
-    weighed = np.where(normal_ZC < cut, np.interp(normal_ZC, _NORMAL, value), 0.0)
-    return np.asarray(weighed @ weight_C)
+    weighted_values = np.where(normal_ZC < boundary, np.interp(normal_ZC, _NORMAL, value), 0.0)
+    return np.asarray(weighted_values @ weight_C)
 
 
 def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
@@ -129,7 +128,7 @@ def repeated_p_value(p: float, looks: Sequence[int], seeds: int) -> float:
     return max(p, error)
 
 
-def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]) -> Estimate:
+def pool_looks(first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]) -> Estimate:
     """Both looks as one sequential design: Student's t over the replicates of both, at the level of a further look.
 
     The error is spent over all seeds, so the interval covers whatever made the first look stop. The value leans to the first look where
@@ -144,20 +143,20 @@ def pooled(first: Estimate, second: Estimate, first_looks: Sequence[int], second
     value = sum(count * mean for count, mean, _ in parts) / number
     squares = sum(count * (count - 1) * error**2 + count * (mean - value) ** 2 for count, mean, error in parts)
     error, seeds = math.sqrt(squares / (number - 1) / number), first.seeds + second.seeds
-    looks = [seen for seen in first_looks if seen <= first.seeds] or [first.seeds]
-    looks += [first.seeds + seen for seen in second_looks or [second.seeds]]
+    looks = [look for look in first_looks if look <= first.seeds] or [first.seeds]
+    looks += [first.seeds + look for look in second_looks or [second.seeds]]
     level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
     half = float(scipy.stats.t.ppf(0.5 + level / 2, number - 1)) * error
-    whole = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
-    return replace(whole, level=level, method="both looks, t", margin=first.margin)
+    estimate = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
+    return replace(estimate, level=level, method="both looks, t", margin=first.margin)
 
 
-def shared(first: Mapping[int, str], second: Mapping[int, str]) -> str:
+def overlap_text(first: Mapping[int, str], second: Mapping[int, str]) -> str:
     """What two looks (seed to base policy) have in common: ``the seeds 8, 9``, ``the base policies set/8``; empty if nothing."""
-    both: dict[tuple[str, str], list[object]] = {
+    overlaps: dict[tuple[str, str], list[object]] = {
         ("seed", "seeds"): [*sorted(first.keys() & second.keys())],
         ("base policy", "base policies"): [*sorted({*first.values()} & {*second.values()})],
     }
     return " and ".join(
-        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in both.items() if items
+        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in overlaps.items() if items
     )

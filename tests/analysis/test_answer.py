@@ -22,7 +22,7 @@ LADDER = [("s0", "naive GRPO", 0.5, 1.0), ("s1", "+ filtering", 0.5, 1.0), ("s2"
 
 def row(name: str, value: float, half: float, *, seeds: int = 8, margin: float | None = 3.0) -> Row:
     """A comparison in points; no interval for a half width of NaN."""
-    estimate = Estimate(value, value - half, value + half, seeds=seeds, margin=margin).scaled(0.01)
+    estimate = Estimate(value, value - half, value + half, seeds=seeds, margin=margin).rescale(0.01)
     return Row(name, estimate, AVG)
 
 

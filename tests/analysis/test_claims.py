@@ -15,8 +15,8 @@ from synthetic_store import SHORT, build_store
 from analysis.claims import (
     JudgedClaim,
     Look,
+    adjusted_p_values,
     claims_table,
-    corrected,
     effect_text,
     effects_frame,
     judged_claims,
@@ -26,7 +26,7 @@ from harness.cli import main
 from harness.commands.audit import judge, show
 from harness.evaluation.metrics.names import metric
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate, Finding, Verdict, finding, settled
+from harness.statistics.intervals import Estimate, Finding, Verdict, finding, is_settled
 from harness.store import StoreError
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
@@ -104,7 +104,7 @@ def test_a_claim_is_judged_by_its_experiment(tmp_path):
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert (claim.name, claim.first.finding, claim.first.seeds, claim.late) == ("trick", HOLDS, 3, False)
-    assert claim.first.effect.shown.low < 40 < claim.first.effect.shown.high
+    assert claim.first.effect.shown_estimate.low < 40 < claim.first.effect.shown_estimate.high
     assert claim.first.tokens > 0
 
 
@@ -166,10 +166,10 @@ def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_pat
     plan = dataclasses.replace(Plan.read(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
     word = Estimate(-0.02, -0.04, -0.005, seeds=2, margin=0.03)
     assert word.verdict == Verdict.LOWER
-    assert settled(word, None)
-    assert settled(word, "higher")
-    assert not settled(word, "not_lower")
-    assert settled(dataclasses.replace(word, high=-0.035), "not_lower")
+    assert is_settled(word, None)
+    assert is_settled(word, "higher")
+    assert not is_settled(word, "not_lower")
+    assert is_settled(dataclasses.replace(word, high=-0.035), "not_lower")
     assert plan.expects == "higher"
 
 
@@ -207,8 +207,8 @@ def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_pa
     (claim,), unread = judged_claims(tmp_path)
     assert unread == []
     assert claim.verdict == "holds, replicated"
-    values = (claim.first.effect.shown.value, claim.second.effect.shown.value)
-    assert (claim.pooled.seeds, claim.pooled.value) == (6, pytest.approx(sum(values) / 2))
+    values = (claim.first.effect.shown_estimate.value, claim.second.effect.shown_estimate.value)
+    assert (claim.pooled_effect.seeds, claim.pooled_effect.value) == (6, pytest.approx(sum(values) / 2))
     assert claim.p_value >= JudgedClaim(claim.first).p_value
     (row,) = claims_table([claim]).rows
     assert (row["verdict"], row["seeds"]) == ("holds, replicated", "3+3")
@@ -238,8 +238,8 @@ def test_the_page_is_adjusted_as_benjamini_and_yekutieli_say(tmp_path):
     # One look, t with 7 degrees of freedom: two-sided p; adjusted p of the least of two is 2 (1 + 1/2) p.
     own = (with_estimate(claim.first, value=t, standard_error=0.01, degrees=7.0) for t in (0.05, 0.001))
     claims = [JudgedClaim(with_plan(look, name=f"claim_{i}")) for i, look in enumerate(own)]
-    assert corrected(claims)["0"] == pytest.approx(3 * claims[0].p_value)
-    assert corrected([]) == {}
+    assert adjusted_p_values(claims)["0"] == pytest.approx(3 * claims[0].p_value)
+    assert adjusted_p_values([]) == {}
 
 
 def test_a_second_look_that_has_just_begun_says_so(tmp_path):
@@ -260,11 +260,11 @@ def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
 def test_looks_of_different_protocols_and_looks_that_are_not_paired_are_not_pooled(tmp_path):
     looked_at_again(tmp_path, protocol="another")
     (claim,), _ = judged_claims(tmp_path)
-    assert claim.pooled.absent == "the two looks have different protocols"
+    assert claim.pooled_effect.absent == "the two looks have different protocols"
     assert claims_table([claim]).rows[0]["both"] == "the two looks have different protocols"
     second = with_plan(claim.second, protocol=claim.first.plan.protocol)
     unpaired = JudgedClaim(claim.first, with_estimate(second, method="Welch t over seeds"))
-    assert unpaired.pooled.absent == "the looks are not paired by seed"
+    assert unpaired.pooled_effect.absent == "the looks are not paired by seed"
 
 
 def test_a_claim_changed_after_its_first_run_says_so_of_both_looks(tmp_path):

@@ -51,8 +51,8 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> 
     store = ResultStore(tmp_path)
     store.write_plan("ladder", store.plan("ladder") | {"collapse": {"accuracy": 0.5, "length": [0, bound]}})
     results = load(tmp_path, "ladder")
-    assert {arm for arm, _ in results.experiment.collapsed} == {last.idxmax()}
-    assert len(results.experiment.collapsed) == 1
+    assert {arm for arm, _ in results.experiment.collapses} == {last.idxmax()}
+    assert len(results.experiment.collapses) == 1
     (warning,) = [line for line in answer_sentences(results) if "1 of 8 seeds collapsed" in line]
     assert "half of the run's own best one, or length outside 0 to" in warning
     assert Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": 0.05})
@@ -63,7 +63,7 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> 
 def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) -> None:
     store_of(tmp_path, collapses=True)
     results = load(tmp_path, "ladder")
-    ((_, seed),) = results.experiment.collapsed
+    ((_, seed),) = results.experiment.collapses
     reference, arm = results.experiment.plan.arms
     own, base = results.values(arm), results.values(reference)
     without = 100 * np.mean([own[one] - base[one] for one in own if one != seed])

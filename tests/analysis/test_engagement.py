@@ -39,7 +39,7 @@ def test_each_measure_is_read_from_the_runs_of_the_arm_that_shows_it() -> None:
     }
     found = engagement([CLIP, MASK], runs)
     assert found.values == pytest.approx((0.004, 0.001))
-    assert found.beside() == "released: 0.4 % of tokens; masked: 0.1 % of responses, hardly engaged"
+    assert found.text() == "released: 0.4 % of tokens; masked: 0.1 % of responses, hardly engaged"
     assert not found.hardly  # one of two mechanisms was engaged
 
 
@@ -48,17 +48,17 @@ def test_a_difference_is_hardly_engaged_where_all_of_it_is_measured_and_under_th
     both = engagement([CLIP, MASK], runs)
     assert both.hardly
     shares = "released: 0.02 % of tokens; masked: 0 % of responses"
-    assert both.beside(resolved=True) == shares
+    assert both.text(resolved=True) == shares
     for other in (RATE, Measure("", ("algorithm.advantage.ddof",))):
         assert not engagement([CLIP, other], runs).hardly
-    assert engagement([CLIP, RATE], runs).beside() == "released: 0.02 % of tokens, hardly engaged; always"
+    assert engagement([CLIP, RATE], runs).text() == "released: 0.02 % of tokens, hardly engaged; always"
 
 
 def test_what_no_run_says_is_left_out() -> None:
     nothing = engagement([CLIP, RATE], {"a": [steps(loss=[1.0])]})
     assert math.isnan(nothing.values[0])
-    assert (nothing.beside(), nothing.hardly, nothing.known) == ("always", False, False)
-    assert engagement([], {}).beside() == ""
+    assert (nothing.text(), nothing.hardly, nothing.known) == ("always", False, False)
+    assert engagement([], {}).text() == ""
 
 
 def ladder(root: Path, *, measured: bool) -> Results:

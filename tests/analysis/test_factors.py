@@ -7,7 +7,7 @@ from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_of, answer_sentences
 from analysis.effects import effects_of
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.figures.effects import design_figure
 from analysis.html.page import render_page
 from analysis.tables.experiment import all_tables
@@ -58,7 +58,7 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
 
 def test_a_figure_has_a_row_an_effect(crossed):
     results = loaded(crossed)
-    with styled("paper"):
+    with figure_style("paper"):
         (axes, *_) = design_figure(results, "interactions").axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["g8 × bonus", "g16 × bonus"]
     values = [container.lines[0].get_xdata()[0] for container in axes.containers]

@@ -33,11 +33,11 @@ from analysis.figures.drawing import (
     accuracy_series,
     appearances,
     combine,
+    figure_style,
     k_curves,
     new_figure,
     panel_series,
     save,
-    styled,
     tidy,
 )
 from analysis.figures.effects import differences_figure, forest_figure, transfer_figure
@@ -112,7 +112,7 @@ def test_an_arm_has_one_colour_everywhere(results):
     assert [one.colour for one in appearances(names).values()] == list(PALETTE[:4])
     many = [str(i) for i in range(30)]
     assert len(set(appearances(many).values())) == 30
-    with styled("paper"):
+    with figure_style("paper"):
         figure = training_figure(results.experiment, "entropy")
     assert figure is not None
     drawn = [line.get_color() for line in figure.axes[0].lines]
@@ -120,7 +120,7 @@ def test_an_arm_has_one_colour_everywhere(results):
 
 
 def test_legend_never_covers_the_axes(results):
-    with styled("paper"):
+    with figure_style("paper"):
         length = training_figure(results.experiment, "length")
         for figure in (k_figure(results), length):
             assert figure is not None
@@ -131,7 +131,7 @@ def test_legend_never_covers_the_axes(results):
 
 def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
     def write(folder):
-        with styled("paper"):
+        with figure_style("paper"):
             figure = training_figure(results.experiment, "entropy")
             assert figure is not None
             return save(figure, tmp_path / folder, "entropy")
@@ -174,7 +174,7 @@ def test_tables_alone_are_those_of_the_whole_answer(ladder_root, without_figures
 
 def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
     shown = replanned(results, margins={"avg": 3.0})
-    with styled("paper"):
+    with figure_style("paper"):
         axes = differences_figure(shown).figure.axes[0]
         plain = differences_figure(results).figure.axes[0]
     deltas = [delta for delta in differences_to_reference(shown).values() if not math.isnan(delta.value)]
@@ -200,7 +200,7 @@ def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
         "maj_at": {"1": 0.8},
         "intervals": {"pass_at": intervals, "maj_at": {"1": None}},
     }
-    with styled("screen"):
+    with figure_style("screen"):
         figure = k_curves_figure([cell])
     band, *whiskers = figure.axes[0].collections
     assert band.get_paths()[0].get_extents().x1 == 2.0
@@ -214,7 +214,7 @@ def test_bands_are_drawn_of_four_arms_and_the_lines_alone_of_more(results):
 
     def drawn(arms):
         experiment = replanned(results, arms=tuple(arms)).experiment
-        with styled("paper"):
+        with figure_style("paper"):
             return accuracy_figure(experiment)
 
     def bands(figure):
@@ -233,7 +233,7 @@ def test_bands_are_drawn_of_four_arms_and_the_lines_alone_of_more(results):
 
 
 def test_percentages_stay_within_0_and_100_and_no_label_is_longer_than_its_axis():
-    with styled("paper"):
+    with figure_style("paper"):
         figure, axes = new_figure(wide=True, ncols=2)
     axes[0].plot([0, 1], [-20, 130])
     axes[0].set_ylabel("accuracy, %")
@@ -254,7 +254,7 @@ def test_settings_and_values_have_names():
 
 
 def test_a_transfer_plot_has_the_effects_of_both_experiments(results):
-    with styled("paper"):
+    with figure_style("paper"):
         figure = transfer_figure(results, results)
     deltas = differences_to_reference(results)
     points = sorted(x for container in figure.axes[0].containers for x in container[0].get_xdata())
@@ -281,7 +281,7 @@ def forest(*ends: tuple[float, float, int]) -> Figure:
         Effect(
             "reference",
             score,
-            Estimate((low + high) / 2, low, high, seeds, margin=3.0).scaled(0.01),
+            Estimate((low + high) / 2, low, high, seeds, margin=3.0).rescale(0.01),
             "",
             comparison=NAME,
         )
@@ -294,7 +294,7 @@ NAME = "random reward on a policy that was trained before, sixty long"
 
 
 def test_an_interval_of_few_seeds_sets_no_axis_and_ends_in_arrows():
-    with styled("paper"):
+    with figure_style("paper"):
         axes = forest((-787, 779, 2), (1.4, 18.1, 8)).axes[0]
     low, high = axes.get_xlim()
     assert -30 < low < high < 30
@@ -305,7 +305,7 @@ def test_an_interval_of_few_seeds_sets_no_axis_and_ends_in_arrows():
 
 def test_no_figure_has_ink_at_its_border(results, tmp_path):
     figures = dict(figure_makers(results))
-    with styled("paper"):
+    with figure_style("paper"):
         made = {name: make() for name, make in figures.items()}
         made |= {"wide": forest((-787, 779, 2), (1.4, 18.1, 8)), "transfer": transfer_figure(results, results)}
         for name, figure in made.items():

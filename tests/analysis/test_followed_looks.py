@@ -8,7 +8,7 @@ from scipy import stats
 from synthetic_store import SHORT, build_store, loaded
 
 from analysis.answer import decisions
-from analysis.effects import differences_to_base, differences_to_reference, followed, wanted_seeds
+from analysis.effects import differences_to_base, differences_to_reference, followed_comparisons, wanted_seeds
 from analysis.tables.experiment import all_tables, main_table
 from harness.experiment.looks import runs_of_looks
 from harness.statistics.sequential import design_levels
@@ -31,7 +31,7 @@ def whole(tmp_path_factory):
 
 
 def test_a_look_is_the_t_interval_of_its_first_seeds_at_its_level(whole):
-    lower, middle, _ = followed(whole)
+    lower, middle, _ = followed_comparisons(whole)
     levels = design_levels(LOOKS, 3)
     a, b = (whole.scores(arm, "avg") for arm in (lower.arm, lower.reference))
     assert [estimate.seeds for estimate in lower.looks] == list(LOOKS)
@@ -45,23 +45,23 @@ def test_a_look_is_the_t_interval_of_its_first_seeds_at_its_level(whole):
 
 def test_arms_get_the_seeds_of_the_longest_of_their_comparisons(whole, tmp_path):
     plan = whole.experiment.plan
-    assert wanted_seeds(plan, followed(whole)) == {"a": 8, "b": 8, "c": 8, "d": 8}
+    assert wanted_seeds(plan, followed_comparisons(whole)) == {"a": 8, "b": 8, "c": 8, "d": 8}
     first = build(tmp_path, 3)
-    assert [one.next_look for one in followed(first)] == [5, None, 5]
-    assert wanted_seeds(plan, followed(first)) == {"a": 5, "b": 5, "c": 5, "d": 5}
+    assert [one.next_look for one in followed_comparisons(first)] == [5, None, 5]
+    assert wanted_seeds(plan, followed_comparisons(first)) == {"a": 5, "b": 5, "c": 5, "d": 5}
 
 
 def test_an_arm_stops_with_the_last_of_its_comparisons(tmp_path):
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0), ("c", "c", 0.801, 1.0)]
     results = build(tmp_path, 3, rungs=rungs)
-    assert wanted_seeds(results.experiment.plan, followed(results)) == {"a": 3, "b": 5, "c": 5}
+    assert wanted_seeds(results.experiment.plan, followed_comparisons(results)) == {"a": 3, "b": 5, "c": 5}
 
 
 @pytest.mark.parametrize("status", ["failed", "not started", "running"])
 def test_half_a_look_decides_nothing(tmp_path, status):
     """Seed 2 of c is missing: both its comparisons wait for the first look, whatever the other seeds say."""
     results = build(tmp_path, 5, missing=[((2, 2), status)])
-    lower, middle, upper = followed(results)
+    lower, middle, upper = followed_comparisons(results)
     assert (middle.looks, middle.next_look, upper.looks, upper.next_look) == ((), 3, (), 3)
     assert (len(lower.looks), lower.next_look) == (2, 8)
     assert differences_to_reference(results)["c"].seeds == 0
@@ -69,7 +69,7 @@ def test_half_a_look_decides_nothing(tmp_path, status):
 
 def test_seeds_beyond_the_look_do_not_matter(whole, tmp_path):
     """The middle comparison was closed at 3 seeds; that its arms have 8 by now changes nothing in it."""
-    early, late = followed(build(tmp_path, 3))[1], followed(whole)[1]
+    early, late = followed_comparisons(build(tmp_path, 3))[1], followed_comparisons(whole)[1]
     assert early.newest == late.newest
 
 

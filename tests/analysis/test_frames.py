@@ -78,7 +78,7 @@ def test_effects_have_the_numbers_of_the_tables(ladder_root):
     results = loaded(ladder_root)
     effects = effects_frame(all_effects(results)).query("kind == 'reference'").set_index("arm")
     arm, reference = results.experiment.plan.arms[1], results.experiment.plan.arms[0]
-    alone = results.difference(arm, reference).scaled(100)
+    alone = results.difference(arm, reference).rescale(100)
     row = effects.loc[arm.name]
     assert row["value"] == pytest.approx(alone.value)
     assert row["family"] == 2

@@ -40,20 +40,20 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     results = load(store_of(tmp_path, cheated), "ladder")
     gaps = grader_gaps(results)
     honest, gap = gaps["ladder_0_honest"], gaps["ladder_1_cheating"]
-    assert (honest.unconfirmed.value, honest.grown) == (0, False)
-    assert gap.grown
+    assert (honest.unconfirmed_rise.value, honest.has_grown) == (0, False)
+    assert gap.has_grown
     seeds = seed_frame(results, ["avg", "avg by second"]).query("arm == 'ladder_1_cheating'")
     expected = seeds["avg"] - seeds["avg by second"]  # nothing was unconfirmed before RL
-    assert 100 * gap.unconfirmed.value == pytest.approx(expected.mean())
-    assert gap.unconfirmed.low < gap.unconfirmed.value < gap.unconfirmed.high
+    assert 100 * gap.unconfirmed_rise.value == pytest.approx(expected.mean())
+    assert gap.unconfirmed_rise.low < gap.unconfirmed_rise.value < gap.unconfirmed_rise.high
     (warning,) = [line for line in answer_sentences(results) if "second grader" in line]
     assert f" of its +{100 * gap.rise:.1f} points" in warning
-    assert f"{100 * gap.unconfirmed.value:.1f} of its" in warning
+    assert f"{100 * gap.unconfirmed_rise.value:.1f} of its" in warning
     assert "(95 % interval" in warning
     assert "cheating" in warning
-    assert (gap.refused_before, round(gap.refused, 1)) == (0, 0.5)
+    assert (gap.refused_share_before, round(gap.refused_share, 1)) == (0, 0.5)
     assert (
-        f"The second grader refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL."
+        f"The second grader refuses {100 * gap.refused_share:.0f} % of what the verifier holds right, 0 % before RL."
         in warning
     )
 
@@ -69,9 +69,9 @@ def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
 
     store_of(tmp_path, strict, [("ladder_0_same", "same", 0.3, 30.0)])
     gap = grader_gaps(load(tmp_path, "ladder"))["ladder_0_same"]
-    assert gap.refused > 0.01
-    assert not gap.grown
-    assert gap.refused == pytest.approx(gap.refused_before, abs=0.03)
+    assert gap.refused_share > 0.01
+    assert not gap.has_grown
+    assert gap.refused_share == pytest.approx(gap.refused_share_before, abs=0.03)
 
 
 def test_runs_without_second_verdicts_read_as_before(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
 
 
 def test_settings_that_arms_differ_in_are_all_said_and_sources_are_those_of_settings(methods):
-    assert methods.shared("algorithm.dead_groups.policy") == "keep or refill"
-    assert methods.shared("optimizer.learning_rate") == "0.0002"
+    assert methods.shared_value("algorithm.dead_groups.policy") == "keep or refill"
+    assert methods.shared_value("optimizer.learning_rate") == "0.0002"
     assert set(methods.sources) == {"schulman2017proximal", "yu2025dapo"}
     assert all(entry.count("{") == entry.count("}") for entry in methods.sources.values())
     files = methods.files()

@@ -11,9 +11,9 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, loaded
 
 from analysis.answer import answer_of, answer_sentences, decisions, spreads
-from analysis.effects import differences_to_reference, followed
+from analysis.effects import differences_to_reference, followed_comparisons
 from analysis.figures.curves import metric_figure
-from analysis.figures.drawing import styled, tidy
+from analysis.figures.drawing import figure_style, tidy
 from analysis.figures.effects import differences_figure, grid_figure
 from analysis.html.page import chart_data
 from analysis.report import write_answer
@@ -195,7 +195,7 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert " tokens" in " ".join(sentences)
     assert "±2 tokens" in text
     assert "avg@" not in text
-    with styled("screen"):
+    with figure_style("screen"):
         forest, over_training = (draw(view) for draw in (differences_figure, metric_figure))
     labels = forest.axes[0].get_xlabel(), over_training.axes[0].get_ylabel()
     assert all("length of wrong answers" in label and "tokens" in label for label in labels)
@@ -234,7 +234,7 @@ def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one
     view = declare(tmp_path, "no_answer")
     least = min(view.experiment.plan.arms, key=lambda arm: view.mean(arm).value)
     assert f"Best: {least.label}." in " ".join({table.name: table for table in all_tables(view)}["ladder-grid"].notes)
-    with styled("screen"):
+    with figure_style("screen"):
         assert grid_figure(view.about(metric("entropy"))) is not None
 
 
@@ -259,7 +259,7 @@ def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
     assert f"| {said} |" in text
     assert f"naive GRPO, {said}" in text
     assert f"{said} (naive GRPO)" in answer_of(view).lines[0].verdict
-    with styled("screen"):
+    with figure_style("screen"):
         nowhere = declare(root, "tokens_to@0.999")
         assert differences_figure(nowhere) is None
     assert "not reached in 4 of 4 seeds" in to_markdown(main_table(nowhere))
@@ -283,7 +283,7 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     view = declare(tmp_path, "avg", looks=[3, 5])
     assert decisions(view.experiment.plan, ResultStore(tmp_path))["seed_counts"] == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
-    accuracy, length = (followed(one)[0] for one in view.each_metric())
+    accuracy, length = (followed_comparisons(one)[0] for one in view.each_metric())
     assert (accuracy.state, length.state) == ("decided", "open")
     level = 1 - design_levels([3, 5], 2)[0]
     a, b = (view.values(arm) for arm in view.experiment.plan.arms)

@@ -7,7 +7,7 @@ import pytest
 from synthetic_store import build_store, loaded, replanned
 
 from analysis.figures.curves import k_bands_figure
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.tables.pass_at_k import difficulty_table, k_bands, k_bands_table
 from harness.evaluation.counts import difficulty_of
 from harness.statistics.bands import simultaneous_band
@@ -49,7 +49,7 @@ def test_bands_are_a_table_and_a_figure(whole):
     assert table is not None
     assert table.name == "ladder-k-bands"
     assert {row["k"] for row in table.rows} >= {1, 2, 4, 8}
-    with styled("paper"):
+    with figure_style("paper"):
         assert k_bands_figure(whole) is not None
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from synthetic_store import SHORT, build_store, loaded, replanned
 
-from analysis.effects import followed
+from analysis.effects import followed_comparisons
 from analysis.tables.experiment import main_table
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
@@ -55,7 +55,7 @@ def test_without_shared_base_policies_every_seed_counts(tmp_path):
 
 
 def test_looks_are_taken_over_base_policies_too(tmp_path):
-    (one,) = followed(replanned(built(tmp_path, BASES), looks=LOOKS))
+    (one,) = followed_comparisons(replanned(built(tmp_path, BASES), looks=LOOKS))
     assert [look.seeds for look in one.looks] == list(LOOKS)[: len(one.looks)]
     assert all(look.degrees == BASES - 1 for look in one.looks)
 

@@ -11,7 +11,7 @@ from synthetic_store import build_store, loaded
 from analysis.answer import answer_of
 from analysis.colours import look_of
 from analysis.effects import differences_to_reference
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.figures.effects import differences_figure
 from analysis.html.page import render_page
 from analysis.results import Results
@@ -60,7 +60,7 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
         assert (frame["delta_verdict"] == delta.verdict.value).any()
         assert word.split(" within")[0].split(",")[0] in latex  # its notes say the margin
         assert f">{word}</" in page, name
-    with styled("screen"):
+    with figure_style("screen"):
         figure = differences_figure(results)
     assert figure is not None
     drawn = [label.get_text() for axes in figure.axes for child in axes.child_axes for label in child.get_yticklabels()]

@@ -16,7 +16,7 @@ from verbs import Said
 
 from analysis.answer import answer_sentences
 from analysis.figures.curves import accuracy_figure
-from analysis.figures.drawing import styled
+from analysis.figures.drawing import figure_style
 from analysis.frames import load_experiment
 from analysis.methods import Methods
 from analysis.report import write_answer
@@ -295,7 +295,7 @@ def test_a_curve_shorter_than_ten_is_averaged_over_what_it_has(tmp_path: Path, v
     results = results_of(load_experiment(store.root, "mine"))
     assert results.experiment.plan.checkpoint_rule == rule
     assert results.notes == ()
-    with styled("paper"):
+    with figure_style("paper"):
         assert len(accuracy_figure(results.experiment).axes) == 1
     methods = " ".join(Methods(results, store).sentences)
     assert not re.search(r"  | ,|Adam|rollout|tokens|Hardware|None", methods)  # what no log of theirs says

@@ -12,9 +12,9 @@ from harness.statistics.intervals import Estimate, Finding, Second, paired_diffe
 from harness.statistics.sequential import (
     distance_to_another_word,
     nominal_levels,
-    pooled,
+    overlap_text,
+    pool_looks,
     repeated_p_value,
-    shared,
     word_p_value,
 )
 
@@ -74,7 +74,7 @@ def test_both_looks_are_one_sample_at_the_level_of_a_further_look() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(1.0, 2.0, 8), rng.normal(0.0, 2.0, 12)
     first, second = (paired_difference(one, np.zeros(len(one))) for one in (a, b))
-    found = pooled(first, second, LOOKS, LOOKS)
+    found = pool_looks(first, second, LOOKS, LOOKS)
     level = 1 - nominal_levels((8, 16, 20, 24), 0.05)[2]
     together = np.concatenate([a, b])
     plain = paired_difference(together, np.zeros(20), level)
@@ -85,10 +85,10 @@ def test_both_looks_are_one_sample_at_the_level_of_a_further_look() -> None:
 
 def test_looks_without_spread_or_pairs_are_not_pooled() -> None:
     with pytest.raises(ValueError, match="no interval"):
-        pooled(Estimate(1.0, seeds=1), estimate(1.0), LOOKS, LOOKS)
+        pool_looks(Estimate(1.0, seeds=1), estimate(1.0), LOOKS, LOOKS)
     welch = Estimate(1.0, 0.0, 2.0, seeds=8, standard_error=1.0, degrees=9.3, method="Welch t over seeds")
     with pytest.raises(ValueError, match="not paired"):
-        pooled(welch, estimate(1.0), LOOKS, LOOKS)
+        pool_looks(welch, estimate(1.0), LOOKS, LOOKS)
 
 
 def test_the_words_for_two_looks() -> None:
@@ -101,7 +101,7 @@ def test_the_words_for_two_looks() -> None:
 
 def test_what_two_looks_have_in_common_is_named() -> None:
     first = {0: "set/0", 1: "set/1", 2: "set/2"}
-    assert shared(first, {16: "set/16", 17: "set/17"}) == ""
-    assert shared(first, {2: "set/18"}) == "the seed 2"
-    assert shared(first, {16: "set/0", 17: "set/1"}) == "the base policies set/0, set/1"
-    assert shared(first, {1: "set/2"}) == "the seed 1 and the base policy set/2"
+    assert overlap_text(first, {16: "set/16", 17: "set/17"}) == ""
+    assert overlap_text(first, {2: "set/18"}) == "the seed 2"
+    assert overlap_text(first, {16: "set/0", 17: "set/1"}) == "the base policies set/0, set/1"
+    assert overlap_text(first, {1: "set/2"}) == "the seed 1 and the base policy set/2"
