@@ -108,7 +108,7 @@ class Frames:
                 continue
             last = cells.iloc[-1]
             bounded = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
-            if self.plan.collapse.met(cells["avg"].dropna().tolist(), bounded):
+            if self.plan.collapse.is_met(cells["avg"].dropna().tolist(), bounded):
                 collapsed.add((str(arm), int(seed)))
         return collapsed
 
@@ -218,7 +218,7 @@ def load_plan(
                     other.notes.append(f"{where}: {error}")
     together = _labelled([log for log in logs if len(log[1])])
     base = Frames(plan, _spent(plan, states, together), together, _nothing(SCORES), notes=tuple(notes), store=store)
-    elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
+    elsewhere = {name: others[name].put_in(replace(base, plan=plan.view_on(name))) for name in sorted(others)}
     return replace(declared.put_in(base), further=elsewhere)
 
 
