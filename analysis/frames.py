@@ -113,7 +113,7 @@ class Frames:
                 continue
             last = cells.iloc[-1]
             last_values = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
-            if self.plan.collapse.met(cells["avg"].dropna().tolist(), last_values):
+            if self.plan.collapse.is_met(cells["avg"].dropna().tolist(), last_values):
                 collapses.add((str(arm), int(seed)))
         return collapses
 
@@ -223,7 +223,9 @@ def load_plan(
                     other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])
     base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(SCORES), notes=tuple(notes), store=store)
-    further_frames = {name: other_cells[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(other_cells)}
+    further_frames = {
+        name: other_cells[name].put_in(replace(base, plan=plan.view_on(name))) for name in sorted(other_cells)
+    }
     return replace(own_cells.put_in(base), further=further_frames)
 
 

@@ -27,14 +27,14 @@ from harness.commands._sweep import Answer, Outcome, outcome, run_alone, run_job
 from harness.configuration.compose import (
     compose_run,
     config_directory,
-    explained,
+    explanation,
+    hydra_overrides,
     of_hydra,
-    plain,
     refuse_second_choice,
     searchpath,
 )
 from harness.configuration.error import ConfigError
-from harness.experiment.planning import replacing, shared_overrides, spelled_out
+from harness.experiment.planning import replace_seeds, shared_overrides, spell_out
 from harness.store import StoreError
 
 # Flags of Hydra that take the argument after them.
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
             compose_run(outcome.get().overrides)
         if (match := re.search("'hydra/launcher/(.+?)'", str(error))) and match[1] in _EXTRA:
             raise _missing_package_error(match[1]) from error
-        raise ConfigError(explained(error, outcome.get().overrides)) from error
+        raise ConfigError(explanation(error, outcome.get().overrides)) from error
     except Exception as error:
         if isinstance(error, ValueError) and "--" in str(error):
             raise ConfigError(str(error)) from error  # of flags that do not go together
@@ -138,7 +138,7 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
         elif item.startswith("-"):
             flags += [item, next(items, "")] if item in _WITH_VALUE else [item]
         else:
-            overrides += replacing(spelled_out(item))
+            overrides += replace_seeds(spell_out(item))
     own_overrides = [item for item in overrides if not of_hydra(item)]
     refuse_second_choice(own_overrides)
     for item in overrides:
@@ -146,4 +146,4 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
             raise ConfigError(f"{item}: a run lies in runs/ID of the results root; set runtime.results=DIR instead")
     settings = [item for item in overrides if item not in own_overrides]
     outcome.get().overrides = own_overrides
-    return [*flags, *settings, *shared_overrides(own_overrides), *plain(own_overrides), *searchpath()]
+    return [*flags, *settings, *shared_overrides(own_overrides), *hydra_overrides(own_overrides), *searchpath()]

@@ -46,7 +46,7 @@ from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, sl
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
-from harness.experiment.history import counted, found_elsewhere, longest_first
+from harness.experiment.history import counted, longest_first, mixed_devices_note
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
     cost_labels,
@@ -173,7 +173,7 @@ class Sweep:
 
     def _bring_all(self) -> Summary:
         plan, name = self.plan, self.plan.name
-        _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
+        _say(mixed_devices_note(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
         undecidable_count = 0
         if plan.looks:
             _, decisions, summary = until_decided(

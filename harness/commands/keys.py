@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     table = Table(*(Column(name, overflow="fold") for name in ("key", "type", "default", "meaning")))
     for key in find_keys(keys, options.key):
-        name = f"{key.name}  ({key.of})" if key.of else key.name
+        name = f"{key.name}  ({key.member})" if key.member else key.name
         table.add_row(name, key.type, key.default, key.meaning)
     console.print(table, markup=False)
     return 0
@@ -74,7 +74,7 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
     for section in _sections(keys):
         yield from ("", f"## {section}", "")
         section_keys = [key for key in keys if _section(key) == section]
-        yield from _lines([key for key in section_keys if not key.of])
+        yield from _lines([key for key in section_keys if not key.member])
         for lines, same in groupby(_choices(section_keys), key=lambda part: part[1]):
             yield from ("", f"With {', '.join(f'`{choice}`' for choice, _ in same)}:", "")
             yield from lines
@@ -83,7 +83,7 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
 def _choices(keys: Sequence[Key]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each choice of a section as an override, and the lines of its keys."""
     prefix = ""
-    for choice, group in groupby(keys, key=lambda key: key.of):
+    for choice, group in groupby(keys, key=lambda key: key.member):
         part = list(group)
         if choice:
             yield f"{prefix}kind={choice}", tuple(_lines(part))

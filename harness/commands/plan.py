@@ -28,7 +28,7 @@ from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import Cost, History, counted, format_seconds, found_elsewhere, past_engagement
+from harness.experiment.history import Cost, History, counted, format_seconds, mixed_devices_note, past_engagement
 from harness.experiment.looks import runs_of_looks
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
@@ -146,7 +146,7 @@ def answer(options: argparse.Namespace) -> Answer:
         *memory_lines([arm.config for arm in plan.arms], min(worker_count(runtime, 0), totals.to_run)),
         *power_lines(plan, store),
         *power_of_metrics(plan, partial(_spreads, plan, store, statuses)),
-        *filter(None, [found_elsewhere(store, statuses, runtime)]),
+        *filter(None, [mixed_devices_note(store, statuses, runtime)]),
         *code_change_lines(plan, store),
         *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
     ]

@@ -32,11 +32,11 @@ from harness.configuration.schema import RunConfig, load
 
 __all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "parse_overrides"]
 
-_GONE = {  # what Hydra has a word of its own for
+_HYDRA_WORDS = {  # what Hydra has a word of its own for
     "config_dir": "give --config-dir {}, as Hydra calls it",
     "launcher": "say where runs are sent as Hydra does: hydra/launcher=submitit_slurm, submitit_local, ray, joblib or processes",
 }
-_WORDS = ("match", "checks")  # what stands for a key, beside groups
+_SHORT_KEYS = ("match", "checks")  # what stands for a key, beside groups
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
 _own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=())
 
@@ -66,19 +66,19 @@ def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
     try:
         return load(values)
     except UnknownKeyError as error:
-        raise ConfigError(_misplaced(error.key, overrides) or f"{error}{_set_by(error.key, overrides)}") from error
+        raise ConfigError(_place_hint(error.key, overrides) or f"{error}{_patch_hint(error.key, overrides)}") from error
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included). Raises `ConfigError`."""
-    overrides = plain(overrides)
+    overrides = hydra_overrides(overrides)
     for item in overrides:
         if of_hydra(item):
             raise ConfigError(f"{item}: a setting of Hydra is for `harness run`; leave it out here")
     try:
-        values = OmegaConf.to_container(_composed([*overrides, *searchpath()]), resolve=True)
+        values = OmegaConf.to_container(_compose([*overrides, *searchpath()]), resolve=True)
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
-        raise ConfigError(explained(error, overrides)) from error
+        raise ConfigError(explanation(error, overrides)) from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 
@@ -88,7 +88,7 @@ def of_hydra(override: str) -> bool:
     return re.match(r"[+~]*hydra[./@]", override) is not None
 
 
-def plain(overrides: Sequence[str]) -> list[str]:
+def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides as Hydra takes them. Raises `ConfigError` for what it would take and ignore.
 
     That is no member of a group, or an empty mapping; and words that Hydra has its own for.
@@ -99,23 +99,23 @@ def plain(overrides: Sequence[str]) -> list[str]:
     overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
     for item in overrides:
         key, _, value = item.lstrip("+").partition("=")
-        if key in _GONE:
-            raise ConfigError(f"{item}: {_GONE[key].format(value)}")
-    for parsed in parse_overrides(overrides):
-        group = parsed.key_or_group
-        if parsed.is_sweep_override():
+        if key in _HYDRA_WORDS:
+            raise ConfigError(f"{item}: {_HYDRA_WORDS[key].format(value)}")
+    for override in parse_overrides(overrides):
+        group = override.key_or_group
+        if override.is_sweep_override():
             continue
-        if parsed.package is None and _is_group(group) and (parsed.is_delete() or parsed.value() is None):
-            raise ConfigError(f"{parsed.input_line}: a run needs a member of {group}; choose {group}=NAME")
-        if parsed.value() == {} and parsed.is_force_add():
+        if override.package is None and _is_group(group) and (override.is_delete() or override.value() is None):
+            raise ConfigError(f"{override.input_line}: a run needs a member of {group}; choose {group}=NAME")
+        if override.value() == {} and override.is_force_add():
             raise ConfigError(
-                f"{str(parsed.input_line).lstrip('+')} changes nothing, since mappings are merged; take single entries out with "
+                f"{str(override.input_line).lstrip('+')} changes nothing, since mappings are merged; take single entries out with "
                 f"~{group}.NAME"
             )
     return overrides
 
 
-def _composed(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str]) -> DictConfig:
     """Compose by Hydra: in its application with what that has loaded, else by itself."""
     if GlobalHydra.instance().is_initialized():
         return hydra_compose("config", overrides)
@@ -125,11 +125,11 @@ def _composed(overrides: list[str]) -> DictConfig:
 
 def sets_a_value(item: Override) -> bool:
     """Say if an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
-    plain = item.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD) and item.package is None
-    return plain and not (_chooses(item) or item.is_hydra_override() or item.is_sweep_override())
+    is_value = item.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD) and item.package is None
+    return is_value and not (_is_choice(item) or item.is_hydra_override() or item.is_sweep_override())
 
 
-def _chooses(item: Override) -> bool:
+def _is_choice(item: Override) -> bool:
     """Say if an override chooses members of a group, rather than giving a key a value."""
     return _is_group(item.key_or_group) and not isinstance(item.value(), dict)
 
@@ -140,18 +140,18 @@ def _is_group(key: str) -> bool:
 
 def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
     """The overrides that choose members, each with its group (and the place of the members, `benchmark@evaluation.benchmarks.aime24`)."""
-    return [(item.get_key_element().lstrip("+~"), item) for item in parse_overrides(overrides) if _chooses(item)]
+    return [(item.get_key_element().lstrip("+~"), item) for item in parse_overrides(overrides) if _is_choice(item)]
 
 
 def refuse_second_choice(overrides: Sequence[str]) -> None:
     """Raises `ConfigError` for a group that one list chooses twice, of which Hydra takes the last; of a value it is meant to."""
-    chosen: dict[str, str] = {}
+    first_lines: dict[str, str] = {}
     for group, item in choices(overrides):
-        if first := chosen.get(group):
+        if first := first_lines.get(group):
             names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
-            several = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"
-            raise ConfigError(f"{first} {item.input_line}: the second would take the place of the first; {several}")
-        chosen[group] = str(item.input_line)
+            fix = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"
+            raise ConfigError(f"{first} {item.input_line}: the second would take the place of the first; {fix}")
+        first_lines[group] = str(item.input_line)
 
 
 def _takes_several(group: str) -> bool:
@@ -165,7 +165,7 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
-        raise ConfigError(explained(error, overrides)) from error
+        raise ConfigError(explanation(error, overrides)) from error
 
 
 class _Members:
@@ -186,14 +186,14 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
             values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
             jobs[key] = [f"{key}={value}" for value in values]
     except HydraException as error:
-        raise ConfigError(explained(error, overrides)) from error
+        raise ConfigError(explanation(error, overrides)) from error
     return [list(job) for job in itertools.product(*jobs.values())]
 
 
 # ---- what is wrong with overrides that do not compose -----------------------------------------------------------------------
 
 
-def _set_by(key: str, overrides: Sequence[str]) -> str:
+def _patch_hint(key: str, overrides: Sequence[str]) -> str:
     """Name the patch of the command line that wrote a key which its configuration does not have; empty without one."""
     for name, path in _chosen_files("patch", overrides):
         if OmegaConf.select(OmegaConf.load(path), key) is not None:
@@ -201,7 +201,7 @@ def _set_by(key: str, overrides: Sequence[str]) -> str:
     return ""
 
 
-def _misplaced(key: str, overrides: Sequence[str]) -> str:
+def _place_hint(key: str, overrides: Sequence[str]) -> str:
     """Name the file of a patch, rung or preset that says nothing of its place, so that its keys stand under its group; else empty."""
     if key not in ("patch", "rung", "preset"):
         return ""
@@ -213,12 +213,12 @@ def _misplaced(key: str, overrides: Sequence[str]) -> str:
 
 def _chosen_files(group: str, overrides: Sequence[str]) -> list[tuple[str, Path]]:
     """The members of a group that overrides choose, with their files."""
-    chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith(f"{group}=")]
-    names = [part.strip() for item in chosen for part in item.split(",")]
+    values = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith(f"{group}=")]
+    names = [part.strip() for item in values for part in item.split(",")]
     return [(name, path) for name in names if (path := file_of(group, name)).exists()]
 
 
-def explained(error: BaseException, overrides: Sequence[str]) -> str:
+def explanation(error: BaseException, overrides: Sequence[str]) -> str:
     """The message of Hydra or OmegaConf, with the nearest valid key, option or group where one was mistyped, else with its cause."""
     message, cause = str(error), error.__cause__
     if isinstance(error, yaml.MarkedYAMLError):
@@ -232,11 +232,11 @@ def explained(error: BaseException, overrides: Sequence[str]) -> str:
         return f"{first}; for a run of each value add -m"
     word = re.match(r"Error parsing override '([\w./-]+)'$", first)
     if word:
-        return f"{word[1]!r} is no key=value{_meant(word[1])}"
-    return _mistyped(message, overrides) or first
+        return f"{word[1]!r} is no key=value{_member_hint(word[1])}"
+    return _nearest_hint(message, overrides) or first
 
 
-def _mistyped(message: str, overrides: Sequence[str]) -> str:
+def _nearest_hint(message: str, overrides: Sequence[str]) -> str:
     """Say what is near a key, group or option that there is not; empty where the message is of something else."""
     key = re.search(r"Could not override '([^']+)'", message)
     if key and key[1].startswith("hydra."):
@@ -249,8 +249,8 @@ def _mistyped(message: str, overrides: Sequence[str]) -> str:
     if option is None:
         return ""
     if option[1].startswith("hydra/"):
-        known = re.findall(r"^\t(\S+)$", message, re.MULTILINE)
-        return f"{option[1]} has no option {option[2]!r}{nearest(option[2], known)}"
+        valid_options = re.findall(r"^\t(\S+)$", message, re.MULTILINE)
+        return f"{option[1]} has no option {option[2]!r}{nearest(option[2], valid_options)}"
     return no_option(option[1], option[2])
 
 
@@ -259,13 +259,13 @@ def _groups() -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
 
 
-def _meant(word: str) -> str:
+def _member_hint(word: str) -> str:
     """The member of a group that a word without `=` may stand for."""
     members = {name: group for group in reversed(_groups()) for name in options(group)}
     members |= dict.fromkeys(options("experiment"), "experiment")
-    close = get_close_matches(word, members, n=1, cutoff=0.8)
-    if close:
-        return f"; did you mean {members[close[0]]}={close[0]}?"
+    matches = get_close_matches(word, members, n=1, cutoff=0.8)
+    if matches:
+        return f"; did you mean {members[matches[0]]}={matches[0]}?"
     return "; give KEY=VALUE, for example experiment=NAME"
 
 
@@ -278,17 +278,17 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
         )
     keys = _keys([str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()])
     if "." not in key:
-        return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_WORDS}))
+        return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_SHORT_KEYS}))
     section, _, leaf = key.rpartition(".")
     leaves = {name.removeprefix(f"{section}."): name for name in keys if name.rpartition(".")[0] == section}
-    if close := get_close_matches(leaf, leaves, n=1):
-        return f"; did you mean {leaves[close[0]]!r}?"
-    if elsewhere := [name for name in sorted(keys) if name.endswith(f".{leaf}")]:
-        return f"; did you mean {' or '.join(map(repr, elsewhere))}?"
+    if matches := get_close_matches(leaf, leaves, n=1):
+        return f"; did you mean {leaves[matches[0]]!r}?"
+    if namesakes := [name for name in sorted(keys) if name.endswith(f".{leaf}")]:
+        return f"; did you mean {' or '.join(map(repr, namesakes))}?"
     if leaves:
         return f"; {section} has {', '.join(sorted(leaves))}"
-    close = get_close_matches(key, keys, n=1)
-    return f"; did you mean {close[0]!r}?" if close else "; `harness keys` lists them"
+    matches = get_close_matches(key, keys, n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else "; `harness keys` lists them"
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:
@@ -326,9 +326,9 @@ def _folder(name: str) -> Path:
         raise ConfigError(
             f"--config-dir {name}: no YAML file in a group below it; an experiment is {name}/experiment/NAME.yaml"
         )
-    taken = next((file for file in files if (config_directory() / file.relative_to(folder)).exists()), None)
-    if taken is not None:
-        raise ConfigError(f"{taken} has the name of a shipped file; rename it")
+    duplicate = next((file for file in files if (config_directory() / file.relative_to(folder)).exists()), None)
+    if duplicate is not None:
+        raise ConfigError(f"{duplicate} has the name of a shipped file; rename it")
     return folder
 
 
@@ -347,9 +347,9 @@ def folders() -> list[Path]:
 
 def folder_flags() -> list[str]:
     """The folders of `--config-dir` as one types them here, below this folder by their relative path."""
-    here = Path.cwd()
-    shown = (path.relative_to(here) if path.is_relative_to(here) else path for path in _own_folders.get())
-    return [word for path in shown for word in ("--config-dir", str(path))]
+    cwd = Path.cwd()
+    paths = (path.relative_to(cwd) if path.is_relative_to(cwd) else path for path in _own_folders.get())
+    return [word for path in paths for word in ("--config-dir", str(path))]
 
 
 def options(group: str) -> list[str]:
@@ -373,10 +373,10 @@ def searchpath() -> list[str]:
     """The folders of one's own as overrides: Hydra's search path, and for workers those that hold members in Python."""
     if not folders():
         return []
-    members = own_members(folders())
-    recorded = [f"runtime.config_dir={_quoted(members)}"] if members else []
-    return [f"hydra.searchpath={_quoted(folders(), 'file://')}", *recorded]
+    member_folders = own_members(folders())
+    overrides = [f"runtime.config_dir={_quote(member_folders)}"] if member_folders else []
+    return [f"hydra.searchpath={_quote(folders(), 'file://')}", *overrides]
 
 
-def _quoted(paths: Sequence[Path], scheme: str = "") -> str:
+def _quote(paths: Sequence[Path], scheme: str = "") -> str:
     return "[{}]".format(",".join("'{}{}'".format(scheme, str(path).replace("'", r"\'")) for path in paths))

@@ -26,8 +26,8 @@ def nearest(name: str, choices: list[str]) -> str:
     """A hint for an error message: `; did you mean 'x'?`, or the sorted choices when nothing is close; there may be none."""
     if not choices:
         return "; there is none yet"
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; choose one of: {', '.join(sorted(choices))}"
+    matches = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]!r}?" if matches else f"; choose one of: {', '.join(sorted(choices))}"
 
 
 def require(key: str, value: Any, choices: Sequence[Any]) -> None:

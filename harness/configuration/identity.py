@@ -22,14 +22,14 @@ IDENTITY_VERSION = 1
 
 def canonical_json(value: Any) -> str:
     """Sorted keys, shortest-repr floats, explicit nulls. Raises `ConfigError` that names the key of a float that is not finite."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return json.dumps(_as_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _plain(value: Any, key: str = "") -> Any:
+def _as_plain(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {str(name): _plain(item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
+        return {str(name): _as_plain(item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, key) for item in value]
+        return [_as_plain(item, key) for item in value]
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ConfigError(f"{key or 'a configuration'}={value} is not finite; give a finite number")
@@ -49,7 +49,7 @@ def without_neutral(config: Any) -> dict[str, Any]:
     values = {key: value for key, (value, hashed) in retired_keys(type(config)).items() if hashed}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
-        if item.metadata.get("neutral") and value == _absent(item):
+        if item.metadata.get("neutral") and value == _absent_value(item):
             continue
         if isinstance(value, dict):
             values[item.name] = {key: _part(part) for key, part in value.items()}
@@ -65,7 +65,7 @@ def _part(value: Any) -> Any:
     return without_neutral(value) if content is None else content()
 
 
-def _absent(item: dataclasses.Field[Any]) -> Any:
+def _absent_value(item: dataclasses.Field[Any]) -> Any:
     if "absent" in item.metadata:
         return item.metadata["absent"]()
     if item.default_factory is not dataclasses.MISSING:
@@ -104,17 +104,17 @@ def content_hash(*parts: Any) -> str:
 
 def difference(a: RunConfig, b: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Dotted key → (value in a, value in b) for every identity key in which two configurations differ."""
-    left, right = flatten(dump(a)), flatten(dump(b))
-    missing = object()
-    keys = sorted(key for key in left.keys() | right.keys() if key.split(".")[0] != "runtime")
-    pairs = {key: (left.get(key, missing), right.get(key, missing)) for key in keys}
-    shown = {
-        key: (None if old is missing else old, None if new is missing else new)
+    flat_a, flat_b = flatten(dump(a)), flatten(dump(b))
+    no_value = object()
+    keys = sorted(key for key in flat_a.keys() | flat_b.keys() if key.split(".")[0] != "runtime")
+    pairs = {key: (flat_a.get(key, no_value), flat_b.get(key, no_value)) for key in keys}
+    differences = {
+        key: (None if old is no_value else old, None if new is no_value else new)
         for key, (old, new) in pairs.items()
         if old != new
     }
     # A key that only one of them has, at null, says nothing.
-    return {key: pair for key, pair in shown.items() if pair != (None, None)}
+    return {key: pair for key, pair in differences.items() if pair != (None, None)}
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

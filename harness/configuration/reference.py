@@ -21,19 +21,19 @@ _SHORT = re.compile(r"((?:`\w+`(?:, )?)+): (.*?)(?:; (?=`\w+`[:,])|$)")
 
 @dataclass(frozen=True)
 class Key:
-    """One key: dotted name, type, default as YAML shows it, meaning; `of` names the family member that it belongs to."""
+    """One key: dotted name, type, default as YAML shows it, meaning; `member` names the family member that it belongs to."""
 
     name: str
     type: str
     default: str
     meaning: str
-    of: str = ""
+    member: str = ""
 
 
 def keys_of(cls: type[Any], prefix: str = "", owner: str = "", *, a_member: bool = False) -> Iterator[Key]:
     """The keys of a configuration class, sections and members of families included, in the order in which they are written.
 
-    A family's key is `<key>.kind`; the keys of its members follow with the member's name in `of`.
+    A family's key is `<key>.kind`; the keys of its members follow with the member's name in `member`.
     """
     hints, meanings = typing.get_type_hints(cls), _meanings(cls)
     for item in dataclasses.fields(cls):
@@ -49,13 +49,13 @@ def keys_of(cls: type[Any], prefix: str = "", owner: str = "", *, a_member: bool
 
 def _family(name: str, item: dataclasses.Field[Any], package: str, meaning: str, owner: str) -> Iterator[Key]:
     members = sorted(kinds(package))
-    named = "family_values" in item.metadata
+    is_mapping = "family_values" in item.metadata
     assert item.default_factory is not dataclasses.MISSING
-    default = "{}" if named else item.default_factory().kind
-    yield Key(name if named else f"{name}.kind", f"one of {', '.join(members)}", default, meaning, owner)
+    default = "{}" if is_mapping else item.default_factory().kind
+    yield Key(name if is_mapping else f"{name}.kind", f"one of {', '.join(members)}", default, meaning, owner)
     for kind in members:
         config = member(package, kind).Config
-        yield from keys_of(config, f"{name}.<name>." if named else f"{name}.", kind, a_member=True)
+        yield from keys_of(config, f"{name}.<name>." if is_mapping else f"{name}.", kind, a_member=True)
 
 
 def _default(item: dataclasses.Field[Any]) -> str:
@@ -101,18 +101,18 @@ def _meanings(cls: type[Any]) -> dict[str, str]:
     while set(inspect.get_annotations(cls)) <= {"kind"} and dataclasses.is_dataclass(cls.__base__):
         cls = cls.__base__
     text = inspect.cleandoc(cls.__doc__ or "")
-    intro, heading, rest = text.partition("Attributes:\n")
+    intro, heading, attributes = text.partition("Attributes:\n")
     if not heading:
-        whole = " ".join(intro.partition("\n\n")[0].split())
-        short = {name: part[2] for part in _SHORT.finditer(whole) for name in re.findall(r"\w+", part[1])}
-        return {item.name: short.get(item.name, whole) for item in dataclasses.fields(cls)}
+        paragraph = " ".join(intro.partition("\n\n")[0].split())
+        meaning_by_name = {name: part[2] for part in _SHORT.finditer(paragraph) for name in re.findall(r"\w+", part[1])}
+        return {item.name: meaning_by_name.get(item.name, paragraph) for item in dataclasses.fields(cls)}
     meanings: dict[str, str] = {}
     names: list[str] = []
-    for line in textwrap.dedent(rest).splitlines() if heading else []:
-        start = _ATTRIBUTE.match(line)
-        if start:
-            names = start[1].split(", ")
-            meanings |= {name: start[2] for name in names}
+    for line in textwrap.dedent(attributes).splitlines() if heading else []:
+        match = _ATTRIBUTE.match(line)
+        if match:
+            names = match[1].split(", ")
+            meanings |= {name: match[2] for name in names}
         elif line.startswith(" ") and names:
             meanings |= {name: f"{meanings[name]} {line.strip()}" for name in names}
         elif line.strip():

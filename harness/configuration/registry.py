@@ -35,13 +35,13 @@ def kinds(family: str) -> dict[str, str]:
 def member(family: str, kind: str) -> Any:
     """Return the module of one member, shipped or a user's own. Raises `UnknownMemberError` that names the nearest."""
     members = kinds(family)
-    users = own_member(family, kind)
-    if users is not None:
-        return users
+    own_module = own_member(family, kind)
+    if own_module is not None:
+        return own_module
     if kind not in members:
         label = family.removeprefix("harness.").replace(".", "/")
-        known = [*members, *own_kinds(family)]
-        raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), known)}")
+        valid_kinds = [*members, *own_kinds(family)]
+        raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), valid_kinds)}")
     return importlib.import_module(members[kind])
 
 
@@ -91,9 +91,9 @@ def retired_keys(cls: type) -> dict[str, tuple[Any, bool]]:
 
 def own_members(folders: Iterable[Path]) -> list[Path]:
     """Make the members of one's own in these folders known in this process; returns the folders that have any. Raises `ConfigError`."""
-    known = list(folders)
-    register(known, FAMILIES, kinds)
-    return [folder for folder in known if own_files(folder, FAMILIES)]
+    folders = list(folders)
+    register(folders, FAMILIES, kinds)
+    return [folder for folder in folders if own_files(folder, FAMILIES)]
 
 
 def family(package: str, default: str, neutral: bool = False) -> Any:

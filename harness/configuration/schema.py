@@ -42,7 +42,7 @@ from harness.configuration.sections import (
     TrainingConfig,
     VerifierSection,
 )
-from harness.configuration.user_code import gone
+from harness.configuration.user_code import read_only_config
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
@@ -128,24 +128,24 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     if not isinstance(values, dict):
         raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
     hints = _hints(typing.cast(type, cls))
-    known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields_by_name = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
     values = _without_retired(cls, values, path)
     for name, value in values.items():
-        where = f"{path}.{name}" if path else str(name)
-        if name not in known:
-            raise UnknownKeyError(where, nearest(str(name), list(known)))
-        metadata = known[name].metadata
+        item_path = f"{path}.{name}" if path else str(name)
+        if name not in fields_by_name:
+            raise UnknownKeyError(item_path, nearest(str(name), list(fields_by_name)))
+        metadata = fields_by_name[name].metadata
         if "family" in metadata:
-            arguments[name] = _load_member(metadata["family"], value, where)
+            arguments[name] = _load_member(metadata["family"], value, item_path)
         elif "family_values" in metadata:
             arguments[name] = {
-                str(key): _load_member(metadata["family_values"], item, f"{where}.{key}")
-                for key, item in _mapping(value, where).items()
+                str(key): _load_member(metadata["family_values"], item, f"{item_path}.{key}")
+                for key, item in _mapping(value, item_path).items()
             }
         else:
-            arguments[name] = _convert(hints[name], value, where)
-    for name, item in known.items():
+            arguments[name] = _convert(hints[name], value, item_path)
+    for name, item in fields_by_name.items():
         if name not in values and "absent" in item.metadata:
             arguments[name] = item.metadata["absent"]()
         if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
@@ -155,11 +155,11 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
 
 def _without_retired(cls: type, values: dict[str, Any], path: str) -> dict[str, Any]:
     """Raises `ConfigError` for a retired key with another value than it always had."""
-    retired = retired_keys(cls)
-    for name in values.keys() & retired.keys():
-        if retired[name][0] not in (values[name], ANY_VALUE):
+    retired_values = retired_keys(cls)
+    for name in values.keys() & retired_values.keys():
+        if retired_values[name][0] not in (values[name], ANY_VALUE):
             raise ConfigError(f"{path}.{name}={values[name]!r}: the key is gone; leave it out")
-    return {name: value for name, value in values.items() if name not in retired}
+    return {name: value for name, value in values.items() if name not in retired_values}
 
 
 @functools.cache
@@ -167,9 +167,9 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _mapping(value: Any, where: str) -> dict[str, Any]:
+def _mapping(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a mapping, got {value!r}")
+        raise ConfigError(f"{path} must be a mapping, got {value!r}")
     return value
 
 
@@ -177,10 +177,10 @@ def _load_member(package: str, values: Any, path: str) -> Any:
     """One family member's Config, chosen by its `kind`."""
     kind = _mapping(values, path).get("kind")
     if not isinstance(kind, str):
-        what = f"{path} has no `kind`" if kind is None else f"{path}.kind={kind!r} is no name"
-        raise ConfigError(f"{what}; choose one of: {', '.join(sorted(kinds(package)))}")
-    if "code" in values and (unreadable := gone(package, values)) is not None:
-        return unreadable
+        problem = f"{path} has no `kind`" if kind is None else f"{path}.kind={kind!r} is no name"
+        raise ConfigError(f"{problem}; choose one of: {', '.join(sorted(kinds(package)))}")
+    if "code" in values and (config := read_only_config(package, values)) is not None:
+        return config
     try:
         module = member(package, kind)
     except ValueError as error:
@@ -188,39 +188,39 @@ def _load_member(package: str, values: Any, path: str) -> Any:
     return load_dataclass(module.Config, values, path)
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
+def _convert(hint: Any, value: Any, path: str) -> Any:
     """Check one plain value against its annotation; integers widen to float, nothing else is coerced."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        return _convert_to_one([kind for kind in arguments if kind is not type(None)], value, where)
+        return _convert_to_one([kind for kind in arguments if kind is not type(None)], value, path)
     if dataclasses.is_dataclass(hint):
-        return load_dataclass(typing.cast(type, hint), value, where)
+        return load_dataclass(typing.cast(type, hint), value, path)
     if origin in (list, Sequence):
         if not isinstance(value, list):
-            raise ConfigError(f"{where} must be a list, got {value!r}")
-        return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+            raise ConfigError(f"{path} must be a list, got {value!r}")
+        return [_convert(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value)]
     if origin in (dict, Mapping):
-        return {key: _convert(arguments[1], item, f"{where}.{key}") for key, item in _mapping(value, where).items()}
+        return {key: _convert(arguments[1], item, f"{path}.{key}") for key, item in _mapping(value, path).items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
         return value
-    raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")
+    raise ConfigError(f"{path} must be {hint.__name__}, got {value!r}")
 
 
-def _convert_to_one(choices: list[Any], value: Any, where: str) -> Any:
+def _convert_to_one(choices: list[Any], value: Any, path: str) -> Any:
     """Check a value against the choice that has its shape: a list, a mapping, or a plain value."""
     shape = type(value) if isinstance(value, list | dict) else None
-    fitting = [kind for kind in choices if typing.get_origin(kind) is shape]
-    if len(choices) == 1 or (shape and fitting):
-        return _convert((fitting or choices)[0], value, where)
-    for kind in fitting:
+    candidates = [kind for kind in choices if typing.get_origin(kind) is shape]
+    if len(choices) == 1 or (shape and candidates):
+        return _convert((candidates or choices)[0], value, path)
+    for kind in candidates:
         with contextlib.suppress(ConfigError):
-            return _convert(kind, value, where)
+            return _convert(kind, value, path)
     names = (str(kind) if typing.get_args(kind) else kind.__name__ for kind in choices)
-    raise ConfigError(f"{where} must be {' or '.join(names)}, got {value!r}")
+    raise ConfigError(f"{path} must be {' or '.join(names)}, got {value!r}")
 
 
 class Sections(Protocol):
@@ -243,15 +243,15 @@ def check_combinations(config: Sections) -> None:
 
 
 def _groups(config: Sections) -> Iterator[str]:
-    algorithm, dead = config.algorithm, config.algorithm.dead_groups
-    refills = dead.policy == "refill"
+    algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
+    refills = dead_groups.policy == "refill"
     if refills and algorithm.responses_per_prompt < 2:
         yield "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
     if refills and algorithm.source.kind != "policy":
         yield (
             f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
         )
-    if algorithm.overlong.policy == "wrong" and dead.policy != "keep" and dead.metric == "accuracy":
+    if algorithm.overlong.policy == "wrong" and dead_groups.policy != "keep" and dead_groups.metric == "accuracy":
         yield (
             "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep groups "
             "without contrast and drop others; set algorithm.dead_groups.metric=reward"
@@ -260,38 +260,38 @@ def _groups(config: Sections) -> Iterator[str]:
 
 def _retries(config: Sections) -> Iterator[str]:
     """Never Give Up counts right and wrong: its advantages are those of two rewards, centred in each group."""
-    algorithm, dead = config.algorithm, config.algorithm.dead_groups
-    if dead.policy != "never_give_up":
+    algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
+    if dead_groups.policy != "never_give_up":
         return
-    asked, reward = "algorithm.dead_groups.policy=never_give_up", algorithm.reward
+    setting, reward = "algorithm.dead_groups.policy=never_give_up", algorithm.reward
     continuous = {
         "algorithm.overlong.policy": algorithm.overlong.policy not in ("score", "mask"),
         "algorithm.reward.function": bool(reward.function),
         "algorithm.reward.format_credit": reward.format_credit != 0,
         "algorithm.kl.placement": algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward",
-        "algorithm.dead_groups.metric": dead.metric != "accuracy",
+        "algorithm.dead_groups.metric": dead_groups.metric != "accuracy",
     }
-    for key in (key for key, broken in continuous.items() if broken):
-        yield f"{asked} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
+    for key in (key for key, is_continuous in continuous.items() if is_continuous):
+        yield f"{setting} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
     if algorithm.advantage.kind != "group" or algorithm.advantage.baseline == "none":
-        yield f"{asked} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with a baseline"
+        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with a baseline"
     if algorithm.source.kind != "policy":
-        yield f"{asked} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
+        yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
     if algorithm.curriculum.kind not in ("uniform", "offline_filter"):
         yield (
-            f"{asked} fills a step up from a curriculum that draws every problem in turn, and "
+            f"{setting} fills a step up from a curriculum that draws every problem in turn, and "
             f"algorithm.curriculum={algorithm.curriculum.kind} may give only those that wait already: set it to uniform or offline_filter"
         )
-    if dead.max_attempts > algorithm.prompts_per_step:
+    if dead_groups.max_attempts > algorithm.prompts_per_step:
         yield (
-            f"algorithm.dead_groups.max_attempts={dead.max_attempts} gives one prompt more groups than a step has "
+            f"algorithm.dead_groups.max_attempts={dead_groups.max_attempts} gives one prompt more groups than a step has "
             f"(algorithm.prompts_per_step={algorithm.prompts_per_step}); lower it"
         )
 
 
 def _rewards(config: Sections) -> Iterator[str]:
     algorithm, overlong = config.algorithm, config.algorithm.overlong
-    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    kl_in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     multiplies = overlong.punishes and overlong.shape == "multiplicative"
     if multiplies and algorithm.reward.wrong < 0:
         yield (
@@ -305,13 +305,13 @@ def _rewards(config: Sections) -> Iterator[str]:
             "algorithm.advantage=decoupled normalises the addends of the reward, and algorithm.reward.function gives a sum; "
             "choose another advantage"
         )
-    if in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
+    if kl_in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
         yield (
             f"algorithm.advantage={algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
             "algorithm.kl.placement=loss"
         )
-    lowered = algorithm.reward.wrong < 0 or (overlong.punishes and overlong.shape == "additive") or in_reward
-    if getattr(algorithm.advantage, "scale", "") == "group_mean" and lowered:
+    may_be_negative = algorithm.reward.wrong < 0 or (overlong.punishes and overlong.shape == "additive") or kl_in_reward
+    if getattr(algorithm.advantage, "scale", "") == "group_mean" and may_be_negative:
         yield (
             "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
             "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
@@ -325,8 +325,8 @@ def _rewards(config: Sections) -> Iterator[str]:
 
 def _advantages(config: Sections) -> Iterator[str]:
     algorithm = config.algorithm
-    weighting, everywhere = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
-    if weighting != "uniform" and (algorithm.surrogate.pairs or everywhere or algorithm.positive_nll_coefficient):
+    weighting, trains_all = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
+    if weighting != "uniform" and (algorithm.surrogate.pairs or trains_all or algorithm.positive_nll_coefficient):
         yield (
             f"algorithm.weighting={weighting} weighs responses by their advantages, and algorithm.surrogate={algorithm.surrogate.kind} or "
             "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
@@ -373,34 +373,34 @@ def _distribution(config: Sections) -> Iterator[str]:
         return
     surrogate, advantage = algorithm.surrogate, algorithm.advantage
     name = f"surrogate={surrogate.kind}" if surrogate.needs_distribution else f"advantage={advantage.kind}"
-    reads = (
+    reason = (
         f"algorithm.{name} reads the sampler's probabilities of {'its likeliest' if algorithm.head else 'all'} tokens"
     )
-    few = hasattr(surrogate, "head") and surrogate.needs_distribution and not advantage.needs_distribution
-    or_few = ", or algorithm.surrogate.head=128 (the authors')" if few else ""
+    takes_head = hasattr(surrogate, "head") and surrogate.needs_distribution and not advantage.needs_distribution
+    head_hint = ", or algorithm.surrogate.head=128 (the authors')" if takes_head else ""
     engine = implementation("harness.rollout.engine", config.engine)
     reports_head = getattr(engine, "REPORTS_HEAD", False)
     if not getattr(engine, "EXACT_ENTROPY", True) and not (algorithm.head and reports_head):
-        others = f"use engine=native or engine=transformers{or_few if reports_head else ''}"
-        yield f"{reads}, and engine={config.engine.kind} reports the sampled one's; {others}"
+        fix = f"use engine=native or engine=transformers{head_hint if reports_head else ''}"
+        yield f"{reason}, and engine={config.engine.kind} reports the sampled one's; {fix}"
     if config.model.kind != "testbed" and not algorithm.head:
-        yield f"{reads}, which are kept for the testbed's small vocabulary only; set model=testbed{or_few}"
+        yield f"{reason}, which are kept for the testbed's small vocabulary only; set model=testbed{head_hint}"
     if algorithm.head and advantage.needs_distribution:
         yield f"algorithm.advantage={advantage.kind} reads the sampler's probabilities of all tokens; set algorithm.surrogate.head=0"
     if algorithm.source.kind != "policy":
-        yield f"{reads}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
+        yield f"{reason}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
     if algorithm.engine_correction.old_log_probs != "sampler":
-        yield f"{reads} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
+        yield f"{reason} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
     if sampling.top_p < 1 or sampling.top_k > 0:
-        yield f"{reads}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
+        yield f"{reason}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
     if surrogate.needs_distribution and algorithm.importance_ratio != "token":
-        yield f"{reads}, token by token; set algorithm.importance_ratio=token"
+        yield f"{reason}, token by token; set algorithm.importance_ratio=token"
 
 
 def _weights(config: Sections) -> Iterator[str]:
     algorithm, kind = config.algorithm, config.algorithm.engine_correction.kind
-    of_tokens = kind in ("token", "token_mask")
-    if kind != "none" and algorithm.surrogate.folds_correction and not of_tokens:
+    weighs_tokens = kind in ("token", "token_mask")
+    if kind != "none" and algorithm.surrogate.folds_correction and not weighs_tokens:
         yield (
             f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response; "
             f"algorithm.engine_correction.kind={kind} weighs responses: set it to token or token_mask"
@@ -411,7 +411,7 @@ def _weights(config: Sections) -> Iterator[str]:
             f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
         )
     one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.kind == "geometric_mean"
-    if of_tokens and one_loss:
+    if weighs_tokens and one_loss:
         yield (
             f"algorithm.engine_correction.kind={kind} weighs tokens, and this algorithm has one loss a response "
             "(algorithm.importance_ratio=sequence or surrogate=geometric_mean): set it to sequence or sequence_mask"
@@ -452,10 +452,10 @@ def _sampling(config: Sections) -> Iterator[str]:
 
 
 def _problems(config: Sections) -> Iterator[str]:
-    problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
-    if isinstance(problems, int) and problems < wanted:
+    problems, prompts = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
+    if isinstance(problems, int) and problems < prompts:
         yield (
-            f"task.problems={problems} is less than algorithm.prompts_per_step={wanted}: a step draws distinct problems; raise the "
+            f"task.problems={problems} is less than algorithm.prompts_per_step={prompts}: a step draws distinct problems; raise the "
             "one or lower the other"
         )
     check = getattr(implementation("harness.base_policy", config.model), "check", None)

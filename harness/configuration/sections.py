@@ -118,8 +118,8 @@ class TrainingConfig(Checked, key="training"):
 
     def is_spent(self, steps: int, tokens: int, seconds: float) -> bool:
         """Say if a run that has come so far is at its end."""
-        used = (steps, self.steps), (tokens, self.generated_tokens), (seconds, self.seconds)
-        return any(limit is not None and number >= limit for number, limit in used)
+        limits = (steps, self.steps), (tokens, self.generated_tokens), (seconds, self.seconds)
+        return any(limit is not None and number >= limit for number, limit in limits)
 
 
 @dataclass
@@ -166,7 +166,7 @@ GPU_MEMORY_GIB = {"h200": 139.8, "h100": 79.1, "a100_80g": 79.1, "a100_40g": 39.
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledGpu:
     """A GPU of this machine as the driver lists it."""
 
     index: str
@@ -177,14 +177,14 @@ class Installed:
 
 
 @functools.cache
-def installed_gpus() -> tuple[Installed, ...]:
+def installed_gpus() -> tuple[InstalledGpu, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
     if shutil.which("nvidia-smi") is None:
         return ()
     command = ["nvidia-smi", "--query-gpu=index,uuid,name,driver_version,memory.total", "--format=csv,noheader,nounits"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = listed.stdout.splitlines() if listed.returncode == 0 else []
-    return tuple(Installed(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = process.stdout.splitlines() if process.returncode == 0 else []
+    return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
 
 
 @functools.cache
@@ -194,19 +194,19 @@ def compute_capabilities() -> dict[str, float]:
         return {}
     # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
     command = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    answer = listed.stdout if listed.returncode == 0 else ""
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = process.stdout if process.returncode == 0 else ""
     return {
-        index: float(known) for index, known in re.findall(r"^ *(\d+) *, *(\d+(?:\.\d+)?) *$", answer, re.MULTILINE)
+        index: float(value) for index, value in re.findall(r"^ *(\d+) *, *(\d+(?:\.\d+)?) *$", answer, re.MULTILINE)
     }
 
 
 def visible_gpus() -> list[str]:
     """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
+    visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible_devices is None:
         return [gpu.index for gpu in installed_gpus()]
-    return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    return [name.strip() for name in visible_devices.split(",") if name.strip() not in ("", "-1")]
 
 
 def visible_memory_gib() -> float | None:
@@ -226,12 +226,12 @@ def host_memory_gib() -> float:
 
 
 VERL_VERSION = "0.9.1"
-_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "hydra/")
+_MACHINE_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "hydra/")
 
 
 def of_machine(override: str) -> bool:
     """Say if an override is about the place and manner of runs, not about their numbers."""
-    return override.lstrip("+~").startswith(_OVERRIDES)
+    return override.lstrip("+~").startswith(_MACHINE_OVERRIDES)
 
 
 @dataclass

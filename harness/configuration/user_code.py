@@ -44,14 +44,14 @@ def own_files(folder: Path, families: Iterable[str]) -> dict[tuple[str, str], Pa
     }
 
 
-def register(folders: Iterable[Path], families: Iterable[str], shipped: Callable[[str], Iterable[str]]) -> None:
+def register(folders: Iterable[Path], families: Iterable[str], shipped_kinds: Callable[[str], Iterable[str]]) -> None:
     """Make the members of these folders known in this process. Raises `ConfigError` for two of one name, or the name of a shipped one."""
     paths: dict[tuple[str, str], Path] = {}
     for folder in folders:
         for key, path in own_files(folder, families).items():
             if key in paths:
                 raise ConfigError(f"{path} and {paths[key]} are two members of one name; rename one of them")
-            if key[1] in shipped(key[0]):
+            if key[1] in shipped_kinds(key[0]):
                 raise ConfigError(f"{path} has the name of a shipped member; rename it")
             paths[key] = path
     FILES.update(paths)
@@ -64,9 +64,9 @@ def own_members_faults() -> dict[Path, list[str]]:
         room, _, name = family.rpartition(".")
         try:
             member = own_member(family, kind)
-            home = f"{room}.contracts" if importlib.util.find_spec(f"{room}.contracts") else family
-            tests = getattr(importlib.import_module(home), "CONTRACTS", {})
-            with blamed():
+            module = f"{room}.contracts" if importlib.util.find_spec(f"{room}.contracts") else family
+            tests = getattr(importlib.import_module(module), "CONTRACTS", {})
+            with blame_members():
                 faults[path] = list(tests[name](member)) if name in tests else []
         except (ConfigError, MemberError) as error:
             faults[path] = [str(error)]
@@ -81,7 +81,7 @@ def own_kinds(family: str) -> list[str]:
 def own_member(family: str, kind: str) -> ModuleType | None:
     """Return a user's member as its file is now; None where there is none. Raises `ConfigError` that names file and line."""
     path = FILES.get((family, kind))
-    return None if path is None or not path.exists() else _loaded(family, path, code_of(path))
+    return None if path is None or not path.exists() else _load(family, path, code_of(path))
 
 
 def code_of(path: Path) -> str:
@@ -91,28 +91,28 @@ def code_of(path: Path) -> str:
 
 def module_of(config: Any) -> ModuleType | None:
     """Return the user's module of a `Config`, None for a shipped member. Raises `ConfigError` where its code is gone."""
-    if isinstance(config, _Gone):
+    if isinstance(config, _ReadOnlyConfig):
         raise ConfigError(config.reason)
     name = type(config).__module__
     return sys.modules[name] if name.startswith(_PREFIX) else None
 
 
-class _Gone:
+class _ReadOnlyConfig:
     """A stored configuration of a member whose code is not there: it can be read, and nothing of it can be run."""
 
     reason: str
 
 
-def gone(family: str, values: dict[str, Any]) -> Any:
+def read_only_config(family: str, values: dict[str, Any]) -> Any:
     """Return a readable configuration for stored values of other code than there is now; None where the code is there."""
     code, path = values["code"], FILES.get((family, values.get("kind", "")))
-    now = code_of(path) if path is not None and path.exists() else ""
-    if code == now:
+    current_code = code_of(path) if path is not None and path.exists() else ""
+    if code == current_code:
         return None
     place = (
         path or f"{family.removeprefix('harness.').replace('.', '/')}/{values.get('kind')}.py of the run's config_dir"
     )
-    state = f"it is {now} now" if now else "it is not there"
+    state = f"it is {current_code} now" if current_code else "it is not there"
     reason = (
         f"{place}: the run is of its code {code}, and {state}; put that file back, or repeat the command that planned the run, which "
         "asks for runs of the code as it is"
@@ -123,15 +123,15 @@ def gone(family: str, values: dict[str, Any]) -> Any:
 
     # With the base class the flags of the family have their defaults, so that checks and reports can read it.
     base = base_of(family)
-    namespace = {"reason": reason, **dict.fromkeys(asked_of(family), refuse)}
+    namespace = {"reason": reason, **dict.fromkeys(member_signatures(family), refuse)}
     fields = [(name, Any, dataclasses.field(kw_only=True)) for name in values]
-    bases = (_Gone,) if base is None else (_Gone, base)
-    made: Any = dataclasses.make_dataclass("Config", fields, bases=bases, namespace=namespace)
-    return made(**values)
+    bases = (_ReadOnlyConfig,) if base is None else (_ReadOnlyConfig, base)
+    config_class: Any = dataclasses.make_dataclass("Config", fields, bases=bases, namespace=namespace)
+    return config_class(**values)
 
 
 @functools.cache
-def _loaded(family: str, path: Path, code: str) -> ModuleType:
+def _load(family: str, path: Path, code: str) -> ModuleType:
     name = f"{_PREFIX}{code}_{family.replace('.', '_')}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -149,19 +149,18 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
     base = base_of(family)
     if base is not None and not issubclass(config, base):
         raise ConfigError(f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`")
-    for function, signature in asked_of(family).items():
-        lacks = not callable(getattr(module, function, None))
-        missing = lacks if base is None else function in config.__abstractmethods__
+    for function, signature in member_signatures(family).items():
+        missing = function in config.__abstractmethods__ if base else not callable(getattr(module, function, None))
         if missing:
             owner = "" if base is None else "Config."
             raise ConfigError(f"{path} defines no {owner}{function}; {_label(family)} asks `{signature}`")
     field = ("code", str, dataclasses.field(default=code))
-    module.__dict__["Config"] = with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
-    with_code.__module__ = name
+    module.__dict__["Config"] = config_with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
+    config_with_code.__module__ = name
     return module
 
 
-def asked_of(family: str) -> dict[str, str]:
+def member_signatures(family: str) -> dict[str, str]:
     """Return what a family asks of every member, name of a function to its signature: the abstract methods of its class `Member`."""
     member: Any = importlib.import_module(family).Member
     signatures = {}
@@ -182,20 +181,20 @@ def _label(family: str) -> str:
 
 
 @contextmanager
-def blamed() -> Iterator[None]:
+def blame_members() -> Iterator[None]:
     """Raise what goes wrong in a member of one's own as a `MemberError` that names its file and line and what its family asks."""
     try:
         yield
     except MemberError:
         raise
     except Exception as error:
-        of_file = {str(path): family for (family, _), path in FILES.items()}
+        families = {str(path): family for (family, _), path in FILES.items()}
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if frame.filename in of_file:
-                family = of_file[frame.filename]
-                asked = "; ".join(f"`{signature}`" for signature in asked_of(family).values())
+            if frame.filename in families:
+                family = families[frame.filename]
+                signatures = "; ".join(f"`{signature}`" for signature in member_signatures(family).values())
                 raise MemberError(
-                    f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}; {_label(family)} asks {asked}"
+                    f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}; {_label(family)} asks {signatures}"
                 ) from error
         raise
 
@@ -220,9 +219,9 @@ def parts_of(reference: str) -> tuple[Path, str]:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise ConfigError(f"{path} is no Python: {error}") from error
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if name not in defined:
-        raise ConfigError(f"{path} defines no function {name!r}; it has {', '.join(sorted(defined)) or 'none'}")
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        raise ConfigError(f"{path} defines no function {name!r}; it has {', '.join(sorted(functions)) or 'none'}")
     return path, name
 
 

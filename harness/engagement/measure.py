@@ -13,7 +13,6 @@ if TYPE_CHECKING:  # planning needs no data frames
 from harness.configuration.identity import difference
 from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
-from harness.engagement import measure
 
 ALWAYS = "always"
 HARDLY = "hardly engaged"
@@ -45,9 +44,9 @@ class Measure:
     @classmethod
     def of_record(cls, raw: Mapping[str, Any]) -> Measure:
         """Read what `record` wrote; absent values are those of nothing measured."""
-        known = {item.name: raw[item.name] for item in dataclasses.fields(cls) if item.name in raw}
-        listed = {key: tuple(known.get(key, ())) for key in ("keys", "fields")}
-        return cls(**{"name": "", **known, **listed})
+        values = {item.name: raw[item.name] for item in dataclasses.fields(cls) if item.name in raw}
+        lists = {key: tuple(values.get(key, ())) for key in ("keys", "fields")}
+        return cls(**{"name": "", **values, **lists})
 
     def record(self) -> dict[str, Any]:
         """Return the measure as plain JSON values."""
@@ -60,8 +59,8 @@ class Measure:
             if self.fields and set(self.fields) <= set(steps.columns):
                 total = steps[list(self.fields)].astype("float64").sum(axis=1, skipna=False)
                 means.append(float(total.mean()))  # NaN steps had nothing to touch
-        known = [mean for mean in means if not math.isnan(mean)]
-        return sum(known) / len(known) if known else math.nan
+        finite_means = [mean for mean in means if not math.isnan(mean)]
+        return sum(finite_means) / len(finite_means) if finite_means else math.nan
 
     def hardly(self, value: float) -> bool:
         """Say if the value lies under the threshold; never for what is not measured."""
@@ -76,9 +75,9 @@ class Measure:
         if not self.hardly(value):
             return f"{percent(value)} {self.unit}"
         # Rounded, it may read as the threshold itself.
-        less = percent(self.threshold)
-        shown = f"< {less}" if percent(value) == less else percent(value)
-        return f"{shown} {self.unit}" + f", {HARDLY}" * mark
+        threshold = percent(self.threshold)
+        share = f"< {threshold}" if percent(value) == threshold else percent(value)
+        return f"{share} {self.unit}" + f", {HARDLY}" * mark
 
 
 def percent(fraction: float) -> str:
@@ -129,7 +128,7 @@ KL = _change("KL term", "of the loss's pull", "kl_share")
 ENTROPY = _change("entropy bonus", "of the loss's pull", "entropy_share")
 LIKELIHOOD = _change("likelihood term", "of the loss's pull", "nll_share")
 
-Found = Iterator[tuple[str, Measure, bool]]
+KeyedMeasures = Iterator[tuple[str, Measure, bool]]
 """Measures of a difference: the differing keys' common prefix, what to measure, and if the new configuration's own runs show it."""
 
 
@@ -162,108 +161,108 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
         ignore: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
     """
     pairs = difference(old, new)
-    changed = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
-    entries, taken = [], set[str]()
-    for prefix, kind, side in _rules(old, new, changed):
-        keys = tuple(key for key in changed if key.startswith(prefix))
-        taken.update(keys)
-        entries.append(dataclasses.replace(kind, keys=keys, arm=names[side]))
-    rest = [key for key in changed if key not in taken]
-    always = tuple(key for key in rest if key.startswith(_TOUCHES_ALL))
-    unknown = tuple(key for key in rest if key not in always)
+    changed_keys = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
+    entries, covered_keys = [], set[str]()
+    for prefix, measure, side in _rules(old, new, changed_keys):
+        keys = tuple(key for key in changed_keys if key.startswith(prefix))
+        covered_keys.update(keys)
+        entries.append(dataclasses.replace(measure, keys=keys, arm=names[side]))
+    remaining_keys = [key for key in changed_keys if key not in covered_keys]
+    wide_keys = tuple(key for key in remaining_keys if key.startswith(_TOUCHES_ALL))
+    unmeasured_keys = tuple(key for key in remaining_keys if key not in wide_keys)
     sizes = [
-        f", {_SIZES[key]} × {pairs[key][1] / pairs[key][0]:.3g}" for key in always if key in _SIZES and pairs[key][0]
+        f", {_SIZES[key]} × {pairs[key][1] / pairs[key][0]:.3g}" for key in wide_keys if key in _SIZES and pairs[key][0]
     ]
-    entries += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(unknown)
-    return entries
+    entries += [Measure(ALWAYS + "".join(sizes), wide_keys)] if wide_keys else []
+    return entries + ([Measure("", unmeasured_keys)] if unmeasured_keys else [])
 
 
-def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
+def _rules(old: RunConfig, new: RunConfig, changed_keys: list[str]) -> KeyedMeasures:
     a, b = old.algorithm, new.algorithm
     yield from _surrogate(a.surrogate, b.surrogate)
     for key in (f"algorithm.reward.{name}" for name in ("true_positive", "false_positive", "function")):
-        if key in changed:
-            yield key, measure.FLIPPED, not b.reward.exact
+        if key in changed_keys:
+            yield key, FLIPPED, not b.reward.exact
     limits = [_INFINITE if arm.off_policy_mask_nats is None else arm.off_policy_mask_nats for arm in (a, b)]
-    yield from _of_smaller("algorithm.off_policy_mask_nats", measure.OFF_POLICY, *limits)
+    yield from _smaller_value("algorithm.off_policy_mask_nats", OFF_POLICY, *limits)
     yield from _overlong(a.overlong, b.overlong)
     yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
     if a.weighting != b.weighting:
-        yield "algorithm.weighting.", measure.WEIGHED, b.weighting.kind != "uniform"
+        yield "algorithm.weighting.", WEIGHED, b.weighting.kind != "uniform"
     yield from _dead_groups(a.dead_groups.policy, b.dead_groups.policy)
     yield from _same_member("advantage", a.advantage, b.advantage)
     reference, other = a.engine_correction, b.engine_correction
     if reference.kind != other.kind:
-        yield "algorithm.engine_correction.", measure.CORRECTION, other.kind != "none"
+        yield "algorithm.engine_correction.", CORRECTION, other.kind != "none"
     elif reference.old_log_probs != other.old_log_probs:
         side = other.old_log_probs == "recomputed"
-        yield "algorithm.engine_correction.old_log_probs", measure.GAP, side
-    if (a.kl.coefficient or b.kl.coefficient) and any(key.startswith("algorithm.kl.") for key in changed):
-        yield "algorithm.kl.", measure.KL, b.kl.coefficient >= a.kl.coefficient
+        yield "algorithm.engine_correction.old_log_probs", GAP, side
+    if (a.kl.coefficient or b.kl.coefficient) and any(key.startswith("algorithm.kl.") for key in changed_keys):
+        yield "algorithm.kl.", KL, b.kl.coefficient >= a.kl.coefficient
     if a.entropy_control != b.entropy_control:
-        yield "algorithm.entropy_", measure.ENTROPY, b.entropy_control.target_nats is not None
+        yield "algorithm.entropy_", ENTROPY, b.entropy_control.target_nats is not None
     elif a.entropy_coefficient != b.entropy_coefficient:
         larger = abs(b.entropy_coefficient) > abs(a.entropy_coefficient)
-        yield "algorithm.entropy_coefficient", measure.ENTROPY, larger
+        yield "algorithm.entropy_coefficient", ENTROPY, larger
     weights = (b.positive_nll_coefficient, a.positive_nll_coefficient)
-    yield from _of_smaller("algorithm.positive_nll_coefficient", measure.LIKELIHOOD, *weights)
+    yield from _smaller_value("algorithm.positive_nll_coefficient", LIKELIHOOD, *weights)
     norms = (old.optimizer.max_gradient_norm, new.optimizer.max_gradient_norm)
-    yield from _of_smaller("optimizer.max_gradient_norm", measure.GRADIENT_CLIPPED, *norms)
+    yield from _smaller_value("optimizer.max_gradient_norm", GRADIENT_CLIPPED, *norms)
     caps = (old.sampling.max_response_tokens, new.sampling.max_response_tokens)
-    yield from _of_smaller("sampling.max_response_tokens", measure.TRUNCATED, *caps)
+    yield from _smaller_value("sampling.max_response_tokens", TRUNCATED, *caps)
 
 
-def _of_smaller(key: str, kind: Measure, old: float, new: float) -> Found:
+def _smaller_value(key: str, measure: Measure, old: float, new: float) -> KeyedMeasures:
     """A measure that the runs with the smaller value show."""
     if old != new:
-        yield key, kind, new < old
+        yield key, measure, new < old
 
 
-def _same_member(section: str, old: Any, new: Any) -> Found:
+def _same_member(section: str, old: Any, new: Any) -> KeyedMeasures:
     """Ask a member of the objective about two of its own configurations."""
     if old.kind == new.kind:
-        for field, kind, side in new.engagement(old):
-            yield f"algorithm.{section}.{field}", kind, side
+        for field, measure, side in new.engagement(old):
+            yield f"algorithm.{section}.{field}", measure, side
 
 
-def _surrogate(old: Any, new: Any) -> Found:
+def _surrogate(old: Any, new: Any) -> KeyedMeasures:
     tokens = [old.far_tokens, new.far_tokens]
     weighted = all(getattr(surrogate, "importance_weighted", True) for surrogate in (old, new))
     if "stopped" in tokens:
         # A clip and a trust region of its own both take a token's gradient away, and both are counted as clipped.
-        yield "algorithm.surrogate.", measure.STOPPED, tokens[1] in ("stopped", "clipped")
+        yield "algorithm.surrogate.", STOPPED, tokens[1] in ("stopped", "clipped")
     elif old.selects or new.selects:
         # Some tokens are treated apart, in place of a clip or beside it.
-        yield "algorithm.surrogate.", measure.SELECTED, new.selects
+        yield "algorithm.surrogate.", SELECTED, new.selects
         if set(tokens) == {"clipped", ""}:
-            yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
+            yield "algorithm.surrogate.", CLIPPED, tokens[1] == "clipped"
     elif set(tokens) == {"clipped", "kept"} and weighted:
-        yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
+        yield "algorithm.surrogate.", CLIPPED, tokens[1] == "clipped"
     else:
         yield from _same_member("surrogate", old, new)
 
 
-def _dead_groups(*policies: str) -> Found:
+def _dead_groups(*policies: str) -> KeyedMeasures:
     key = "algorithm.dead_groups.policy"
-    for policy, kind in (("never_give_up", measure.RETRIED), ("refill", measure.REFILLED), ("drop", measure.REMOVED)):
+    for policy, measure in (("never_give_up", RETRIED), ("refill", REFILLED), ("drop", REMOVED)):
         if policies.count(policy) == 1:
-            yield key, kind, policies[1] == policy
+            yield key, measure, policies[1] == policy
             return
 
 
-def _overlong(old: Any, new: Any) -> Found:
+def _overlong(old: Any, new: Any) -> KeyedMeasures:
     policy = "algorithm.overlong.policy"
     if old.masks != new.masks:
-        yield policy, measure.MASKED, new.masks
+        yield policy, MASKED, new.masks
     elif new.masks and old.statistics != new.statistics:
-        yield "algorithm.overlong.statistics", measure.MASKED, new.statistics == "exclude"
+        yield "algorithm.overlong.statistics", MASKED, new.statistics == "exclude"
     if old.punishes != new.punishes:
-        yield policy, measure.PUNISHED, new.punishes
+        yield policy, PUNISHED, new.punishes
     elif new.punishes:
         for name in ("penalty", "buffer_fraction", "shape"):
             if getattr(old, name) != getattr(new, name):
                 larger = name == "shape" or getattr(new, name) > getattr(old, name)
-                yield f"algorithm.overlong.{name}", measure.PUNISHED, larger
+                yield f"algorithm.overlong.{name}", PUNISHED, larger
 
 
 def weighs_as(aggregation: str) -> str | None:
@@ -272,10 +271,10 @@ def weighs_as(aggregation: str) -> str | None:
     return aggregation if reference == "" else reference
 
 
-def _aggregation(old: str, new: str) -> Found:
+def _aggregation(old: str, new: str) -> KeyedMeasures:
     if old == new:
         return
     if reference := weighs_as(old):
-        yield "algorithm.aggregation.", measure.weights_against(reference), True
+        yield "algorithm.aggregation.", weights_against(reference), True
     elif reference := weighs_as(new):
-        yield "algorithm.aggregation.", measure.weights_against(reference), False
+        yield "algorithm.aggregation.", weights_against(reference), False

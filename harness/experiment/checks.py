@@ -54,37 +54,37 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
-    by_name = {planned.name: planned for planned in plan.arms}
-    objections, implied = list(_same_arm_twice(plan)), dict[str, str]()
-    for planned in plan.arms:  # of a list; designs from patches mean it
-        other = plan.reference_of(planned)
-        if plan.design == "arms" and planned.parent is None and other is not None:
-            implied[planned.name] = other.name
-            reason = f"it names none, so it is compared with {other.name}, the first arm without one"
-            fix = f"say `parent: {other.name}`, or the arm that it is a change of"
-            objections.append(Objection("no parent", planned.name, reason, fix))
-    for planned in plan.arms:
-        remarks = [remark for check in _ARM_CHECKS for remark in check(planned.config)]
-        remarks += _conflicting_patches(planned)
-        parent = by_name.get(planned.parent or implied.get(planned.name, ""))
+    arms_by_name = {arm.name: arm for arm in plan.arms}
+    objections, implied_parents = list(_same_arm_twice(plan)), dict[str, str]()
+    for arm in plan.arms:  # of a list; designs from patches mean it
+        reference = plan.reference_of(arm)
+        if plan.design == "arms" and arm.parent is None and reference is not None:
+            implied_parents[arm.name] = reference.name
+            reason = f"it names none, so it is compared with {reference.name}, the first arm without one"
+            fix = f"say `parent: {reference.name}`, or the arm that it is a change of"
+            objections.append(Objection("no parent", arm.name, reason, fix))
+    for arm in plan.arms:
+        remarks = [remark for check in _ARM_CHECKS for remark in check(arm.config)]
+        remarks += _conflicting_patches(arm)
+        parent = arms_by_name.get(arm.parent or implied_parents.get(arm.name, ""))
         if parent is not None:
-            pairs = _PAIR_CHECKS
+            checks = _PAIR_CHECKS
             if plan.match != "steps":
-                pairs = tuple(pair for pair in pairs if pair is not undeclared_cost)  # it is what is equal
+                checks = tuple(check for check in checks if check is not undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
-                same_budget = dataclasses.replace(parent.config, training=planned.config.training)
-                parent = dataclasses.replace(parent, composed=same_budget)
-            remarks += [remark for pair in pairs for remark in pair(planned, parent)]
-        objections += [Objection(check, planned.name, reason, fix) for check, reason, fix in remarks]
+                same_budget = dataclasses.replace(parent.config, training=arm.config.training)
+                parent = dataclasses.replace(parent, composed_config=same_budget)
+            remarks += [remark for check in checks for remark in check(arm, parent)]
+        objections += [Objection(check, arm.name, reason, fix) for check, reason, fix in remarks]
     return objections + list(unequal_cells(plan))
 
 
 def _ratio_is_one(config: RunConfig) -> bool:
     """Say if the importance ratio of every update is 1: one update a step, on responses of the policy that is trained."""
     algorithm, sampling = config.algorithm, config.sampling
-    dead = algorithm.dead_groups
+    dead_groups = algorithm.dead_groups
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    carried = dead.policy == "refill" and dead.surplus == "carry"
+    carried = dead_groups.policy == "refill" and dead_groups.surplus == "carry"
     lagging = sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
     return one_update and algorithm.source.kind != "initial_policy" and not carried and not lagging
 
@@ -107,10 +107,10 @@ def _ratio_keys(surrogate: Any) -> set[str]:
 
 def _reward_refill(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
-    dead = algorithm.dead_groups
-    if dead.policy != "keep" and dead.metric == "reward" and algorithm.overlong.punishes:
+    dead_groups = algorithm.dead_groups
+    if dead_groups.policy != "keep" and dead_groups.metric == "reward" and algorithm.overlong.punishes:
         yield (
-            f"{dead.policy} on a continuous reward",
+            f"{dead_groups.policy} on a continuous reward",
             "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one",
             "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written",
         )
@@ -169,22 +169,22 @@ def _no_contrast(config: RunConfig) -> Iterator[Remark]:
         yield "groups of one", reason, "set algorithm.dead_groups.policy=keep"
 
 
-def _conflicting_patches(planned: PlannedArm) -> Iterator[Remark]:
+def _conflicting_patches(arm: PlannedArm) -> Iterator[Remark]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
-    names = patches_of(planned.overrides)
-    base = [item for item in planned.overrides if not item.startswith(("patch=", "+patch="))]
-    written = {patch: _written(base, patch) for patch in names} if len(names) > 1 else {}
-    for first, second in itertools.combinations(written, 2):
-        shared = written[first].keys() & written[second].keys()
-        if shared:
+    names = patches_of(arm.overrides)
+    base = [item for item in arm.overrides if not item.startswith(("patch=", "+patch="))]
+    changes_by_patch = {patch: _changes_of(base, patch) for patch in names} if len(names) > 1 else {}
+    for first, second in itertools.combinations(changes_by_patch, 2):
+        shared_keys = changes_by_patch[first].keys() & changes_by_patch[second].keys()
+        if shared_keys:
             yield (
                 "conflicting patches",
-                f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
+                f"{first} and {second} both write {', '.join(sorted(shared_keys))}, so their order decides",
                 "keep one of them, or write the combination as a patch of its own",
             )
 
 
-def _written(base: list[str], patch: str) -> Changes:
+def _changes_of(base: list[str], patch: str) -> Changes:
     """The keys that a patch changes on a base; nothing where it cannot stand alone on it."""
     try:
         return patch_changes(patch, base)
@@ -192,29 +192,29 @@ def _written(base: list[str], patch: str) -> Changes:
         return {}
 
 
-def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+def _more_than_its_patch(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """A rung must be its parent plus exactly what its patch declares."""
-    patch, overrides, before = planned.patch, tuple(planned.overrides), tuple(parent.overrides)
-    if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
+    patch, overrides, base = arm.patch, tuple(arm.overrides), tuple(parent.overrides)
+    if patch is None or base in lower_rungs(overrides) or tuple(with_patch(base, patch)) == overrides:
         return
-    changes = difference(parent.config, planned.config)
-    declared = _written([*parent.overrides, *planned.common], patch)
-    extra = sorted(key for key in changes if declared.get(key) != changes[key])
-    if extra:
+    changes = difference(parent.config, arm.config)
+    declared_changes = _changes_of([*parent.overrides, *arm.common], patch)
+    extra_keys = sorted(key for key in changes if declared_changes.get(key) != changes[key])
+    if extra_keys:
         yield (
             "more than one change",
-            f"differs from {parent.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
+            f"differs from {parent.name} also in {', '.join(extra_keys)}, which the patch {patch} does not declare",
             "split the arm into one patch a step",
         )
 
 
-def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
-    changes = difference(parent.config, planned.config)
-    idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
-    if changes and idle == changes.keys():
+def _only_inert_changes(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+    changes = difference(parent.config, arm.config)
+    idle_keys = {key for key in changes if inert(key, arm.config) and inert(key, parent.config)}
+    if changes and idle_keys == changes.keys():
         yield (
             "nothing that matters changes",
-            f"differs from {parent.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
+            f"differs from {parent.name} only in {', '.join(sorted(idle_keys))}, which nothing reads in this configuration",
             "switch on what the keys belong to, or drop the arm",
         )
 
@@ -227,7 +227,7 @@ _FOR_A_CPU = 3e8  # parameters that a few cores still train: SmolLM2 has 135 mil
 def inert(key: str, config: RunConfig) -> bool:
     """Say if a key cannot matter in this configuration."""
     algorithm = config.algorithm
-    dead, overlong, no_kl = algorithm.dead_groups, algorithm.overlong, algorithm.kl.coefficient == 0
+    dead_groups, overlong, no_kl = algorithm.dead_groups, algorithm.overlong, algorithm.kl.coefficient == 0
     scale = algorithm.advantage.scale if algorithm.advantage.kind == "group" else ""
     idle = {
         "kl.kind": no_kl,
@@ -240,11 +240,11 @@ def inert(key: str, config: RunConfig) -> bool:
         "overlong.penalty": not overlong.punishes,
         "overlong.shape": not overlong.punishes,
         "overlong.statistics": not overlong.masks,
-        "dead_groups.max_rounds": dead.policy != "refill",
-        "dead_groups.surplus": dead.policy != "refill",
-        "dead_groups.metric": dead.policy == "keep",
-        "dead_groups.retry_probability": dead.policy != "never_give_up",
-        "dead_groups.max_attempts": dead.policy != "never_give_up",
+        "dead_groups.max_rounds": dead_groups.policy != "refill",
+        "dead_groups.surplus": dead_groups.policy != "refill",
+        "dead_groups.metric": dead_groups.policy == "keep",
+        "dead_groups.retry_probability": dead_groups.policy != "never_give_up",
+        "dead_groups.max_attempts": dead_groups.policy != "never_give_up",
         "importance_ratio": _ratio_is_one(config),
         "engine_correction.cap": algorithm.engine_correction.kind == "none",
         "engine_correction.floor": algorithm.engine_correction.kind == "none",
@@ -255,14 +255,14 @@ def inert(key: str, config: RunConfig) -> bool:
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
-    seen: dict[str, PlannedArm] = {}
-    for planned in plan.arms:
-        first = seen.setdefault(planned.arm_id, planned) if planned.runs else planned
+    first_arms: dict[str, PlannedArm] = {}
+    for arm in plan.arms:
+        first = first_arms.setdefault(arm.arm_id, arm) if arm.runs else arm
         # With seeds of its own it is an A/A comparison, and meant.
-        if first is not planned and not first.runs.keys().isdisjoint(planned.runs):
+        if first is not arm and not first.runs.keys().isdisjoint(arm.runs):
             yield Objection(
                 "the same arm twice",
-                planned.name,
+                arm.name,
                 f"its configuration is exactly that of {first.name}, so the two cannot differ",
                 "drop one, or check its overrides",
             )
@@ -314,11 +314,11 @@ def _numbers_out_of_scale(config: RunConfig) -> Iterator[Remark]:
         )
 
 
-def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+def _inert_correction(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """Importance weights between two computations of the same numbers."""
-    changes = difference(parent.config, planned.config)
-    only = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
-    if only and _same_computation(planned.config):
+    changes = difference(parent.config, arm.config)
+    correction_alone = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
+    if correction_alone and _same_computation(arm.config):
         yield (
             "inert engine correction",
             f"differs from {parent.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
@@ -359,9 +359,9 @@ def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:
 _UNEQUAL = "at equal steps it has another amount of compute"
 
 
-def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+def undeclared_cost(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """Another amount of generated tokens or responses an update at equal steps."""
-    if reasons := _cost_reasons(planned.config, parent.config):
+    if reasons := _cost_reasons(arm.config, parent.config):
         yield (
             "unequal cost",
             f"against {parent.name}: {'; '.join(reasons)}; {_UNEQUAL}",
@@ -375,23 +375,23 @@ def unequal_cells(plan: Plan) -> Iterator[Objection]:
         return
     base, *others = plan.arms
     cells: dict[str, list[PlannedArm]] = {}
-    for planned in others:
-        for reason in _cost_reasons(planned.config, base.config):
-            cells.setdefault(reason, []).append(planned)
-    for reason, having in cells.items():
+    for arm in others:
+        for reason in _cost_reasons(arm.config, base.config):
+            cells.setdefault(reason, []).append(arm)
+    for reason, group in cells.items():
         yield Objection(
             "unequal cost",
-            _level_of(having, plan.arms),
-            f"in {len(having)} of {len(plan.arms)} cells, against {base.name}: {reason}; {_UNEQUAL}",
+            _level_of(group, plan.arms),
+            f"in {len(group)} of {len(plan.arms)} cells, against {base.name}: {reason}; {_UNEQUAL}",
             "read the generated-tokens column and axis, or give all cells the same number (match=tokens)",
         )
 
 
-def _level_of(having: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
+def _level_of(group: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
     """The level that all of these cells have and no other one; where there is none, the names of the cells."""
-    shared = set.intersection(*(set(cell.patches) for cell in having))
-    shared -= {level for cell in cells if cell not in having for level in cell.patches}
-    return " and ".join(sorted(shared)) or ", ".join(cell.name for cell in having)
+    levels = set.intersection(*(set(cell.patches) for cell in group))
+    levels -= {level for cell in cells if cell not in group for level in cell.patches}
+    return " and ".join(sorted(levels)) or ", ".join(cell.name for cell in group)
 
 
 def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
@@ -399,34 +399,34 @@ def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
     if ours.training.generated_tokens is not None:
         return []
     reasons = []
-    refills, refilled = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
-    if refills and not refilled:
+    refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
+    if refills and not other_refills:
         reasons.append("dynamic sampling generates several times the tokens")
-    if refilled and not refills:
+    if other_refills and not refills:
         reasons.append("without dynamic sampling it generates a fraction of the tokens")
-    responses, before = (
+    responses, other_responses = (
         c.algorithm.prompts_per_step * c.algorithm.responses_per_prompt / c.algorithm.updates_per_step
         for c in (ours, theirs)
     )
-    if responses != before:
-        reasons.append(f"{responses:g} responses per update instead of {before:g}")
+    if responses != other_responses:
+        reasons.append(f"{responses:g} responses per update instead of {other_responses:g}")
     cap, other_cap = ours.sampling.max_response_tokens, theirs.sampling.max_response_tokens
     if cap != other_cap:
         reasons.append(f"a cap of {cap} instead of {other_cap} tokens")
     return reasons
 
 
-def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+def unequal_updates(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
-    ours, theirs = planned.config, parent.config
-    warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
-    if warmup == before:
+    ours, theirs = arm.config, parent.config
+    warmup, other_warmup = _critic_warmup(ours), _critic_warmup(theirs)
+    if warmup == other_warmup:
         return
-    longer = planned if warmup > before else parent
-    steps = max(warmup, before) - min(warmup, before)
+    longer_arm = arm if warmup > other_warmup else parent
+    steps = max(warmup, other_warmup) - min(warmup, other_warmup)
     yield (
         "unequal policy updates",
-        f"in the warm-up of its critic {longer.name} does not train the policy for {steps} steps more, which count as training steps: "
+        f"in the warm-up of its critic {longer_arm.name} does not train the policy for {steps} steps more, which count as training steps: "
         f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.name}",
         f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)",
     )
@@ -479,10 +479,10 @@ def _bad_demonstrations(config: RunConfig) -> Iterator[str]:
     from harness.problems.demonstrations import check_demonstrations, demonstrations
 
     try:
-        drawn = [
+        batches = [
             demonstrations(model.cold_start, config.task, model.bases.index(turn)) for turn in range(model.bases.count)
         ]
-        check_demonstrations(list(itertools.chain(*drawn)), config.verifier, config.evaluation.benchmarks)
+        check_demonstrations(list(itertools.chain(*batches)), config.verifier, config.evaluation.benchmarks)
     except ConfigError as error:
         yield str(error)
 
@@ -490,20 +490,20 @@ def _bad_demonstrations(config: RunConfig) -> Iterator[str]:
 def absent(config: RunConfig) -> list[str]:
     """List what is missing to start it: a policy's name, and what this machine lacks unless it is sent to another one."""
     model = config.model
-    nameless = path_fault(model.path, model.revision) if model.kind == "pretrained" else ""
-    return [*[nameless] * bool(nameless), *_absent_here(config)]
+    name_fault = path_fault(model.path, model.revision) if model.kind == "pretrained" else ""
+    return [*[name_fault] * bool(name_fault), *_absent_here(config)]
 
 
 def _absent_here(config: RunConfig) -> list[str]:
     if config.runtime.elsewhere or config.backend.kind != "builtin":
         return []
-    lacking = []
+    reasons = []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
-        lacking.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
+        reasons.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
     if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
-        lacking.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
-    return lacking
+        reasons.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
+    return reasons
 
 
 def refuse(plan: Plan) -> Plan:
@@ -513,31 +513,30 @@ def refuse(plan: Plan) -> Plan:
     """
     store = ResultStore(plan.arms[0].config.runtime.results)
     arms = []
-    for planned in plan.arms:
-        if reasons := [*refusals(planned.config), *absent(planned.config)]:
-            finished = {seed: run_id for seed, run_id in planned.runs.items() if store.run(run_id).status == "finished"}
-            missing = len(finished) < len(planned.runs)
-            planned = dataclasses.replace(planned, runs=finished, refused=reasons if missing else ())
-        arms.append(planned)
-    empty = next((planned for planned in arms if plan.factors and not planned.runs), None)
-    if empty is not None and plan.waits_for is None:
+    for arm in plan.arms:
+        if reasons := [*refusals(arm.config), *absent(arm.config)]:
+            runs = {seed: run_id for seed, run_id in arm.runs.items() if store.run(run_id).status == "finished"}
+            arm = dataclasses.replace(arm, runs=runs, refused=reasons if len(runs) < len(arm.runs) else ())
+        arms.append(arm)
+    empty_cell = next((arm for arm in arms if plan.factors and not arm.runs), None)
+    if empty_cell is not None and plan.waits_for is None:
         raise ConfigError(
-            f"the cell {empty.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty.refused)}; mend it, or "
-            "take the level out of experiment.factors"
+            f"the cell {empty_cell.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty_cell.refused)}; mend "
+            "it, or take the level out of experiment.factors"
         )
-    needed = [planned for planned in arms if plan.waits_for in (None, planned.name)]
-    if any(planned.runs for planned in needed):
+    required_arms = [arm for arm in arms if plan.waits_for in (None, arm.name)]
+    if any(arm.runs for arm in required_arms):
         return dataclasses.replace(plan, arms=tuple(arms))
-    first, *others = needed
-    also = ", ".join(planned.name for planned in others)
-    more = f" (also refused: {also}; `harness plan` says why)" if also else ""
-    raise ConfigError(f"{first.name} cannot be run: {'; '.join(first.refused)}{more}")
+    first, *others = required_arms
+    other_names = ", ".join(arm.name for arm in others)
+    hint = f" (also refused: {other_names}; `harness plan` says why)" if other_names else ""
+    raise ConfigError(f"{first.name} cannot be run: {'; '.join(first.refused)}{hint}")
 
 
-def refusal_lines(refused: Mapping[str, Sequence[str]]) -> list[str]:
+def refusal_lines(reasons_by_arm: Mapping[str, Sequence[str]]) -> list[str]:
     """Each reason once, with the arms that it keeps from being run."""
     arms: dict[str, list[str]] = {}
-    for name, reasons in refused.items():
+    for name, reasons in reasons_by_arm.items():
         for reason in reasons:
             arms.setdefault(reason, []).append(name)
     return [f"refused {', '.join(names)}: {reason}" for reason, names in arms.items()]

@@ -67,9 +67,9 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
 
 def fingerprint(experiment: Any, overrides: Sequence[str] = ()) -> str:
     """Hash the whole declaration of an `Experiment` with a claim, and the overrides of all arms but those of the machine, to 16 digits."""
-    declared = without_neutral(experiment)
-    changed = sorted(item for item in overrides if not of_machine(item))
-    return content_hash([declared, changed] if changed else declared)
+    declaration = without_neutral(experiment)
+    arm_overrides = sorted(item for item in overrides if not of_machine(item))
+    return content_hash([declaration, arm_overrides] if arm_overrides else declaration)
 
 
 def remember(store: ResultStore, name: str, declaration: str) -> None:
@@ -77,8 +77,8 @@ def remember(store: ResultStore, name: str, declaration: str) -> None:
     path = layout.plan_file(store.root, name).parent / layout.DECLARATION
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        write_file(path, json.dumps({"declaration": declaration, "first_run_at": now}).encode())
+        timestamp = datetime.now(UTC).isoformat(timespec="seconds")
+        write_file(path, json.dumps({"declaration": declaration, "first_run_at": timestamp}).encode())
 
 
 def base_policies(configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[int, str]:
@@ -90,17 +90,17 @@ def _base_policy(config: RunConfig, seed: int) -> str:
     """Name the policy: the shipped set and its index there, else the content of the model's section, with the number of a cold start."""
     model: Any = config.model
     values = identity(config)["model"]
-    if _cold_started(config):
+    if _has_cold_start(config):
         values.pop("bases", None)
         return content_hash(values, model.bases.index(seed))
     if model.kind == "testbed" and model.bases.set is not None:
         return f"{model.bases.set}/{model.bases.index(seed)}"
     warmup = getattr(model, "warmup", None)
-    varies = [seed] if warmup is not None and warmup.seed is None else []
-    return content_hash(values, *varies)
+    warmup_seed = [seed] if warmup is not None and warmup.seed is None else []
+    return content_hash(values, *warmup_seed)
 
 
-def _cold_started(config: RunConfig) -> bool:
+def _has_cold_start(config: RunConfig) -> bool:
     recipe = getattr(config.model, "cold_start", None)
     return recipe is not None and recipe.steps > 0
 
@@ -124,23 +124,23 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
             values["training"] = {k: value for k, value in values["training"].items() if k not in _BUDGET}
         arms.append(values)
     keys = ("metric", "margin", "benchmark", "match", "match_reference", "match_budget", "paired")
-    retired = {key: value for key, (value, hashed) in retired_keys(type(experiment)).items() if hashed}
-    declared = retired | {key: getattr(experiment, key) for key in keys}
-    return content_hash(declared, experiment.claim.expects if experiment.claim else None, arms)
+    retired_values = {key: value for key, (value, hashed) in retired_keys(type(experiment)).items() if hashed}
+    declaration = retired_values | {key: getattr(experiment, key) for key in keys}
+    return content_hash(declaration, experiment.claim.expects if experiment.claim else None, arms)
 
 
-def second_look(name: str, config: RunConfig, used: Mapping[int, str], overrides: Sequence[str]) -> list[str]:
+def second_look(name: str, config: RunConfig, first_look: Mapping[int, str], overrides: Sequence[str]) -> list[str]:
     """Overrides that turn a first look's declaration into a second one: its name, what it repeats, and fresh seeds.
 
-    `used`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin in the
-    second half of the shipped base policies, so they share runs; cold starts are made anew. Raises `ConfigError` where none is left.
+    `first_look`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin
+    in the second half of the shipped base policies, so they share runs; cold starts are made anew. Raises `ConfigError` where none is left.
     """
     identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
     if any(is_seeds(item) for item in overrides):
         return identity_of_look
     bases: Any = getattr(config.model, "bases", None)
-    if _cold_started(config):
-        looks = f"{{first: {max(used) + 1}, start: {START}, step: {STEP}, most: {MOST}}}"
+    if _has_cold_start(config):
+        looks = f"{{first: {max(first_look) + 1}, start: {START}, step: {STEP}, most: {MOST}}}"
         return [*identity_of_look, f"experiment.seeds={looks}", f"model.bases.first={bases.first + bases.count}"]
     if bases is None or config.model.kind == "pretrained":
         raise ConfigError(
@@ -148,16 +148,16 @@ def second_look(name: str, config: RunConfig, used: Mapping[int, str], overrides
             "(model=... 'experiment.seeds={first: 16, start: 8, step: 4, most: 16}')"
         )
     count = bases.count if bases.set is not None else 2 * MOST
-    first = max(count // 2, max(used) + 1)
+    first = max(count // 2, max(first_look) + 1)
     if count - first < START:
         raise ConfigError(
-            f"{name}: its first look used seeds up to {max(used)} of {count} base policies; {max(count - first, 0)} are left, and a second "
-            f"look needs {START}"
+            f"{name}: its first look used seeds up to {max(first_look)} of {count} base policies; {max(count - first, 0)} are left, and a "
+            f"second look needs {START}"
         )
     looks = f"{{first: {first}, start: {START}, step: {STEP}, most: {min(MOST, count - first)}}}"
     warmup = config.model.warmup.seed  # where it is one number, every seed starts from one warmed-up policy
-    fresh = [f"model.warmup.seed={warmup + 1}"] if bases.set is None and warmup is not None else []
-    return [*identity_of_look, f"experiment.seeds={looks}", *fresh]
+    warmup_overrides = [f"model.warmup.seed={warmup + 1}"] if bases.set is None and warmup is not None else []
+    return [*identity_of_look, f"experiment.seeds={looks}", *warmup_overrides]
 
 
 def is_seeds(override: str) -> bool:
@@ -167,8 +167,8 @@ def is_seeds(override: str) -> bool:
 
 def refuse_shared(name: str, first: Mapping[int, str], second: Mapping[int, str]) -> None:
     """Raise `ConfigError` where the looks have a seed or a base policy in common."""
-    if both := overlap_text(first, second):
+    if overlap := overlap_text(first, second):
         raise ConfigError(
-            f"{name}: a second look must not share what the first one used, and they share {both}; choose others, for example "
+            f"{name}: a second look must not share what the first one used, and they share {overlap}; choose others, for example "
             "'experiment.seeds={first: 16, start: 8, step: 4, most: 16}'"
         )

@@ -33,9 +33,9 @@ experiment:
 """
 
 
-def as_file(declared: str, comments: Sequence[str] = ()) -> str:
+def as_file(declaration: str, comments: Sequence[str] = ()) -> str:
     """The text of an experiment's file: the YAML of a declaration in its place, comments above it."""
-    return _FILE.format(comments="".join(f"{line}\n" for line in comments)) + textwrap.indent(declared, "  ")
+    return _FILE.format(comments="".join(f"{line}\n" for line in comments)) + textwrap.indent(declaration, "  ")
 
 
 @dataclass
@@ -172,9 +172,9 @@ class Experiment:
             "a search": self.search is not None,
             "arms that have seeds of their own": own_seeds,
         }
-        for what, met in conflicts.items():
-            if met:
-                raise ConfigError(f"experiment.seeds in looks does not go with {what}; list the seeds")
+        for feature, present in conflicts.items():
+            if present:
+                raise ConfigError(f"experiment.seeds in looks does not go with {feature}; list the seeds")
 
     @property
     def metrics(self) -> list[str]:
@@ -186,7 +186,7 @@ class Experiment:
         for name, overrides in (("base", self.base), ("overrides", self.overrides)):
             _refuse_second_choice(f"experiment.{name}", overrides)
         if self.arms:
-            arms = [_listed(f"experiment.arms[{index}]", values) for index, values in enumerate(self.arms)]
+            arms = [_read_arm(f"experiment.arms[{index}]", values) for index, values in enumerate(self.arms)]
             return as_a_ladder(arms) if self.design == "cumulative" else arms
         if self.grid:
             return grid_arms(self.grid, [*self.base, *self.overrides])
@@ -212,10 +212,10 @@ def _check_seeds(key: str, seeds: Sequence[int]) -> None:
 
 def refuse_seed(overrides: Sequence[str], instead: str = "'experiment.seeds=[0,1]'", where: str = "") -> None:
     """Raises `ConfigError` for `seed=`, which each run gets from its experiment; `where` stands before the message."""
-    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
-    if given:
-        instead = re.sub(r"\[0,1\]", f"[{given[0].partition('=')[2].strip('[]')}]", instead)
-        raise ConfigError(f"{where}{given[0]} would be overridden: the seeds of an experiment are {instead}")
+    seed_overrides = [item for item in overrides if item.lstrip("+").startswith("seed=")]
+    if seed_overrides:
+        instead = re.sub(r"\[0,1\]", f"[{seed_overrides[0].partition('=')[2].strip('[]')}]", instead)
+        raise ConfigError(f"{where}{seed_overrides[0]} would be overridden: the seeds of an experiment are {instead}")
 
 
 def _check_collapse(collapse: Collapse) -> None:
@@ -226,21 +226,21 @@ def _check_collapse(collapse: Collapse) -> None:
             raise ConfigError(f"experiment.collapse.{name}={ends} must be [lowest, highest]")
 
 
-def _refuse_second_choice(where: str, overrides: Sequence[str]) -> None:
+def _refuse_second_choice(key: str, overrides: Sequence[str]) -> None:
     try:
         refuse_second_choice(overrides)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{key}: {error}") from error
 
 
-def _listed(where: str, values: Any) -> Arm:
+def _read_arm(path: str, values: Any) -> Arm:
     """Raises `ConfigError` naming the arm and the key."""
-    arm = load_dataclass(Arm, values, where)
-    _refuse_second_choice(f"{where}.overrides", arm.overrides)
-    refuse_seed(arm.overrides, where=f"{where}.overrides: ")
-    _check_seeds(f"{where}.seeds", arm.seeds)
+    arm = load_dataclass(Arm, values, path)
+    _refuse_second_choice(f"{path}.overrides", arm.overrides)
+    refuse_seed(arm.overrides, where=f"{path}.overrides: ")
+    _check_seeds(f"{path}.seeds", arm.seeds)
     if not arm.name:
-        raise ConfigError(f"{where} needs a name")
+        raise ConfigError(f"{path} needs a name")
     return dataclasses.replace(arm, patches=[arm.patch]) if arm.patch else arm
 
 
@@ -296,19 +296,19 @@ class Looks:
         check_numbers(self.looks)
 
 
-def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
+def with_looks(declaration: Mapping[str, Any]) -> dict[str, Any]:
     """The declaration with a mapping under `seeds` spelled out as `seeds` and `looks`. Raises `ConfigError`."""
-    values = dict(declared)
+    values = dict(declaration)
     if not isinstance(values.get("seeds"), Mapping):
         return values
-    given = values["seeds"]
-    if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
+    seeds = values["seeds"]
+    if seeds.get("looks") is not None and seeds.keys() & {"start", "step", "most"}:
         raise ConfigError("experiment.seeds: give either looks, or start, step and most")
-    asked = load_dataclass(Looks, dict(given), "experiment.seeds")
-    looks = asked.looks or []
+    section = load_dataclass(Looks, dict(seeds), "experiment.seeds")
+    looks = section.looks or []
     return {
         **values,
-        "seeds": list(range(asked.first, asked.first + looks[-1])),
+        "seeds": list(range(section.first, section.first + looks[-1])),
         "looks": looks,
     }
 
@@ -338,16 +338,16 @@ def asked_metrics(names: Sequence[str]) -> list[Metric]:
         metrics = [metric(name) for name in names]
     except UnknownMetric as error:
         raise ConfigError(f"experiment.metric: {error}") from error
-    for metric_asked in metrics:
-        if metric_asked.kind == TRAINING and metric_asked.parameter not in METRICS:
-            hint = nearest(str(metric_asked.parameter), list(METRICS))
-            raise ConfigError(f"experiment.metric={metric_asked.name!r}: no step logs {metric_asked.parameter!r}{hint}")
+    for item in metrics:
+        if item.kind == TRAINING and item.parameter not in METRICS:
+            hint = nearest(str(item.parameter), list(METRICS))
+            raise ConfigError(f"experiment.metric={item.name!r}: no step logs {item.parameter!r}{hint}")
     return metrics
 
 
 def check_metrics(names: Sequence[str], margin: float | Mapping[str, float] | None) -> None:
     """Raises `ConfigError` for metrics that cannot be, and for margins that are not above zero or of no metric."""
-    units = {asked.name: asked.unit for asked in asked_metrics(names)}
+    units = {item.name: item.unit for item in asked_metrics(names)}
     if margin is None:
         return
     if not isinstance(margin, Mapping):

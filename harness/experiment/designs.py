@@ -41,12 +41,12 @@ def design_arms(
     crossing: Crossing,
     orders: int = 8,
     together: Mapping[str, Sequence[str]] | None = None,
-    every: Sequence[str] = (),
+    common: Sequence[str] = (),
 ) -> list[Arm]:
     """Expand a design into arms, base first.
 
     `crossing` has the factors; patches are factors with the levels off and on. `orders` are random, for shapley. `together`: a patch for
-    several, in an arm that has them all. `every`: overrides that all arms get later. Raises `ConfigError`.
+    several, in an arm that has them all. `common`: overrides that all arms get later. Raises `ConfigError`.
     """
     if design == "arms":
         choices = ", ".join(name for name in DESIGNS if name != "arms")
@@ -57,12 +57,12 @@ def design_arms(
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
     together = together or {}
     check_factors(crossing)
-    check_conflicts([*every, *base], crossing, together)
+    check_conflicts([*common, *base], crossing, together)
     patches = tuple(level for levels in crossing.factors.values() for level in levels if level != NONE)
     return [
         Arm(
             name=arm_name(subset),
-            overrides=(*base, f"patch=[{','.join(_written(subset, together))}]") if subset else tuple(base),
+            overrides=(*base, f"patch=[{','.join(_merge_patches(subset, together))}]") if subset else tuple(base),
             label=_label(design, subset, patches),
             parent=parent,
             patches=subset,
@@ -85,7 +85,7 @@ def _subsets(
     if design == "one_factor":
         return base | {(patch,): arm_name(()) for patch in patches}
     if design == "leave_one_out":
-        others = (tuple(patch for patch in patches if patch != left) for left in patches)
+        others = (tuple(patch for patch in patches if patch != omitted_patch) for omitted_patch in patches)
         return base | {patches: None} | dict.fromkeys(others, arm_name(patches))
     prefixes = (set(order[:size]) for order in random_orders(patches, orders) for size in sizes)
     return base | {tuple(patch for patch in patches if patch in prefix): None for prefix in prefixes}
@@ -98,15 +98,15 @@ def random_orders(patches: Sequence[str], orders: int) -> list[tuple[str, ...]]:
     """
     if math.factorial(len(patches)) <= orders:
         return list(itertools.permutations(patches))
-    rng, chosen = random.Random("orders/0"), dict[tuple[str, ...], None]()
-    while len(chosen) < orders:
+    rng, sampled_orders = random.Random("orders/0"), dict[tuple[str, ...], None]()
+    while len(sampled_orders) < orders:
         order = tuple(rng.sample(list(patches), len(patches)))
-        chosen.setdefault(order)
-        chosen.setdefault(order[::-1])
-    return list(chosen)[:orders]
+        sampled_orders.setdefault(order)
+        sampled_orders.setdefault(order[::-1])
+    return list(sampled_orders)[:orders]
 
 
-def _written(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> list[str]:
+def _merge_patches(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> list[str]:
     """The patches of an arm as they are applied: each combination that is complete in place of its parts, at the place of the first."""
     names = list(subset)
     for combination, parts in together.items():
@@ -118,7 +118,7 @@ def _written(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> li
 
 def check_factors(crossing: Crossing) -> None:
     """Raises `ConfigError` for factors that cannot be crossed, whatever their levels write."""
-    seen: dict[str, str] = {}
+    factor_of_level: dict[str, str] = {}
     for name, levels in crossing.factors.items():
         where = f"experiment.factors.{name}={list(levels)}"
         if len(levels) < 2 or NONE in levels[1:]:
@@ -126,9 +126,9 @@ def check_factors(crossing: Crossing) -> None:
                 f"{where}: a factor has two levels or more; {NONE} is the base without a patch, and comes first"
             )
         for level in levels:
-            if level in seen and level != NONE:
-                raise ConfigError(f"{where}: {level!r} is a level of {seen[level]!r} already")
-            seen[level] = name
+            if level in factor_of_level and level != NONE:
+                raise ConfigError(f"{where}: {level!r} is a level of {factor_of_level[level]!r} already")
+            factor_of_level[level] = name
     cells = math.prod(map(len, crossing.factors.values()))
     if cells > MOST_ARMS:
         raise ConfigError(f"a factorial of these factors has {cells} arms; use at most {MOST_ARMS}")
@@ -136,32 +136,32 @@ def check_factors(crossing: Crossing) -> None:
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
     """Raise `ConfigError` for levels that are equal or that the base overrides, and for factors that write one key."""
-    claimed: dict[str, str] = {}
+    combination_of_part: dict[str, str] = {}
     for combination, parts in together.items():
         where = f"experiment.together.{combination}={list(parts)}"
         if len(set(parts)) < 2:
             raise ConfigError(f"{where}: it needs two patches or more")
         for part in parts:
-            if part in claimed:
-                raise ConfigError(f"{where}: {part!r} is in {claimed[part]!r} already")
-            claimed[part] = combination
+            if part in combination_of_part:
+                raise ConfigError(f"{where}: {part!r} is in {combination_of_part[part]!r} already")
+            combination_of_part[part] = combination
     changes: list[dict[str, Changes]] = []
     for name, levels in crossing.factors.items():
         changes.append({level: {} if level == NONE else patch_changes(level, base) for level in levels})
         for level in changes[-1].keys() - {NONE}:
-            if beaten := _beaten(level, base):
+            if keys := _overridden_keys(level, base):
                 raise ConfigError(
-                    f"{', '.join(beaten)}: patch {level!r} writes it, and so does an override of the base, which wins in every arm; take "
+                    f"{', '.join(keys)}: patch {level!r} writes it, and so does an override of the base, which wins in every arm; take "
                     "it out of experiment.base (or experiment.overrides), or out of the patch"
                 )
         _check_levels(name, changes[-1])
     factors = itertools.combinations([levels.items() for levels in changes], 2)
     for pair in itertools.chain.from_iterable(itertools.product(*both) for both in factors):
         (first, ours), (second, theirs) = pair
-        shared = ours.keys() & theirs.keys()
-        if shared and not any({first, second} <= set(parts) for parts in together.values()):
+        shared_keys = ours.keys() & theirs.keys()
+        if shared_keys and not any({first, second} <= set(parts) for parts in together.values()):
             raise ConfigError(
-                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
+                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared_keys))}; the order would decide: keep one of "
                 "them, or write the combination as a patch of its own and name it in experiment.together"
             )
 
@@ -177,10 +177,10 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )
-        if first != NONE and (alone := sorted(_written_keys(first) ^ _written_keys(second))):
+        if first != NONE and (unmatched_keys := sorted(_written_keys(first) ^ _written_keys(second))):
             raise ConfigError(
-                f"experiment.factors.{name}: of {first!r} and {second!r} only one writes {', '.join(alone)}; write it in all levels, or "
-                "make it a factor of its own"
+                f"experiment.factors.{name}: of {first!r} and {second!r} only one writes {', '.join(unmatched_keys)}; write it in all "
+                "levels, or make it a factor of its own"
             )
 
 
@@ -188,18 +188,18 @@ def _written_keys(patch: str) -> set[str]:
     """Return the keys that a patch's file writes; a member that it chooses is one key, with all that belongs to it."""
     values = yaml.safe_load(file_of("patch", patch).read_text(encoding="utf-8")) or {}
     items = (item for item in values.pop("defaults", ()) if isinstance(item, dict))
-    chosen = [re.sub("^override *|/", ".", str(key)).strip(".") for item in items for key in item]
-    keys = {key for key in flatten(values) if not any(key.startswith(f"{group}.") for group in chosen)}
-    return keys | set(chosen)
+    group_keys = [re.sub("^override *|/", ".", str(key)).strip(".") for item in items for key in item]
+    keys = {key for key in flatten(values) if not any(key.startswith(f"{group}.") for group in group_keys)}
+    return keys | set(group_keys)
 
 
-def _beaten(patch: str, base: Sequence[str]) -> list[str]:
+def _overridden_keys(patch: str, base: Sequence[str]) -> list[str]:
     """Return the keys that a patch writes and that a value among the base's overrides sets in its stead."""
     values = [item for item in parse_overrides(base) if sets_a_value(item)]
-    keys = {item.key_or_group: item.input_line for item in values}
-    files = [line for line in base if line not in keys.values()]
-    written = patch_changes(patch, files)
-    return sorted(key for key in written if any(f"{key}.".startswith(f"{value}.") for value in keys))
+    value_lines = {item.key_or_group: item.input_line for item in values}
+    files = [line for line in base if line not in value_lines.values()]
+    changes = patch_changes(patch, files)
+    return sorted(key for key in changes if any(f"{key}.".startswith(f"{value}.") for value in value_lines))
 
 
 def arm_name(patches: Sequence[str]) -> str:
@@ -213,8 +213,8 @@ def _label(design: str, subset: Sequence[str], patches: Sequence[str]) -> str:
     if design == "cumulative":
         return f"+ {subset[-1].replace('_', ' ')}"
     if design == "leave_one_out":
-        left = [patch for patch in patches if patch not in subset]
-        return f"without {left[0].replace('_', ' ')}" if left else "all patches"
+        missing_patches = [patch for patch in patches if patch not in subset]
+        return f"without {missing_patches[0].replace('_', ' ')}" if missing_patches else "all patches"
     return " + ".join(patch.replace("_", " ") for patch in subset)
 
 
@@ -228,39 +228,39 @@ def patch_changes(patch: str, overrides: Sequence[str]) -> Changes:
 
 def patches_of(overrides: Sequence[str]) -> list[str]:
     """The patches that overrides name, in order."""
-    chosen = [item.value() for item in parse_overrides(overrides) if item.key_or_group == "patch"]
-    return [name for names in chosen for name in (names if isinstance(names, list) else [names])]
+    values = [item.value() for item in parse_overrides(overrides) if item.key_or_group == "patch"]
+    return [name for names in values for name in (names if isinstance(names, list) else [names])]
 
 
 def with_patch(overrides: Sequence[str], patch: str) -> list[str]:
     """The overrides with one patch more, after those that they name."""
-    rest = [item for item in overrides if not item.startswith(("patch=", "+patch="))]
-    return [*rest, f"patch=[{','.join([*patches_of(overrides), patch])}]"]
+    others = [item for item in overrides if not item.startswith(("patch=", "+patch="))]
+    return [*others, f"patch=[{','.join([*patches_of(overrides), patch])}]"]
 
 
 def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
     """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds."""
-    lower: dict[tuple[str, ...], str] = {}
+    rungs_below: dict[tuple[str, ...], str] = {}
     index = next((n for n, item in enumerate(overrides) if item.startswith("rung=")), None)
     rung = None if index is None else overrides[index].removeprefix("rung=")
-    while rung in (known := options("rung")):
+    while rung in (rungs := options("rung")):
         text = file_of("rung", rung).read_text(encoding="utf-8")
         entries = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str)]
-        rung = next((item for item in entries if item in known), None)
+        rung = next((item for item in entries if item in rungs), None)
         patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
         if rung is not None and index is not None:
-            lower[*overrides[:index], f"rung={rung}", *overrides[index + 1 :]] = patch
-    return lower
+            rungs_below[*overrides[:index], f"rung={rung}", *overrides[index + 1 :]] = patch
+    return rungs_below
 
 
 def as_a_ladder(arms: Sequence[Arm]) -> list[Arm]:
     """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more."""
-    ladder, named = list(arms[:1]), {arm.name: arm for arm in arms}
-    for before, arm in itertools.pairwise(arms):
-        parent = named.get(arm.parent or "", before)
-        before_it = _all_patches(parent.overrides)
-        more = [name for name in _all_patches(arm.overrides) if name not in before_it]
-        patch = arm.patch or (more[0] if len(more) == 1 else None)
+    ladder, arms_by_name = list(arms[:1]), {arm.name: arm for arm in arms}
+    for previous, arm in itertools.pairwise(arms):
+        parent = arms_by_name.get(arm.parent or "", previous)
+        previous_patches = _all_patches(parent.overrides)
+        added_patches = [name for name in _all_patches(arm.overrides) if name not in previous_patches]
+        patch = arm.patch or (added_patches[0] if len(added_patches) == 1 else None)
         patches = (patch,) if patch else ()
         ladder.append(replace(arm, parent=arm.parent or parent.name, patch=patch, patches=patches))
     return ladder
@@ -270,10 +270,10 @@ def _all_patches(overrides: Sequence[str]) -> list[str]:
     return [*lower_rungs(overrides).values(), *patches_of(overrides)]
 
 
-_NOT_THE_ARM = ("seed", "runtime", "tracker", "checks", "hydra")
+_OTHER_SECTIONS = ("seed", "runtime", "tracker", "checks", "hydra")
 _TERMS = {"learning_rate": "lr"}  # the field's own short forms
-_VAGUE = {"alpha", "cap", "coefficient", "count", "floor", "rank"}  # of what, says the part before
-_BETWEEN = " · "
+_VAGUE_KEYS = {"alpha", "cap", "coefficient", "count", "floor", "rank"}  # of what, says the part before
+_SEPARATOR = " · "
 
 
 def short_names(jobs: Sequence[Sequence[str]]) -> list[str]:
@@ -284,11 +284,11 @@ def short_names(jobs: Sequence[Sequence[str]]) -> list[str]:
     """
     settings = [_settings(job) for job in jobs]
     keys = list(dict.fromkeys(key for job in settings for key in job))
-    varying = [key for key in keys if len({job.get(key) for job in settings}) > 1]
-    if not varying:
-        varying = [key for key in keys if _chooses(key)] or keys
+    varying_keys = [key for key in keys if len({job.get(key) for job in settings}) > 1]
+    if not varying_keys:
+        varying_keys = [key for key in keys if _is_choice(key)] or keys
     for whole in (False, True):
-        names = [_BETWEEN.join(_parts(job, varying, whole=whole)) or "defaults" for job in settings]
+        names = [_SEPARATOR.join(_parts(job, varying_keys, whole=whole)) or "defaults" for job in settings]
         if len(set(names)) == len({tuple(sorted(job.items())) for job in settings}):
             break
     return names
@@ -297,24 +297,24 @@ def short_names(jobs: Sequence[Sequence[str]]) -> list[str]:
 def _settings(job: Sequence[str]) -> dict[str, str]:
     """Key → value of what makes the arm; the last of a repeated key counts, as in Hydra."""
     pairs = (item.lstrip("+~").partition("=") for item in job)
-    return {key: value for key, _, value in pairs if re.split("[./]", key)[0] not in _NOT_THE_ARM}
+    return {key: value for key, _, value in pairs if re.split("[./]", key)[0] not in _OTHER_SECTIONS}
 
 
-def _parts(settings: Mapping[str, str], varying: Sequence[str], *, whole: bool) -> list[str]:
+def _parts(settings: Mapping[str, str], varying_keys: Sequence[str], *, whole: bool) -> list[str]:
     """`whole`: with keys and values as they were written."""
-    keys = [key for key in varying if key in settings]
+    keys = [key for key in varying_keys if key in settings]
     if whole:
         return [f"{key}={settings[key]}" for key in keys]
     return [
         # `[a,b]` of `patch=[a,b]` as `a+b`.
         "+".join(part.strip() for part in settings[key].strip("[]").split(",")) or "none"
-        if _chooses(key)
-        else f"{_short_key(key, varying)} {_short_value(settings[key])}"
+        if _is_choice(key)
+        else f"{_short_key(key, varying_keys)} {_short_value(settings[key])}"
         for key in keys
     ]
 
 
-def _chooses(key: str) -> bool:
+def _is_choice(key: str) -> bool:
     """Say if the key chooses a member of a group (`algorithm`, `algorithm/kl`); the member's name says enough."""
     return (config_directory() / key).is_dir() and bool(options(key))
 
@@ -322,7 +322,7 @@ def _chooses(key: str) -> bool:
 def _short_key(key: str, others: Sequence[str]) -> str:
     """Return as many last parts of a dotted key as tell it from the others."""
     parts = key.split(".")
-    for count in range(2 if parts[-1] in _VAGUE else 1, len(parts)):
+    for count in range(2 if parts[-1] in _VAGUE_KEYS else 1, len(parts)):
         last = parts[-count:]
         if not any(other != key and other.split(".")[-count:] == last for other in others):
             return ".".join([*last[:-1], _TERMS.get(last[-1], last[-1])])

@@ -20,7 +20,7 @@ from harness.store import ResultStore, StoreError
 from harness.store.atomic import CPU, devices_of
 
 _RECENT = 20  # runs that an estimate is taken from at most
-_Spent = tuple[int, float, float, float]  # steps, seconds, generated tokens, GPUs of a finished run
+_Usage = tuple[int, float, float, float]  # steps, seconds, generated tokens, GPUs of a finished run
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class History:
     def expect(self, config: RunConfig, arm: str) -> Cost | None:
         """Cost of a run of this arm: as its other seeds, else per step (or token) as runs of its class. None: nothing to go by."""
         for key, source in ((arm, "{} of the same arm"), (cost_class(config), "{} of similar arms")):
-            past = [run for row in self._by_key.get(key, [])[-_RECENT:] if (run := self._spent(row))]
-            if past:
-                return _scaled(past, config, source.format(counted(len(past))))
+            usages = [usage for row in self._by_key.get(key, [])[-_RECENT:] if (usage := self._usage(row))]
+            if usages:
+                return _scale_cost(usages, config, source.format(counted(len(usages))))
         return None
 
-    def finished(self, arm: str) -> list[str]:
+    def finished_runs(self, arm: str) -> list[str]:
         """Ids of the newest finished runs of an arm."""
         return [str(row["run_id"]) for row in self._by_key.get(arm, [])[-_RECENT:]]
 
-    def _spent(self, row: dict[str, Any]) -> _Spent | None:
+    def _usage(self, row: dict[str, Any]) -> _Usage | None:
         last = self._store.run(row["run_id"]).last_step()
-        ended = [attempt for attempt in row["attempts"] if attempt.get("ended_at")]
-        seconds = sum((_time(span["ended_at"]) - _time(span["started_at"])).total_seconds() for span in ended)
+        spans = [attempt for attempt in row["attempts"] if attempt.get("ended_at")]
+        seconds = sum((_time(span["ended_at"]) - _time(span["started_at"])).total_seconds() for span in spans)
         if last is None or not seconds:
             return None
         tokens = float(last.get("generated_tokens_total") or 0)
@@ -72,15 +72,15 @@ class History:
 _time = datetime.fromisoformat
 
 
-def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:
+def _scale_cost(usages: Sequence[_Usage], config: RunConfig, source: str) -> Cost:
     """The mean per step times the steps, cut where a budget of tokens or seconds ends the run earlier."""
-    steps, seconds, tokens = (sum(column) for column in list(zip(*past, strict=True))[:3])
+    steps, seconds, tokens = (sum(column) for column in list(zip(*usages, strict=True))[:3])
     scale = config.training.steps / steps
     if config.training.generated_tokens is not None and tokens:
         scale = min(scale, config.training.generated_tokens / tokens)
     if config.training.seconds is not None:
         scale = min(scale, config.training.seconds / seconds)
-    share = max(gpus for *_, gpus in past) / config.runtime.runs_per_gpu
+    share = max(gpus for *_, gpus in usages) / config.runtime.runs_per_gpu
     hours, price = seconds * scale * share / 3600, config.runtime.assumed.price_per_gpu_hour
     return Cost(seconds * scale, tokens * scale, hours, None if price is None else hours * price, source)
 
@@ -93,11 +93,11 @@ def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
     seeds of all arms complete together. Without any past run dynamic sampling is the longest, and the rest are alike.
     """
     history, seconds = History(store), dict[str, float]()
-    for planned in plan.arms:
-        cost = history.expect(planned.config, planned.arm_id) if planned.runs else None
-        refills = planned.config.algorithm.dead_groups.policy == "refill"
-        expected = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
-        seconds |= dict.fromkeys(planned.runs.values(), expected)
+    for arm in plan.arms:
+        cost = history.expect(arm.config, arm.arm_id) if arm.runs else None
+        refills = arm.config.algorithm.dead_groups.policy == "refill"
+        estimate = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
+        seconds |= dict.fromkeys(arm.runs.values(), estimate)
     longest = max((value for value in seconds.values() if value < math.inf), default=0.0)
 
     def halvings(spec: RunSpec) -> float:
@@ -118,48 +118,46 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
     """
     steps = functools.cache(lambda run_id: store.run(run_id).steps())
     # Every plan of the store is read once, and only if asked for.
-    stored = functools.cache(lambda: list(_stored_arms(store)))
-    known: dict[str, str] = {}
+    stored_arms = functools.cache(lambda: list(_stored_arms(store)))
+    engagements: dict[str, str] = {}
     for arm in plan.arms:
         parts = []
         for measure in arm.engagement:
             if measure.fields:
-                runs = history.finished(plan.arm(measure.arm).arm_id)
-                similar = _similar(arm, measure, store, stored)
-                parts.append(_told(measure, runs, steps, "finished") or _told(measure, similar, steps, "similar"))
+                runs = history.finished_runs(plan.arm(measure.arm).arm_id)
+                similar_runs = _similar_runs(arm, measure, store, stored_arms)
+                parts.append(_note(measure, runs, steps, "finished") or _note(measure, similar_runs, steps, "similar"))
         if any(parts):
-            known[arm.name] = "; ".join(filter(None, parts))
-    return known
+            engagements[arm.name] = "; ".join(filter(None, parts))
+    return engagements
 
 
-def _told(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any], source: str) -> str:
-    frames = [steps(run_id) for run_id in run_ids]
-    seen = [frame for frame in frames if not math.isnan(measure.value([frame]))]
-    if not seen:
+def _note(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any], source: str) -> str:
+    frames = [frame for frame in map(steps, run_ids) if not math.isnan(measure.value([frame]))]
+    if not frames:
         return ""
-    runs = f"{len(seen)} {source} run{'s' if len(seen) > 1 else ''}"
-    value = measure.value(seen)
+    runs, value = counted(len(frames), f"{source} run"), measure.value(frames)
     mark = f", {HARDLY}" if measure.hardly(value) else ""
     return f"{measure.text(value, mark=False)} (from {runs}){mark}"
 
 
-def _similar(
+def _similar_runs(
     arm: PlannedArm,
     measure: Measure,
     store: ResultStore,
-    stored: Callable[[], Sequence[Mapping[str, Any]]],
+    stored_arms: Callable[[], Sequence[Mapping[str, Any]]],
 ) -> Iterator[str]:
     """Finished runs of stored plans that show this measure for an arm with the same changes, of the same model: scales differ in it."""
-    recorded, run_ids = arm.record()["changes"], dict[str, None]()
-    changes = json.dumps(recorded, sort_keys=True)
-    for other in stored() if recorded else ():
-        if json.dumps(other.get("changes"), sort_keys=True) == changes:
+    changes, run_ids = arm.record()["changes"], dict[str, None]()
+    changes_json = json.dumps(changes, sort_keys=True)
+    for other in stored_arms() if changes else ():
+        if json.dumps(other.get("changes"), sort_keys=True) == changes_json:
             for candidate in map(Measure.of_record, other.get("engagement") or ()):
                 if (candidate.fields, candidate.keys) == (measure.fields, measure.keys):
                     run_ids |= dict.fromkeys(other["runs_of"].get(candidate.arm, ()))
-    wanted = _model_of(dump(arm.config))
-    finished = (store.run(run_id) for run_id in run_ids if store.run(run_id).status == "finished")
-    return (run.run_id for run in finished if _model_of(run.settings()) == wanted)
+    model = _model_of(dump(arm.config))
+    runs = (store.run(run_id) for run_id in run_ids if store.run(run_id).status == "finished")
+    return (run.run_id for run in runs if _model_of(run.settings()) == model)
 
 
 def _model_of(settings: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -178,22 +176,22 @@ def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:
         yield from ({**arm, "runs_of": runs_of} for arm in arms)
 
 
-def found_elsewhere(store: ResultStore, run_ids: Iterable[str], runtime: RuntimeConfig) -> str:
+def mixed_devices_note(store: ResultStore, run_ids: Iterable[str], runtime: RuntimeConfig) -> str:
     """One sentence with the way to a comparison of its own; empty where all finished runs are of the device that is asked for."""
-    wanted = "a GPU" if runtime.device == "cuda" else CPU
+    device = "a GPU" if runtime.device == "cuda" else CPU
     others: Counter[str] = Counter()
     for run_id in run_ids:
         run = store.run(run_id)
         devices = devices_of(run.manifest()) if run.status == "finished" else ()
-        if any((name == CPU) != (wanted == CPU) for name in devices):
+        if any((name == CPU) != (device == CPU) for name in devices):
             others[" and ".join(devices)] += 1
     if not others:
         return ""
-    listed = ", ".join(f"{count} on {name}" for name, count in sorted(others.items()))
+    counts = ", ".join(f"{count} on {name}" for name, count in sorted(others.items()))
     name = "gpu" if runtime.device == "cuda" else CPU
     return (
-        f"runs that count as finished here were not made on {wanted}: {listed}. The device is no part of a run's identity; for a "
-        f"comparison on {wanted} alone add runtime.results={store.root}-{name}"
+        f"runs that count as finished here were not made on {device}: {counts}. The device is no part of a run's identity; for a "
+        f"comparison on {device} alone add runtime.results={store.root}-{name}"
     )
 
 

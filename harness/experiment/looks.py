@@ -33,20 +33,20 @@ def run_course(
 ) -> Course:
     """Look at every experiment as the design says. Arms get seeds while a comparison of them is open, the first look's at least."""
     count, arms, _ = scores_NAS.shape
-    word = np.full((count, len(pairs)), OPEN)
-    closed_at = np.full(word.shape, looks[-1])
+    word_NC = np.full((count, len(pairs)), OPEN)
+    seeds_NC = np.full(word_NC.shape, looks[-1])
     for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
         ours, theirs = (scores_NAS[:, list(side), :seeds] for side in zip(*pairs, strict=True))
         value, half = t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
         low, high = value - half, value + half
-        inside = np.zeros_like(word, dtype=bool) if margin is None else (low > -margin) & (high < margin)
-        new = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
-        closes = (word == OPEN) & (new != OPEN)
-        word[closes], closed_at[closes] = new[closes], seeds
-    needed = np.full((count, arms), looks[0])
+        inside = np.zeros_like(word_NC, dtype=bool) if margin is None else (low > -margin) & (high < margin)
+        new_NC = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
+        closed_NC = (word_NC == OPEN) & (new_NC != OPEN)
+        word_NC[closed_NC], seeds_NC[closed_NC] = new_NC[closed_NC], seeds
+    seeds_NA = np.full((count, arms), looks[0])
     for index, pair in enumerate(pairs):
-        needed[:, pair] = np.maximum(needed[:, pair], closed_at[:, [index]])
-    return Course(word, closed_at, needed.sum(axis=1))
+        seeds_NA[:, pair] = np.maximum(seeds_NA[:, pair], seeds_NC[:, [index]])
+    return Course(word_NC, seeds_NC, seeds_NA.sum(axis=1))
 
 
 def expected_runs(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Logits that `harness.model.scoring` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
-_KEPT = ("weights", "gradients", "moments", "reference")  # between updates
+_RESIDENT_PARTS = ("weights", "gradients", "moments", "reference")  # between updates
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
 _NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
@@ -94,21 +94,21 @@ def element_bytes(config: RunConfig) -> int:
 def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, float]:
     """Bytes on one GPU in the middle of an update, by what they hold."""
     width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
-    trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
+    trained_size = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
     recompute = config.runtime.gradient_checkpointing
     # Trained weights are float32; what is frozen under adapters has the precision of the products.
-    weights = (width * size + 4 * trained if rank else 4 * size) / ranks
-    split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
-    tokens = -(-max(config.runtime.micro_batch_tokens, longest_sequence(config)) // split)
+    weights = (width * size + 4 * trained_size if rank else 4 * size) / ranks
+    sequence_ranks = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
+    tokens = -(-max(config.runtime.micro_batch_tokens, longest_sequence(config)) // sequence_ranks)
     # Gradients that wait for their reduction.
-    waiting = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
+    gradient_buffers = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
     chunk = SCORES_CHUNK["cuda" if config.runtime.device == "cuda" else "cpu"]
     tempered = config.sampling.temperature != 1.0
     parts = {
         "weights": weights,
-        "gradients": 4 * trained / ranks,
-        "moments": 8 * trained / ranks,
-        "gathered": width * (shape.ends + 2 * shape.layer_parameters) + waiting,
+        "gradients": 4 * trained_size / ranks,
+        "moments": 8 * trained_size / ranks,
+        "gathered": width * (shape.ends + 2 * shape.layer_parameters) + gradient_buffers,
         "activations": activation_bytes(shape, tokens, width, recompute),
         "logits": logit_bytes(shape, tokens, width, recompute, chunk=chunk, tempered=tempered, trains_head=not rank),
     }
@@ -127,10 +127,10 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
     update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
     cache = rows_at_once(config) * shape.cache_bytes(longest_sequence(config)) * element_bytes(config) / 2
-    rollout = {name: update[name] for name in _KEPT if name in update} | {"keys and values": cache}
+    rollout = {name: update[name] for name in _RESIDENT_PARTS if name in update} | {"keys and values": cache}
     rollout |= {"head": float(head)} if (head := head_bytes(config)) else {}
-    largest = max(update, rollout, key=total)
-    return largest | {"libraries": ranks * _LIBRARIES}
+    peak = max(update, rollout, key=total)
+    return peak | {"libraries": ranks * _LIBRARIES}
 
 
 def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
@@ -152,8 +152,8 @@ def total(parts: Mapping[str, float]) -> float:
 
 def activation_bytes(shape: ModelSize, tokens: int, width: int, recompute: bool) -> float:
     """Bytes that autograd keeps of a packed micro-batch; `width` bytes an element."""
-    normed = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
-    norms = (4 + 2 * width) * normed
+    norm_width = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
+    norms = (4 + 2 * width) * norm_width
     attention = width * 2 * (shape.query + shape.key_value)
     layer = norms + attention + width * 4 * shape.intermediate
     if recompute:
@@ -185,11 +185,11 @@ def logit_bytes(
     return float(max(scoring + 4 * head, (4 + width) * chunk + (4 + width) * head))
 
 
-def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
+def resident_bytes(config: RunConfig, parts: Mapping[str, float]) -> float:
     """Bytes that training keeps on a GPU between updates: none where verl moves them to the host."""
     if config.backend.kind == "verl" and config.runtime.verl.offload:
         return 0.0
-    return sum(parts.get(name, 0.0) for name in _KEPT)
+    return sum(parts.get(name, 0.0) for name in _RESIDENT_PARTS)
 
 
 @dataclass(frozen=True)
@@ -199,23 +199,23 @@ class RolloutMemory:
     resident: float
     engine: float
     cache: float
-    needed: float
+    needed_cache: float
     fits: bool
 
 
-def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: float) -> RolloutMemory:
-    """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
+def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, resident: float) -> RolloutMemory:
+    """Beside `resident` bytes of training. Precision of the engine and its cache is the trainer's."""
     width, verl = element_bytes(config), config.backend.kind == "verl"
     elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
     engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
-    cache = plant.usable - kept - engine
+    cache = plant.usable - resident - engine
     if verl or config.engine.kind == "vllm":  # they are told a share of the GPU; others take what is left
         share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
         cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
     row = shape.cache_bytes(longest_sequence(config)) * width / 2 / plant.engine_gpus
-    needed = rows_at_once(config) * row + head_bytes(config)
-    fits = cache >= needed and kept + engine + cache <= plant.usable
-    return RolloutMemory(kept, engine, cache, needed, fits)
+    needed_cache = rows_at_once(config) * row + head_bytes(config)
+    fits = cache >= needed_cache and resident + engine + cache <= plant.usable
+    return RolloutMemory(resident, engine, cache, needed_cache, fits)
 
 
 # ---- what fits ----
@@ -254,12 +254,12 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
     update = update_memory(config, shape, plant.ranks)
     if engine := awake_engine(config, shape, plant):
         update["engine"] = engine
-    return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident(config, update)))
+    return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident_bytes(config, update)))
 
 
 def _fits(config: RunConfig, memory: float | None, changes: Mapping[str, Any]) -> bool:
     """Say if the run fits with other values under dotted keys."""
-    fit = fit_of(_changed(config, changes), memory)
+    fit = fit_of(_apply_changes(config, changes), memory)
     return fit is not None and fit.fits
 
 
@@ -270,19 +270,19 @@ def misfits(config: RunConfig) -> list[str]:
     `runtime.device=cuda` it is this computer's memory. Other backends than the built-in one place a model by their own settings: for them
     only its positions are looked at.
     """
-    reasons = [_too_long(config)]
+    reasons = [_length_misfit(config)]
     local = not config.runtime.elsewhere
     if config.backend.kind == "builtin" and config.runtime.device == "cuda":
         memory = visible_memory_gib() if local else None
         fit = fit_of(config, memory)
         if fit is not None and not fit.fits:
-            reasons.append(_too_large(config, fit, memory))
+            reasons.append(_gpu_misfit(config, fit, memory))
     elif config.backend.kind == "builtin" and local:
-        reasons.append(_too_large_for_this_computer(config))
+        reasons.append(_computer_misfit(config))
     return [reason for reason in reasons if reason]
 
 
-def _too_long(config: RunConfig) -> str:
+def _length_misfit(config: RunConfig) -> str:
     cap, positions = (
         max(config.sampling.max_response_tokens, *config.evaluation.caps),
         positions_of(config.model),
@@ -304,74 +304,74 @@ def _too_long(config: RunConfig) -> str:
     )
 
 
-def _too_large_for_this_computer(config: RunConfig) -> str:
+def _computer_misfit(config: RunConfig) -> str:
     shape, ranks, memory = shape_of(config.model), config.runtime.ranks or 1, host_memory_gib()
     if shape is None:
         return ""
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
-    needed = ranks * total(parts) / GIB
-    if needed <= memory:
+    run_gib = ranks * total(parts) / GIB
+    if run_gib <= memory:
         return ""
     return (
-        f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {needed:.1f} GiB ({listed(parts)}), "
+        f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {run_gib:.1f} GiB ({parts_text(parts)}), "
         f"this computer has {memory:.1f}; train on GPUs (runtime.device=cuda), or set runtime.gradient_checkpointing=true, "
         "model.lora.rank or a lower runtime.micro_batch_tokens"
     )
 
 
-def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
-    plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed, fit.rollout.cache)
+def _gpu_misfit(config: RunConfig, fit: Fit, memory: float | None) -> str:
+    plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed_cache, fit.rollout.cache)
     kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
     if fit.update_fits:
-        cached = "keys, values and head" if head_bytes(config) else "keys and values"
-        what = (
+        cache_parts = "keys, values and head" if head_bytes(config) else "keys and values"
+        problem = (
             f"rollouts of {model_name(config)} need {fit.rollout.resident / GIB:.1f} GiB of training state, "
-            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of {cached} "
+            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of {cache_parts} "
             f"(with room for {rows} response(s) of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
         )
     else:
-        what = (
+        problem = (
             f"an update of {model_name(config)} ({billions(fit.shape.parameters)} parameters) takes about "
-            f"{total(fit.update) / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({listed(fit.update)})"
+            f"{total(fit.update) / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({parts_text(fit.update)})"
         )
     fixes = ", or ".join(_fixes(config, memory))
     advice = f"It would fit with {fixes}" if fixes else "Nothing tried makes it fit: choose a smaller model"
-    return f"{what}; {plant.usable / GIB:.1f} GiB of one {kind} can be filled. {advice}"
+    return f"{problem}; {plant.usable / GIB:.1f} GiB of one {kind} can be filled. {advice}"
 
 
 def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
     """Single settings that make it fit, each with what it needs beside it, and the fewest GPUs that do."""
-    if words := _repair(config, memory, "", {}):
-        yield words
+    if fix := _repair(config, memory, "", {}):
+        yield fix
     size = fitting_micro_batch(config, memory)
     if size is not None and size < config.runtime.micro_batch_tokens:
         yield f"runtime.micro_batch_tokens={size}"
     adapter = {"model.lora.rank": _ADAPTER_RANK}
-    if not config.model.lora.rank and (words := _repair(config, memory, _settings(adapter), adapter)):
-        yield words
+    if not config.model.lora.rank and (fix := _repair(config, memory, _settings(adapter), adapter)):
+        yield fix
     for count in _GPU_COUNTS:
         if count > config.runtime.gpus_per_run * config.runtime.nodes:
-            place = {"runtime.gpus_per_run": min(count, _GPUS_PER_NODE)}
+            gpu_settings = {"runtime.gpus_per_run": min(count, _GPUS_PER_NODE)}
             if count > _GPUS_PER_NODE:
-                place["runtime.nodes"] = count // _GPUS_PER_NODE
-            setting = f"{count} GPUs ({_settings(place, ' ')})"
-            if words := _repair(config, memory, setting, {"runtime.ranks": 0, "runtime.nodes": 1, **place}):
-                yield words
+                gpu_settings["runtime.nodes"] = count // _GPUS_PER_NODE
+            setting = f"{count} GPUs ({_settings(gpu_settings, ' ')})"
+            if fix := _repair(config, memory, setting, {"runtime.ranks": 0, "runtime.nodes": 1, **gpu_settings}):
+                yield fix
                 return
 
 
 def _repair(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> str:
     """The setting with the least that it needs beside it to fit: fewer rows, a smaller share for vLLM, recomputation; empty: no help."""
-    for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
-        more: dict[str, Any] = {}
-        if fewer and rows_at_once(config) > _FEW_ROWS:
-            more["runtime.rollout_rows"] = _FEW_ROWS
+    for recompute, smaller_share, fewer_rows in itertools.product((False, True), repeat=3):
+        extra: dict[str, Any] = {}
+        if fewer_rows and rows_at_once(config) > _FEW_ROWS:
+            extra["runtime.rollout_rows"] = _FEW_ROWS
         if recompute and not config.runtime.gradient_checkpointing:
-            more["runtime.gradient_checkpointing"] = True
-        if smaller and (share := _share(_changed(config, changes | more), memory)) > 0:
-            more["engine.gpu_memory_utilization"] = share
-        if _fits(config, memory, changes | more):
-            return " with ".join(filter(None, [setting, _settings(more)]))
+            extra["runtime.gradient_checkpointing"] = True
+        if smaller_share and (share := _share(_apply_changes(config, changes | extra), memory)) > 0:
+            extra["engine.gpu_memory_utilization"] = share
+        if _fits(config, memory, changes | extra):
+            return " with ".join(filter(None, [setting, _settings(extra)]))
     return ""
 
 
@@ -379,7 +379,7 @@ def _settings(values: Mapping[str, Any], separator: str = " and ") -> str:
     return separator.join(f"{key}={str(value).lower()}" for key, value in values.items())
 
 
-def _changed(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+def _apply_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A copy of the configuration with other values under dotted keys."""
     trial = copy.deepcopy(config)
     for key, value in changes.items():
@@ -414,25 +414,24 @@ def billions(count: float) -> str:
     return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
 
 
-def listed(parts: dict[str, float]) -> str:
+def parts_text(parts: dict[str, float]) -> str:
     """Parts in GiB, largest first."""
-    ordered = sorted(parts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in ordered)
+    return ", ".join(f"{name} {parts[name] / GIB:.1f}" for name in sorted(parts, key=parts.__getitem__, reverse=True))
 
 
-def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
-    """Tell what a run without GPU takes of this computer's memory, by the arm that takes most, and the fix where `at_once` do not fit."""
-    here = (
+def memory_lines(configs: Sequence[RunConfig], runs_at_once: int) -> Iterator[str]:
+    """Tell what a run without GPU takes of this computer's memory, by the arm that takes most, and the fix if `runs_at_once` do not fit."""
+    local_configs = (
         config
         for config in configs
         if config.backend.kind == "builtin" and not config.runtime.elsewhere and config.runtime.device != "cuda"
     )
-    estimates = [computer_memory(config, shape) for config in here if (shape := shape_of(config.model))]
+    estimates = [computer_memory(config, shape) for config in local_configs if (shape := shape_of(config.model))]
     if not estimates:
         return
     parts, memory = max(estimates, key=total), host_memory_gib()
-    needed = total(parts) / GIB
-    line = f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {memory:.1f}"
-    if at_once > 1 and memory < at_once * needed:
-        line += f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(memory / needed))}"
+    run_gib = total(parts) / GIB
+    line = f"memory: a run takes up to about {run_gib:.1f} GiB ({parts_text(parts)}), this computer has {memory:.1f}"
+    if runs_at_once > 1 and memory < runs_at_once * run_gib:
+        line += f"; {runs_at_once} at once take more than there is: set runtime.workers={max(1, int(memory / run_gib))}"
     yield line

@@ -65,7 +65,7 @@ class Collapse:
     def bounds(self) -> dict[str, tuple[float, float]]:
         return {name: (ends[0], ends[1]) for name in BOUNDED if (ends := getattr(self, name)) is not None}
 
-    def met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
+    def is_met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
         """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
         if len(accuracies) > 1 and accuracies[-1] < self.accuracy * max(accuracies):
             return True
@@ -82,7 +82,7 @@ class Collapse:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedNumber:
     """A number from the literature beside ours; never compared by a test."""
 
     value: float
@@ -122,18 +122,18 @@ class Arm:
     parent: str | None = None
     patch: str | None = None
     patches: Sequence[str] = ()
-    published: Published | None = None
+    published: PublishedNumber | None = None
     group: str | None = None
     seeds: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedArm(Arm):
-    """An arm with its runs; `composed`, `common` and `labels` are known only in the process that made the plan.
+    """An arm with its runs; `composed_config`, `common` and `labels` are known only in the process that made the plan.
 
     `runs`: seed → run id; empty while a matched budget is not known, and only finished ones where the arm is refused. `changes`: key →
     [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything. `foreign`: the trainer
-    whose logs were imported. `composed`: the configuration at the first seed; `common`: the overrides that all arms share.
+    whose logs were imported. `composed_config`: the configuration at the first seed; `common`: the overrides that all arms share.
     """
 
     arm_id: str = ""
@@ -142,16 +142,16 @@ class PlannedArm(Arm):
     refused: Sequence[str] = ()
     engagement: tuple[Measure, ...] = ()
     foreign: str | None = None
-    composed: RunConfig | None = field(default=None, repr=False, compare=False)
+    composed_config: RunConfig | None = field(default=None, repr=False, compare=False)
     common: Sequence[str] = field(default=(), repr=False, compare=False)
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def config(self) -> RunConfig:
         """The configuration. Raises PlanError for an arm that was read from a store, where every run has its own."""
-        if self.composed is None:
+        if self.composed_config is None:
             raise PlanError(f"arm {self.name} was read from a stored plan, which holds no configuration")
-        return self.composed
+        return self.composed_config
 
     def spec(self, seed: int) -> RunSpec:
         """The run of a seed, ready to be started."""
@@ -162,19 +162,19 @@ class PlannedArm(Arm):
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> PlannedArm:
         """Read one arm of a record. Raises KeyError with a key that is missing."""
-        published = raw.get("published")
-        parsed = {
+        number = raw.get("published")
+        parsed_values = {
             "label": raw.get("label") or raw["name"],
             "runs": {int(seed): run_id for seed, run_id in raw["runs"].items()},
-            "published": None if published is None else Published(**_known(Published, published)),
+            "published": None if number is None else PublishedNumber(**_read_fields(PublishedNumber, number)),
             "engagement": tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
         }
-        return cls(**_known(cls, {**raw, **parsed}))
+        return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
     def record(self) -> dict[str, Any]:
         """The arm as plain values."""
         foreign = ("foreign",) if self.foreign else ()
-        return {key: _plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
+        return {key: _as_plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +195,7 @@ class Plan:
         second_look_of: the experiment whose decided claim this one looks at again.
         declaration: fingerprint of a claim's declaration; protocol, starts: what a second look is held against.
         waits_for: the arm whose spending is the budget of all others (`match=tokens|seconds`), while it is not known; not recorded.
-        declared_on: the benchmark that the experiment is about, where this is a view on another one (see `on`);
+        declared_on: the benchmark that the experiment is about, where this is a view on another one (see `view_on`);
             stopped_elsewhere: that one decided how many seeds ran.
     """
 
@@ -239,28 +239,28 @@ class Plan:
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Plan:
         """Read a record; a plain margin is that of the only metric. Raises `PlanError` that names what is missing, gone or malformed."""
-        where = f"plan {raw.get('name', '?')}"
+        label = f"plan {raw.get('name', '?')}"
         try:
-            return cls._read(raw, where)
+            return cls._read(raw, label)
         except PlanError:
             raise
         except KeyError as error:
-            raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
+            raise PlanError(f"{label} lacks {error}; write it with `harness run`") from error
         except (TypeError, ValueError, AttributeError, LookupError) as error:
-            raise PlanError(f"{where} is malformed ({error}); write it with `harness run`") from error
+            raise PlanError(f"{label} is malformed ({error}); write it with `harness run`") from error
 
     @classmethod
-    def _read(cls, raw: Mapping[str, Any], where: str) -> Plan:
+    def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
         for key, (value, _) in RETIRED["harness.experiment.declaration.Experiment"].items():
             if (
                 key != "checkpoint_rule" and raw.get(key) and raw[key] != value
             ):  # imported curves have rules of their own
-                raise PlanError(f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it")
-        score, metrics = _metrics(raw, where)
+                raise PlanError(f"{label} has {key}={raw[key]}, a setting that is gone; plan it again without it")
+        score, metrics = _metrics(raw, label)
         margins = raw.get("margin") or {}
         if not isinstance(margins, Mapping):
             margins = {metrics[0].name: margins}
-        parsed = {
+        parsed_values = {
             "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
@@ -272,9 +272,9 @@ class Plan:
             "metrics": metrics,
             "margins": margins,
         }
-        plan = cls(**_known(cls, {**raw, **parsed}))
+        plan = cls(**_read_fields(cls, {**raw, **parsed_values}))
         if not plan.arms:
-            raise PlanError(f"{where} has no arms")
+            raise PlanError(f"{label} has no arms")
         for arm in plan.arms:
             if arm.parent is not None:
                 plan.arm(arm.parent)
@@ -284,18 +284,18 @@ class Plan:
         """The plan as stored in `results/experiments/<name>/plan.json`."""
         names = [metric.name for metric in self.metrics]
         margin = self.margins.get(names[0]) if len(names) == 1 else dict(self.margins) or None
-        judged = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
-        occasional = {
+        judgement = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
+        optional_values = {
             "factors": self.factors,
             "orders": self.orders,
             "collapse": self.collapse if self.collapse != Collapse() else None,
             "replicates": self.second_look_of,
         }
-        record = {key: judged[key] if key in judged else getattr(self, key) for key in _RECORDED}
-        record |= {key: value for key, value in occasional.items() if value}
+        record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}
+        record |= {key: value for key, value in optional_values.items() if value}
         if self.claim is not None:
             record |= {key: getattr(self, key) for key in _RECORDED_OF_CLAIM}
-        plain: dict[str, Any] = _plain(record)
+        plain: dict[str, Any] = _as_plain(record)
         return plain
 
     # ---- runs ----
@@ -303,18 +303,18 @@ class Plan:
     @cached_property
     def specs(self) -> list[RunSpec]:
         """Every run once, seed by seed, so that early results cover all arms."""
-        ordered = [arm.spec(seed) for seed in self.seeds for arm in self.arms if seed in arm.runs]
-        return list({spec.run_id: spec for spec in ordered}.values())
+        specs = [arm.spec(seed) for seed in self.seeds for arm in self.arms if seed in arm.runs]
+        return list({spec.run_id: spec for spec in specs}.values())
 
-    def first_seeds(self, wanted: Mapping[str, int]) -> Plan:
-        """The plan with as many of the first seeds of each arm as `wanted` says by the arm's name."""
+    def first_seeds(self, counts: Mapping[str, int]) -> Plan:
+        """The plan with as many of the first seeds of each arm as `counts` says by the arm's name."""
         arms = []
         for arm in self.arms:
-            first = self.seeds[: wanted[arm.name]]
+            first = self.seeds[: counts[arm.name]]
             arms.append(replace(arm, runs={seed: arm.runs[seed] for seed in first if seed in arm.runs}))
-        used = {seed for arm in arms for seed in arm.runs}
-        seeds = tuple(seed for seed in self.seeds if seed in used)
-        starts = {seed: name for seed, name in self.starts.items() if seed in used}
+        run_seeds = {seed for arm in arms for seed in arm.runs}
+        seeds = tuple(seed for seed in self.seeds if seed in run_seeds)
+        starts = {seed: name for seed, name in self.starts.items() if seed in run_seeds}
         return replace(self, arms=tuple(arms), seeds=seeds, starts=starts)
 
     def seeds_of(self, arm: PlannedArm) -> tuple[int, ...]:
@@ -386,7 +386,7 @@ class Plan:
         """``, cap 32 tokens``, or nothing where nobody recorded it."""
         return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
 
-    def on(self, benchmark: str) -> Plan:
+    def view_on(self, benchmark: str) -> Plan:
         """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.
 
         These are published numbers, and the looks at which its own benchmark decided how many seeds run.
@@ -409,40 +409,40 @@ class Plan:
         )
 
 
-def _plain(value: Any) -> Any:
+def _as_plain(value: Any) -> Any:
     """A value as JSON has it."""
     if hasattr(value, "record"):
         return value.record()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+        return {str(key): _as_plain(part) for key, part in value.items()}
+    return [_as_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _known(kind: type[Published | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
+def _read_fields(kind: type[PublishedNumber | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass that a record has, lists as tuples; null is as if it were not there.
 
     Raises KeyError with a field that is missing and has no default.
     """
-    known = {item.name: raw[item.name] for item in fields(kind) if raw.get(item.name) is not None}
+    values = {item.name: raw[item.name] for item in fields(kind) if raw.get(item.name) is not None}
     for item in fields(kind):
-        if item.default is MISSING and item.default_factory is MISSING and item.name not in known:
+        if item.default is MISSING and item.default_factory is MISSING and item.name not in values:
             raise KeyError(item.name)
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def _metrics(raw: Mapping[str, Any], where: str) -> tuple[Metric, tuple[Metric, ...]]:
+def _metrics(raw: Mapping[str, Any], label: str) -> tuple[Metric, tuple[Metric, ...]]:
     """The score and the metrics. Of imported runs the score has the name and unit of their trainer and is the only metric."""
-    declared = raw.get("metric") or "avg"
+    entry = raw.get("metric") or "avg"
     if raw.get("foreign") or "score_unit" in raw:
         unit, scale, digits = ("reward", 1.0, 3) if raw.get("score_unit") == "reward" else (POINTS, 100.0, 1)
-        score = Metric(declared, declared, unit, scale, digits, "higher", "avg")
+        score = Metric(entry, entry, unit, scale, digits, "higher", "avg")
         return score, (score,)
     try:
-        return metric("avg"), tuple(map(metric, [declared] if isinstance(declared, str) else declared))
+        return metric("avg"), tuple(map(metric, [entry] if isinstance(entry, str) else entry))
     except UnknownMetric as error:
-        raise PlanError(f"{where}: {error}") from error
+        raise PlanError(f"{label}: {error}") from error
 
 
 _MODEL = "model.path="
@@ -464,18 +464,18 @@ def content_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
 
 def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, str]) -> None:
     """Raise `ConfigError` where what a run of the plan reads has changed since it began; `contents` as of `content_hashes`."""
-    for planned in plan.arms:
-        inputs = {**_problem_sets(planned.config), **_model_folder(planned.config)}
-        for run_id in planned.runs.values():
+    for arm in plan.arms:
+        inputs = {**_problem_sets(arm.config), **_model_folder(arm.config)}
+        for run_id in arm.runs.values():
             try:
-                known = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
+                hashes = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
             except StoreError:  # what is wrong with it is said when its turn comes
                 continue
-            changed = [key for key in inputs if key in contents and known.get(key, contents[key]) != contents[key]]
-            if changed:
+            changes = [key for key in inputs if key in contents and hashes.get(key, contents[key]) != contents[key]]
+            if changes:
                 names = (
                     f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
-                    for name in changed
+                    for name in changes
                 )
                 raise ConfigError(
                     f"{', '.join(names)} has changed since run {run_id} began, which has the same configuration; "

@@ -15,7 +15,7 @@ from harness.configuration.compose import (
     compose_values,
     expand,
     folder_flags,
-    plain,
+    hydra_overrides,
     refuse_second_choice,
 )
 from harness.configuration.error import ConfigError, require
@@ -38,11 +38,11 @@ def cost_class(config: RunConfig) -> str:
     return content_hash(sizes, algorithm.updates_per_step, algorithm.epochs_per_step, *parts)
 
 
-def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, given: Sequence[str] = ()) -> Plan:
-    """The plan of a declaration with these arms. `given`: overrides of the command line that every arm got."""
+def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
+    """The plan of a declaration with these arms. `overrides`: those of the command line that every arm got."""
     first, shapley = arms[0].config, experiment.design == "shapley"
     # Of all orders nothing is drawn: their average is exact.
-    drawn = shapley and math.factorial(len(experiment.patches)) > experiment.orders
+    is_sample = shapley and math.factorial(len(experiment.patches)) > experiment.orders
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
     seeds = _seeds(experiment, arms)
@@ -51,27 +51,27 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, gi
         configs = [arm.config for arm in arms]
         claim = {
             "claim": dataclasses.asdict(experiment.claim),
-            "declaration": fingerprint(experiment, given),
+            "declaration": fingerprint(experiment, overrides),
             "protocol": protocol(experiment, configs),
             "starts": base_policies(configs, seeds),
         }
-    alike = (
+    shared_fields = (
         "name", "question", "design", "benchmark", "paired", "together", "factors", "collapse", "match", "match_reference",
         "match_budget", "reference",
     )  # fmt: skip
     return Plan(
-        **{key: getattr(experiment, key) for key in alike},
+        **{key: getattr(experiment, key) for key in shared_fields},
         title=experiment.title or experiment.name,
         metrics=metrics,
         margins=margin if isinstance(margin, Mapping) else {metrics[0].name: margin},
         seeds=seeds,
         looks=tuple(experiment.looks),
-        arms=_described(arms, experiment.design, experiment.match),
+        arms=_describe_arms(arms, experiment.design, experiment.match),
         base_policies=_base_policies(arms),
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
         patches=tuple(experiment.patches),
-        orders=tuple(random_orders(experiment.patches, experiment.orders)) if drawn else (),
+        orders=tuple(random_orders(experiment.patches, experiment.orders)) if is_sample else (),
         overrides=tuple(experiment.overrides),
         notes=tuple(experiment.notes),
         second_look_of=experiment.replicates,
@@ -90,7 +90,7 @@ def planned_arm(
         **{**vars(arm), "seeds": seeds, "label": arm.label or arm.name},
         arm_id=arm_id,
         runs=runs,
-        composed=config,
+        composed_config=config,
         common=common,
         labels={"experiment": experiment.name, "arm": arm.name, **cost_labels(config)},
     )
@@ -121,23 +121,23 @@ def _base_policies(arms: Sequence[PlannedArm]) -> int | None:
     return None if others or count == 1 else count
 
 
-def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[PlannedArm, ...]:
+def _describe_arms(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[PlannedArm, ...]:
     """The arms with their changes against their parents, and with what tells if these did anything (docs/objective/engagement.md)."""
-    by_name = {arm.name: arm for arm in arms}
+    arms_by_name = {arm.name: arm for arm in arms}
     base = next((arm for arm in arms if arm.parent is None), arms[0])
     # What the arms of a matched budget stop at is the experiment's doing.
     ignore = "" if match == "steps" else "training."
-    described = []
+    described_arms = []
     for arm in arms:
-        parent = by_name.get(arm.parent or "")
-        compared = base if parent is None and design != "leave_one_out" and arm is not base else parent
+        parent = arms_by_name.get(arm.parent or "")
+        reference = base if parent is None and design != "leave_one_out" and arm is not base else parent
         changes = {} if parent is None else difference(parent.config, arm.config)
         changes.pop("seed", None)
         engagement = (
-            () if compared is None else tuple(measures(compared.config, arm.config, (compared.name, arm.name), ignore))
+            tuple(measures(reference.config, arm.config, (reference.name, arm.name), ignore)) if reference else ()
         )
-        described.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
-    return tuple(described)
+        described_arms.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
+    return tuple(described_arms)
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
@@ -152,15 +152,14 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     experiment = declared_experiment(overrides)
     refuse_seed(overrides)
     common = (*experiment.overrides, *common_overrides(overrides))
-    declared = experiment.declared_arms()
-    refuse_replaced(declared, common)
+    declared_arms = experiment.declared_arms()
+    refuse_replaced(declared_arms, common)
     arms = [
         planned_arm(arm, compose_run([*arm.overrides, *common]), experiment, common, with_runs=False)
-        for arm in declared
+        for arm in declared_arms
     ]
     _refuse_unfit(experiment, arms)
-    command = shlex.join(["harness", "run", *folder_flags(), *_recorded(overrides)])
-    return with_runs(plan_of(experiment, arms, command, common[len(experiment.overrides) :]))
+    return with_runs(plan_of(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
 
 
 def with_runs(plan: Plan) -> Plan:
@@ -174,26 +173,26 @@ def with_runs(plan: Plan) -> Plan:
         config = arm.config if budget is None else with_budget(arm.config, plan.match, budget)
         labels = {"experiment": plan.name, "arm": arm.name, **cost_labels(config)}
         arm_id, runs = ids(config, arm.seeds)
-        return dataclasses.replace(arm, composed=config, arm_id=arm_id, runs=runs, labels=labels)
+        return dataclasses.replace(arm, composed_config=config, arm_id=arm_id, runs=runs, labels=labels)
 
-    def completed(arms: Sequence[PlannedArm], waits_for: str | None = None) -> Plan:
+    def complete_plan(arms: Sequence[PlannedArm], waits_for: str | None = None) -> Plan:
         seeds = tuple(dict.fromkeys([*plan.seeds, *(seed for arm in arms for seed in arm.runs)]))
-        described = _described(arms, plan.design, plan.match)
-        return dataclasses.replace(plan, arms=described, seeds=seeds, waits_for=waits_for)
+        described_arms = _describe_arms(arms, plan.design, plan.match)
+        return dataclasses.replace(plan, arms=described_arms, seeds=seeds, waits_for=waits_for)
 
     if plan.match == "steps" or budget is not None:
-        return completed([with_ids(arm, budget) for arm in plan.arms])
+        return complete_plan([with_ids(arm, budget) for arm in plan.arms])
     arms = {arm.name: arm for arm in plan.arms}
     name = plan.match_reference or plan.arms[0].name
     require("experiment.match_reference", name, list(arms))
     reference = arms[name] = with_ids(arms[name])
     store = ResultStore(reference.config.runtime.results)
     # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
-    first = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
-    budget = spent(store, [reference.runs[seed] for seed in first], plan.match)
+    first_seeds = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
+    budget = mean_spending(store, [reference.runs[seed] for seed in first_seeds], plan.match)
     if budget is not None:
         arms |= {other: with_ids(arm, budget) for other, arm in arms.items() if other != name}
-    return completed(list(arms.values()), waits_for=name if budget is None else None)
+    return complete_plan(list(arms.values()), waits_for=name if budget is None else None)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -201,23 +200,23 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
-    spelled = [plain for item in overrides for plain in replacing(spelled_out(item))]
-    declaring = ("experiment", "claim=")
-    both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
-    if len(both) > 1 or "," in "".join(both):
-        raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
-    if not both:
+    lines = [line for item in overrides for line in replace_seeds(spell_out(item))]
+    prefixes = ("experiment", "claim=")
+    selectors = [item for item in lines if item.startswith(("experiment=", "claim="))]
+    if len(selectors) > 1 or "," in "".join(selectors):
+        raise ConfigError(f"{' and '.join(selectors)}: each is a whole declaration; name one of them")
+    if not selectors:
         raise ConfigError("name what to plan: experiment=NAME or claim=NAME")
     refuse_second_choice(overrides)
-    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(declaring)])
-    if not isinstance(declared.get("experiment"), dict):
+    values = compose_values([item for item in lines if item.lstrip("+~").startswith(prefixes)])
+    if not isinstance(values.get("experiment"), dict):
         raise ConfigError(
-            f"{both[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
+            f"{selectors[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
         )
-    experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
-    changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
-    another = "experiment.metric" in changed and "experiment.margin" not in changed
-    if another and isinstance(experiment.margin, float):
+    experiment = load_dataclass(Experiment, with_looks(values["experiment"]), "experiment")
+    changed_keys = {item.lstrip("+~").partition("=")[0] for item in lines}
+    other_metric = "experiment.metric" in changed_keys and "experiment.margin" not in changed_keys
+    if other_metric and isinstance(experiment.margin, float):
         raise ConfigError(
             f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
             "experiment.margin= in its unit, or experiment.margin=null"
@@ -230,19 +229,22 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
 
     Hydra composes the sweep with them: a key on the command line may exist only in a group that they choose (`model.precision`).
     """
-    named = [item for item in overrides if item.startswith(("experiment=", "claim="))]
-    return plain(declared_experiment(overrides).overrides) if len(named) == 1 and "," not in named[0] else []
+    selectors = [item for item in overrides if item.startswith(("experiment=", "claim="))]
+    if len(selectors) != 1 or "," in selectors[0]:
+        return []
+    return hydra_overrides(declared_experiment(overrides).overrides)
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
-    declaring = ("experiment", "claim=")
-    return [item for item in overrides if not spelled_out(item).lstrip("+~").startswith(declaring)]
+    prefixes = ("experiment", "claim=")
+    return [item for item in overrides if not spell_out(item).lstrip("+~").startswith(prefixes)]
 
 
-def _recorded(overrides: Sequence[str]) -> list[str]:
-    """The overrides as recorded: without `runtime.*`, which changes no number and may hold this machine's paths."""
-    return [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
+def _command(overrides: Sequence[str], *flags: str) -> str:
+    """The command as recorded: without `runtime.*`, which changes no number and may hold this machine's paths."""
+    arguments = [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
+    return shlex.join(["harness", "run", *flags, *folder_flags(), *arguments])
 
 
 def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
@@ -255,11 +257,11 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         if arm.parent is not None and arm.parent not in names:
             hint = nearest(arm.parent, names)
             raise ConfigError(f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{hint}")
-        known = sorted(config.evaluation.benchmarks)
+        benchmarks = sorted(config.evaluation.benchmarks)
         name = experiment.benchmark
-        if known and name not in known:
+        if benchmarks and name not in benchmarks:
             raise ConfigError(
-                f"experiment.benchmark={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
+                f"experiment.benchmark={name!r} is not evaluated by arm {arm.name!r}{nearest(name, benchmarks)}"
             )
         refuse_too_few(experiment.metrics, arm.name, config)
 
@@ -277,16 +279,16 @@ def job_config(job: Sequence[str]) -> RunConfig:
     return dataclasses.replace(config, seed=seeds[-1]) if seeds else config
 
 
-def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
-    """Plan the jobs of a multirun, each a list of overrides, made of those that were `given`: every job is a run.
+def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str]) -> Plan:
+    """Plan the jobs of a multirun, each a list of overrides, made of `overrides`: every job is a run.
 
     Jobs that differ only in the seed are one arm. It is compared with the rung below it where there is one, else with the arm that equals
     the base configuration (else the first).
     """
     if not jobs:
-        raise ConfigError(f"{' '.join(given)}: no configuration matches; a glob found nothing")
+        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
     refuse_second_choice(jobs[0])
-    (declared, overrides), jobs = asked_of_a_multirun(given), [run_overrides(job) for job in jobs]
+    (declaration, arm_overrides), jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
@@ -295,16 +297,16 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
     first = next(iter(arms_by_id.values()))[1]
     all_seeds = sorted({seed for *_, seeds in arms_by_id.values() for seed in seeds})
     values = {
-        "name": f"multirun_{content_hash(sorted(arms_by_id), all_seeds, *filter(None, [declared]))[:8]}",
-        "title": declared.get("name") or _title([arm.name for arm, *_ in arms_by_id.values()]),
+        "name": f"multirun_{content_hash(sorted(arms_by_id), all_seeds, *filter(None, [declaration]))[:8]}",
+        "title": declaration.get("name") or _title([arm.name for arm, *_ in arms_by_id.values()]),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
-        **declared,
+        **declaration,
         "seeds": all_seeds,
     }
     experiment = load_dataclass(Experiment, values, "experiment")
     parents = _parents(
         {name: arm for name, (arm, *_) in arms_by_id.items()},
-        [item for item in overrides if all(item in job for job in jobs)],
+        [item for item in arm_overrides if all(item in job for job in jobs)],
     )
     arms = [
         planned_arm(
@@ -314,44 +316,44 @@ def plan_jobs(jobs: Sequence[Sequence[str]], given: Sequence[str]) -> Plan:
         )
         for name, (arm, config, seeds) in arms_by_id.items()
     ]
-    if declared:
+    if declaration:
         _refuse_unfit(experiment, arms)
-    return plan_of(experiment, arms, shlex.join(["harness", "run", "-m", *folder_flags(), *_recorded(given)]))
+    return plan_of(experiment, arms, _command(overrides, "-m"))
 
 
 def _title(arms: Sequence[str]) -> str:
     """``grpo, dapo``; of many arms ``12 arms: lr 1e-4 to lr 1e-3``."""
-    every = ", ".join(arms)
-    return every if len(every) <= 60 else f"{len(arms)} arms: {arms[0]} to {arms[-1]}"
+    names = ", ".join(arms)
+    return names if len(names) <= 60 else f"{len(arms)} arms: {arms[0]} to {arms[-1]}"
 
 
 def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | None]:
     """What each arm (by its id) is compared with; `common` are the overrides that all of them have."""
-    names = {_unseeded(arm.overrides): arm.name for arm in arms.values()}
+    names = {_without_seed(arm.overrides): arm.name for arm in arms.values()}
     parents: dict[str, str | None] = {}
     for key, arm in arms.items():
-        lower = (names.get(_unseeded(overrides)) for overrides in lower_rungs(arm.overrides))
-        parents[key] = next(filter(None, lower), None)
-    lowest = [key for key, parent in parents.items() if parent is None]
+        lower_names = (names.get(_without_seed(overrides)) for overrides in lower_rungs(arm.overrides))
+        parents[key] = next(filter(None, lower_names), None)
+    roots = [key for key, parent in parents.items() if parent is None]
     base = arm_id(compose_run(common))
-    origin = base if base in lowest else lowest[0]
-    return parents | {key: arms[origin].name for key in lowest if key != origin}
+    origin = base if base in roots else roots[0]
+    return parents | {key: arms[origin].name for key in roots if key != origin}
 
 
-def _unseeded(overrides: Sequence[str]) -> frozenset[str]:
+def _without_seed(overrides: Sequence[str]) -> frozenset[str]:
     return frozenset(item for item in overrides if not item.startswith("seed="))
 
 
 # ---- overrides beside experiment=NAME ----
 
 
-def spelled_out(item: str) -> str:
+def spell_out(item: str) -> str:
     """`match=tokens` as `++experiment.match=tokens`, `experiment.seeds=0,1` as a list. Raises `ConfigError` for `experiment.seeds=3`."""
     if item.startswith("match="):
         return f"++experiment.{item}"
-    if alone := re.fullmatch(r"\+*experiment\.seeds=(\d+)", item):
+    if match := re.fullmatch(r"\+*experiment\.seeds=(\d+)", item):
         raise ConfigError(
-            f"{item}: say which seeds, 'experiment.seeds=[{alone[1]}]' for the seed {alone[1]} alone, 'experiment.seeds=[0,1,2]' for three"
+            f"{item}: say which seeds, 'experiment.seeds=[{match[1]}]' for the seed {match[1]} alone, 'experiment.seeds=[0,1,2]' for three"
         )
     item = re.sub(r"^(experiment\.seeds=)(\d+(?:,\d+)*)$", r"\1[\2]", item)
     # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
@@ -372,14 +374,14 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
             for arm in arms
         }
         if len(choice_arms) > 1:
-            differ = ", ".join(f"{choice} ({name})" for choice, name in list(choice_arms.items())[:3])
+            examples = ", ".join(f"{choice} ({name})" for choice, name in list(choice_arms.items())[:3])
             raise ConfigError(
-                f"{item.input_line} would replace what the arms differ in under their names: {differ}; leave it out, set single "
+                f"{item.input_line} would replace what the arms differ in under their names: {examples}; leave it out, set single "
                 f"values as KEY=VALUE, or compare others: harness run -m {group}=A,B seed=0,1"
             )
 
 
-def replacing(override: str) -> list[str]:
+def replace_seeds(override: str) -> list[str]:
     """A list or mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge one into the other."""
     key, _, value = override.partition("=")
     if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith(("{", "[")):
@@ -398,15 +400,15 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
             )
 
 
-_OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
+_MULTIRUN_KEYS = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
 
 
 def refuse_declarations(job: Sequence[str]) -> None:
     """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
-    whole = next((item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None)
-    if whole:
+    override = next((item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None)
+    if override:
         raise ConfigError(
-            f"{whole}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "
+            f"{override}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "
             "`- override /hydra/sweeper: design` below `defaults:` (docs/hydra.md)"
         )
 
@@ -417,18 +419,22 @@ def run_overrides(job: Sequence[str]) -> list[str]:
     return [item for item in job if not item.lstrip("+").startswith("experiment.")]
 
 
-def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
-    rest = run_overrides(overrides)
-    declared = [item for item in overrides if item not in rest]
-    values = compose_values([f"++{item.lstrip('+')}" for item in declared])["experiment"] if declared else {}
-    decided = sorted(values.keys() - _OF_A_MULTIRUN)
-    if decided:
+    others = run_overrides(overrides)
+    experiment_overrides = [item for item in overrides if item not in others]
+    values = (
+        compose_values([f"++{item.lstrip('+')}" for item in experiment_overrides])["experiment"]
+        if experiment_overrides
+        else {}
+    )
+    invalid_keys = sorted(values.keys() - _MULTIRUN_KEYS)
+    if invalid_keys:
         raise ConfigError(
-            f"experiment.{decided[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
-            f"{', '.join(f'experiment.{key}' for key in sorted(_OF_A_MULTIRUN))}"
+            f"experiment.{invalid_keys[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
+            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}"
         )
-    return values, rest
+    return values, others
 
 
 # ---- comparisons at an equal budget ----
@@ -445,7 +451,7 @@ def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
     return dataclasses.replace(config, training=dataclasses.replace(config.training, steps=steps, **limit))
 
 
-def spent(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
+def mean_spending(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
     """Return what finished runs spent on average: tokens, or seconds of training steps; None where one is missing."""
     totals = []
     for name in run_ids:

@@ -65,15 +65,15 @@ class Power:
             ("interactions", crossing.interaction_weights()),
         ):
             alpha = 1 - comparison_level(self.metrics * max(1, len(effects)))
-            widest = max((sum(weight**2 for weight in row.values()) for row in effects.values()), default=0.0)
+            largest_square = max((sum(weight**2 for weight in row.values()) for row in effects.values()), default=0.0)
             arm_sd = sd / math.sqrt(2) if self.paired else sd
             smallest = minimum_detectable_difference(
-                arm_sd * math.sqrt(widest), self.replicates, paired=True, alpha=alpha
+                arm_sd * math.sqrt(largest_square), self.replicates, paired=True, alpha=alpha
             )
             text += [f"{name} ({len(effects)}) of {scale * smallest:.{digits}f} or more"] * bool(effects)
         return f"; {', '.join(text)}"
 
-    def needed(self, difference: float, sd: float) -> int | None:
+    def replicates_needed(self, difference: float, sd: float) -> int | None:
         """The replicates that find a difference; None where a thousand do not."""
         return seeds_needed(difference, sd, paired=self.paired, alpha=self.alpha)
 
@@ -97,26 +97,25 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     if spread is None:
         return [*lines, "power: unknown until an arm trained and evaluated alike has two finished seeds"]
     (sd, source), power = spread, Power(plan)
-    of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
-    head = f"power: {power.units} differ by {100 * sd:.1f} points ({of_what}, {source})"
+    spread_name = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
+    head = f"power: {power.units} differ by {100 * sd:.1f} points ({spread_name}, {source})"
     if power.replicates < 2:
         lines.append(f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
-    elif (least := power.resolvable(sd)) > 1:
+    elif (smallest := power.resolvable(sd)) > 1:
         lines.append(
             f"{head}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
         )
     else:
-        many = power.comparisons > 1
-        family = f"together over {power.comparisons} comparisons" if many else "one comparison"
+        family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
         lines.append(
-            f"{head}; {power.text} resolve a difference of {100 * least:.1f} points or more (80 % power, 5 % level, "
+            f"{head}; {power.text} resolve a difference of {100 * smallest:.1f} points or more (80 % power, 5 % level, "
             f"{family}){power.of_effects(sd, 100, 1)}"
         )
-    needed = {size: power.needed(size, sd) for size in DIFFERENCES}
-    needs = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in needed.items())
-    more = power.bases is not None and max(number or math.inf for number in needed.values()) > power.bases
-    others = f" (each another base policy; there are {power.bases})" * more
-    return [*lines, f"{power.units} needed for {needs}{others}"]
+    counts = {size: power.replicates_needed(size, sd) for size in DIFFERENCES}
+    counts_text = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in counts.items())
+    exceeds_bases = power.bases is not None and max(number or math.inf for number in counts.values()) > power.bases
+    base_hint = f" (each another base policy; there are {power.bases})" * exceeds_bases
+    return [*lines, f"{power.units} needed for {counts_text}{base_hint}"]
 
 
 def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str, float]]]) -> list[str]:
@@ -125,9 +124,9 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
     `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
     """
     others = [metric for metric in plan.metrics if metric.kind != "avg"]
-    known, power, lines = spreads() if others else {}, Power(plan), []
+    spread_by_metric, power, lines = spreads() if others else {}, Power(plan), []
     for metric in others:
-        spread = known.get(metric.name)
+        spread = spread_by_metric.get(metric.name)
         if spread is None or power.replicates < 2:
             lines.append(f"power for {metric.title}: unknown until two {power.units} of a comparison have finished")
             continue
@@ -151,10 +150,10 @@ def planned_comparisons(plan: Plan) -> int:
 
 def evaluation_noise(plan: Plan) -> float:
     """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
-    return 0.5 / math.sqrt(_evaluated(plan)) if _evaluated(plan) else math.nan
+    return 0.5 / math.sqrt(_evaluation_samples(plan)) if _evaluation_samples(plan) else math.nan
 
 
-def _evaluated(plan: Plan) -> int:
+def _evaluation_samples(plan: Plan) -> int:
     """Samples of one evaluation; 0 where the number of problems is not known before it is read."""
     config = plan.arms[0].config
     problems = getattr(config.evaluation.benchmarks.get(plan.benchmark), "problems", None)
@@ -168,20 +167,20 @@ SEED_SPREADS = (0.01, 0.023)
 
 def half_width_lines(plan: Plan, sample_sd: float) -> list[str]:
     """Tell how wide an interval of a difference will be, before any run; `sample_sd` is that of one answer's score about its problem's."""
-    if not plan.paired or not (evaluated := _evaluated(plan)):
+    if not plan.paired or not (samples := _evaluation_samples(plan)):
         return []
-    of_samples, comparisons = sample_sd * math.sqrt(2 / evaluated), planned_comparisons(plan)
+    sample_spread, comparisons = sample_sd * math.sqrt(2 / samples), planned_comparisons(plan)
     level = comparison_level(comparisons)
 
-    def at(seeds: int) -> str:
-        low, high = (100 * half_width(math.hypot(sd, of_samples), seeds, level) for sd in SEED_SPREADS)
+    def interval(seeds: int) -> str:
+        low, high = (100 * half_width(math.hypot(sd, sample_spread), seeds, level) for sd in SEED_SPREADS)
         return f"±{low:.1f} to ±{high:.1f} at {seeds} seeds"
 
     together = f"{comparisons} comparisons together" if comparisons > 1 else "one comparison"
     low, high = (f"{100 * sd:g}" for sd in SEED_SPREADS)
     return [
-        f"expected interval of a difference ({together}): {', '.join(map(at, (4, 8, 16)))}, where training seeds add {low} to {high} "
-        f"points (standard deviation) as in published ladders; the samples of evaluation add {100 * of_samples:.1f}"
+        f"expected interval of a difference ({together}): {', '.join(map(interval, (4, 8, 16)))}, where training seeds add {low} to {high} "
+        f"points (standard deviation) as in published ladders; the samples of evaluation add {100 * sample_spread:.1f}"
     ]
 
 
@@ -190,30 +189,30 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
 
     It is that of paired differences in this experiment, else of its arms' scores, else of other arms that train and are evaluated alike.
     """
-    both = math.sqrt(2) if plan.paired else 1.0  # a difference of two arms' scores, or one arm's scores
+    pair_factor = math.sqrt(2) if plan.paired else 1.0  # a difference of two arms' scores, or one arm's scores
 
-    def pooled(groups: Iterable[Mapping[int, float]], factor: float, source: str) -> tuple[float, str] | None:
+    def pool(groups: Iterable[Mapping[int, float]], factor: float, source: str) -> tuple[float, str] | None:
         sd, count = pooled_spread(replicates(values, plan.base_policies) for values in groups)
         return (factor * sd, source.format(count, "s" if count > 1 else "")) if count else None
 
-    scores = {planned.name: _arm_scores(plan, store, planned) for planned in plan.arms}
+    scores = {arm.name: _arm_scores(plan, store, arm) for arm in plan.arms}
     differences = []
-    for planned in plan.arms if plan.paired else ():
-        reference = plan.reference_of(planned)
-        ours, theirs = scores[planned.name], {} if reference is None else scores[reference.name]
+    for arm in plan.arms if plan.paired else ():
+        reference = plan.reference_of(arm)
+        ours, theirs = scores[arm.name], {} if reference is None else scores[reference.name]
         differences.append({seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())})
     return (
-        pooled(differences, 1.0, "paired differences of {} comparison{} of this experiment")
-        or pooled(scores.values(), both, "{} arm{} of this experiment, taken as unpaired")
-        or pooled(_other_arms(plan, store), both, "{} other arm{} trained and evaluated alike, taken as unpaired")
+        pool(differences, 1.0, "paired differences of {} comparison{} of this experiment")
+        or pool(scores.values(), pair_factor, "{} arm{} of this experiment, taken as unpaired")
+        or pool(_other_arms(plan, store), pair_factor, "{} other arm{} trained and evaluated alike, taken as unpaired")
     )
 
 
-def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
-    cap = planned.config.score_cap
+def _arm_scores(plan: Plan, store: ResultStore, arm: PlannedArm) -> dict[int, float]:
+    cap = arm.config.score_cap
     scores = {
         seed: score(store, run_id, plan.benchmark, cap)
-        for seed, run_id in planned.runs.items()
+        for seed, run_id in arm.runs.items()
         if store.run(run_id).status == "finished"
     }
     return {seed: value for seed, value in scores.items() if value is not None}
@@ -232,25 +231,25 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
 
     Seeds of another model, task or length spread otherwise. Their seeds are taken to share base policies as the plan's do.
     """
-    cap, wanted = plan.arms[0].config.score_cap, {_without_algorithm(arm.config) for arm in plan.arms}
-    finished = [row for row in store.readable() if row["status"] == "finished"]
+    cap, setting_hashes = plan.arms[0].config.score_cap, {_setting_hash(arm.config) for arm in plan.arms}
+    finished_rows = [row for row in store.readable() if row["status"] == "finished"]
     arms: dict[str, dict[int, str]] = {}
-    for row in sorted(finished, key=lambda row: str(row.get("created_at", "")), reverse=True):
+    for row in sorted(finished_rows, key=lambda row: str(row.get("created_at", "")), reverse=True):
         arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
-    several = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
-    alike = [runs for runs in several if _stored_without_algorithm(store, min(runs.values())) in wanted]
-    scores = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in alike]
+    repeated_arms = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
+    similar_arms = [runs for runs in repeated_arms if _stored_setting_hash(store, min(runs.values())) in setting_hashes]
+    scores = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in similar_arms]
     return [{seed: value for seed, value in by_seed.items() if value is not None} for by_seed in scores]
 
 
-def _without_algorithm(config: RunConfig) -> str:
+def _setting_hash(config: RunConfig) -> str:
     """A hash of what a run's numbers depend on beside its algorithm and seed: model, task, sampling, length, optimizer, evaluation."""
     return content_hash({key: part for key, part in identity(config).items() if key not in ("algorithm", "seed")})
 
 
-def _stored_without_algorithm(store: ResultStore, run_id: str) -> str | None:
+def _stored_setting_hash(store: ResultStore, run_id: str) -> str | None:
     """The same of a stored run; None where its configuration cannot be read."""
     try:
-        return _without_algorithm(load(store.run(run_id).settings()))
+        return _setting_hash(load(store.run(run_id).settings()))
     except (ConfigError, StoreError, yaml.YAMLError):
         return None

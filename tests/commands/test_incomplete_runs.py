@@ -9,7 +9,7 @@ from commands_support import EXPERIMENT, finish, plan
 
 from harness.commands._answer import answered_runs
 from harness.configuration.sections import RuntimeConfig
-from harness.experiment.history import found_elsewhere
+from harness.experiment.history import mixed_devices_note
 from harness.store.layout import run_dir
 
 NAME = "clip_lr_grid"
@@ -63,7 +63,7 @@ def test_one_torn_manifest_ends_no_sweep(store, arms, said):
     torn = store.run(arms[0].run_id).path / "manifest.json"
     torn.write_text(torn.read_text()[:200])
     runtime = RuntimeConfig(device="cuda")
-    assert found_elsewhere(store, [spec.run_id for spec in arms], runtime) == found_elsewhere(
+    assert mixed_devices_note(store, [spec.run_id for spec in arms], runtime) == mixed_devices_note(
         store, [spec.run_id for spec in arms[1:]], runtime
     )
     assert answered_runs(store, NAME) == {spec.run_id for spec in arms[1:]}

@@ -193,12 +193,12 @@ def test_what_a_member_does_wrong_names_file_line_and_contract(tmp_path: Path) -
     path = write(tmp_path, "objective/advantage/median", text)
     objective = Objective(composed(tmp_path).algorithm)
     says = rf"{path}, line 8: AttributeError: .*; objective/advantage asks `advantages\(batch"
-    with pytest.raises(own.MemberError, match=says), own.blamed():
+    with pytest.raises(own.MemberError, match=says), own.blame_members():
         objective.advantages(rollouts(0))
 
 
 def test_what_others_do_wrong_is_left_as_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), own.blamed():
+    with pytest.raises(ZeroDivisionError), own.blame_members():
         _ = 1 / 0
 
 
@@ -284,4 +284,4 @@ def test_an_installed_package_brings_members_by_an_entry_point(
 
 
 def test_every_family_says_what_a_member_defines() -> None:
-    assert all(own.asked_of(family) and kinds(family) for family in FAMILIES)
+    assert all(own.member_signatures(family) and kinds(family) for family in FAMILIES)

@@ -22,7 +22,7 @@ from harness.experiment.memory import (
     logit_bytes,
     memory_lines,
     plant_of,
-    resident,
+    resident_bytes,
     rollout_memory,
     update_memory,
 )
@@ -55,7 +55,7 @@ def test_an_update_by_hand():
         "activations": 16 * 2 * layer,
         "logits": 12 * 160 + 2 * 160,
     }
-    assert resident(config(), parts) == 16 * 388 / 2
+    assert resident_bytes(config(), parts) == 16 * 388 / 2
 
 
 def lora(run: RunConfig) -> None:
@@ -97,7 +97,7 @@ def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
     run = config()
     run.engine = native.Config()
     plant = plant_of(run, memory_gib=1.0)
-    rollout = rollout_memory(run, TINY, plant, kept=1000.0)
+    rollout = rollout_memory(run, TINY, plant, resident=1000.0)
     assert rollout.engine == 2 * 388
     assert rollout.cache == plant.usable - 1000 - 776
     assert rollout.fits
@@ -111,10 +111,10 @@ def test_the_native_engine_makes_room_for_the_head_of_every_position():
     plant = plant_of(native_run, memory_gib=1.0)
     head = 1000 * 8 * 3 * (4 + 4)  # rows, positions, tokens, a log-probability and an id
     cache = 1000 * TINY.cache_bytes(9)
-    assert rollout_memory(native_run, TINY, plant, 0.0).needed == cache + head
+    assert rollout_memory(native_run, TINY, plant, 0.0).needed_cache == cache + head
     assert computer_memory(native_run, TINY)["head"] == head
     run.engine = vllm.Config()
-    assert rollout_memory(run, TINY, plant, 0.0).needed == TINY.cache_bytes(9)
+    assert rollout_memory(run, TINY, plant, 0.0).needed_cache == TINY.cache_bytes(9)
 
 
 def test_engines_of_our_own_keep_their_weights_during_updates():
@@ -133,10 +133,10 @@ def test_vllm_takes_its_share_and_must_find_it_free():
     run = config()
     run.engine = vllm.Config(gpu_memory_utilization=0.5)
     plant = plant_of(run, memory_gib=1.0)
-    rollout = rollout_memory(run, TINY, plant, kept=0.4 * GIB)
+    rollout = rollout_memory(run, TINY, plant, resident=0.4 * GIB)
     assert rollout.engine + rollout.cache == pytest.approx(0.5 * GIB)
     assert rollout.fits
-    assert not rollout_memory(run, TINY, plant, kept=0.5 * GIB).fits
+    assert not rollout_memory(run, TINY, plant, resident=0.5 * GIB).fits
 
 
 def test_verl_shards_its_sampler_and_can_move_training_to_the_host():
@@ -149,9 +149,9 @@ def test_verl_shards_its_sampler_and_can_move_training_to_the_host():
     assert plant.engine_gpus == 4
     assert rollout_memory(run, TINY, plant, 0.0).engine == 2 * 388 / 4
     assert update_memory(run, TINY, 8)["activations"] == activation_bytes(TINY, 2, 2, False)
-    assert resident(run, {"weights": 5.0}) == 5.0
+    assert resident_bytes(run, {"weights": 5.0}) == 5.0
     run.runtime.verl.offload = True
-    assert resident(run, {"weights": 5.0}) == 0.0
+    assert resident_bytes(run, {"weights": 5.0}) == 0.0
 
 
 def test_runs_that_share_a_gpu_share_its_memory():

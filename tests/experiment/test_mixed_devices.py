@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from stored_runs import about
 
-from harness.configuration.sections import Installed, RuntimeConfig
+from harness.configuration.sections import InstalledGpu, RuntimeConfig
 from harness.execution import attempt
-from harness.experiment.history import found_elsewhere
+from harness.experiment.history import mixed_devices_note
 from harness.store import ResultStore
 from harness.store.atomic import devices_of
 
@@ -32,7 +32,7 @@ def test_a_manifest_says_its_devices(found: dict[str, Any] | None, devices: tupl
 
 
 def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = [Installed(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1", "1") for n, name in enumerate(("H100", "A100"))]
+    two = [InstalledGpu(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1", "1") for n, name in enumerate(("H100", "A100"))]
     monkeypatch.setattr(attempt, "installed_gpus", lambda: two)
     assert [attempt.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
         "cpu",
@@ -52,9 +52,9 @@ def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_com
         store.run(f"{number}" * 16).create("", about(attempts=[{"device": device}]))
     store.run("3" * 16).create("", about(None, "interrupted", attempts=[{"device": "cpu"}]))
     runs = [f"{number}" * 16 for number in range(5)]
-    said = found_elsewhere(store, runs, RuntimeConfig(device="cuda"))
+    said = mixed_devices_note(store, runs, RuntimeConfig(device="cuda"))
     assert "not made on a GPU: 2 on cpu" in said
     assert f"runtime.results={tmp_path}/results-gpu" in said
-    assert "1 on NVIDIA H100" in found_elsewhere(store, runs, RuntimeConfig())
-    assert found_elsewhere(store, runs[:2], RuntimeConfig()) == ""
-    assert found_elsewhere(store, runs[2:3], RuntimeConfig(device="cuda")) == ""
+    assert "1 on NVIDIA H100" in mixed_devices_note(store, runs, RuntimeConfig())
+    assert mixed_devices_note(store, runs[:2], RuntimeConfig()) == ""
+    assert mixed_devices_note(store, runs[2:3], RuntimeConfig(device="cuda")) == ""

@@ -11,7 +11,7 @@ import pytest
 from stored_runs import about
 
 from harness.configuration.error import ConfigError
-from harness.experiment.planning import spent
+from harness.experiment.planning import mean_spending
 from harness.store import ResultStore, SchemaMismatch, StoreError
 
 IDS = [f"{number:016x}" for number in range(3)]
@@ -97,7 +97,7 @@ def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
     run_id = "9" * 16
     store.run(run_id).create("", about())
     with pytest.raises(ConfigError, match=rf"{run_id} spent no {match}; it needs training\.steps of 1"):
-        spent(store, [run_id], match)
+        mean_spending(store, [run_id], match)
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write anywhere")

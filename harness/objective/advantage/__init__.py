@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from harness.configuration.error import Checked
-from harness.engagement.measure import Found
+from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import RolloutBatch, Tensor
 
 
@@ -41,7 +41,7 @@ class Advantage(Checked, ABC, key="algorithm.advantage"):
         """Return what the critic is fitted to, [N]; only with `needs_values`."""
         raise NotImplementedError(f"{self.kind} has no critic")
 
-    def engagement(self, old: Advantage) -> Found:
+    def engagement(self, old: Advantage) -> KeyedMeasures:
         """Yield (field, measure, whether runs of this configuration show it) for each measured difference from `old`, of the same kind."""
         yield from ()
 

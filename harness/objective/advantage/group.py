@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged
-from harness.engagement.measure import SIGMA, Found
+from harness.engagement.measure import SIGMA, KeyedMeasures
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -77,7 +77,7 @@ class Config(Advantage):
                 advantages_PG = advantages_PG * 0
         return advantages_PG * counted_PG
 
-    def engagement(self, old: Advantage) -> Found:
+    def engagement(self, old: Advantage) -> KeyedMeasures:
         assert isinstance(old, Config)
         if (old.scale == "group_std") != (self.scale == "group_std"):
             yield "scale", SIGMA, True

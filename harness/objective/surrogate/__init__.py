@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from harness.configuration.error import Checked
-from harness.engagement.measure import Found
+from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import Tensor, TokenBatch
 
 
@@ -78,7 +78,7 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         names = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         return bool(self.ratio_keys) and names - {"kind", "code"} == set(self.ratio_keys)
 
-    def engagement(self, old: Surrogate) -> Found:
+    def engagement(self, old: Surrogate) -> KeyedMeasures:
         """Yield (field, measure, whether runs of this configuration show it) for each measured difference from `old`, of the same kind."""
         yield from ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError, ranged
-from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Found
+from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, KeyedMeasures
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
@@ -50,7 +50,7 @@ class Config(Surrogate):
     def off_ratio(self) -> bool:  # a symmetric clip is what all have
         return self.clip_high != self.clip_low or self.dual_clip is not None
 
-    def engagement(self, old: Surrogate) -> Found:
+    def engagement(self, old: Surrogate) -> KeyedMeasures:
         assert isinstance(old, Config)
         if old.clip_high != self.clip_high:
             narrow, wide = sorted((old, self), key=lambda config: config.clip_high)
