@@ -55,9 +55,9 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> 
     assert len(results.experiment.collapses) == 1
     (warning,) = [line for line in answer_sentences(results) if "1 of 8 seeds collapsed" in line]
     assert "half of the run's own best one, or length outside 0 to" in warning
-    assert Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": 0.05})
-    assert not Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": float("nan")})
-    assert not Collapse(accuracy=0.2).met([0.8, 0.2], {})
+    assert Collapse(entropy=[0.1, 2.0]).is_met([0.5, 0.5], {"entropy": 0.05})
+    assert not Collapse(entropy=[0.1, 2.0]).is_met([0.5, 0.5], {"entropy": float("nan")})
+    assert not Collapse(accuracy=0.2).is_met([0.8, 0.2], {})
 
 
 def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) -> None:
