@@ -21,7 +21,7 @@ PAGE = DOCS / "keys.md"
 
 
 def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
-    keys = {key.name: key for key in all_keys() if not key.of}
+    keys = {key.name: key for key in all_keys() if not key.member}
     listed = {key.name.replace(".<name>.", ".*.") for key in all_keys()}
     for name in flatten(dump(compose_run([]))):
         if name.startswith(("runtime.trackers", "evaluation.benchmarks")):
