@@ -3,7 +3,7 @@
 python experiments/language_transfer/transfer.py ROOT... [--predictions FILE] [--out FOLDER]
 
 The testbed's side is predictions.csv here, or cut_off.csv of the model that does not stop; both were written before the runs. The language
-model's side is read from the experiments that it names, each from the first ROOT that has it.
+model's side is read from the experiments that it names, each from the first ROOT that has it; where none has NAME_gpu, NAME counts.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
     for row in predictions.to_dict("records"):
         name = row["experiment"]
         if name not in results_by_name:
-            roots_with_runs = [root for root in roots if name in ResultStore(root).plans()]
-            if not roots_with_runs:
+            names = dict.fromkeys([name, name.removesuffix("_gpu")])  # the same question on CPU cores
+            places = [(root, each) for each in names for root in roots if each in ResultStore(root).plans()]
+            if not places:
                 sys.stderr.write(f"{name}: in none of {', '.join(map(str, roots))}\n")
-            results_by_name[name] = load(roots_with_runs[0], name) if roots_with_runs else None
+            results_by_name[name] = load(*places[0]) if places else None
         results = results_by_name[name]
         if results is None:
             continue
