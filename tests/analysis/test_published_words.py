@@ -46,6 +46,7 @@ WITHOUT = {
     "language_pilot",
     "language_ladder",
     "language_ladder_trl",
+    "language_transfer",
 }
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
