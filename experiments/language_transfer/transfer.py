@@ -24,6 +24,7 @@ from analysis.figures.drawing import figure_style
 from analysis.figures.effects import transfer_plot
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
+from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate, Verdict
 from harness.store import ResultStore
 
@@ -64,7 +65,7 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
             continue
         try:
             language = difference(results, row["arm"], row["reference"], row.get("metric", "avg"))
-        except NoValueError:
+        except (NoValueError, PlanError):  # nothing of it has run, or the plan has fewer arms
             continue
         if math.isnan(language.value):
             continue

@@ -24,6 +24,7 @@ def predictions() -> pd.DataFrame:
         ("ladder", DYNAMIC, NAIVE, 7.0, 4.0, 10.0, "higher"),
         ("ladder", FILTER, NAIVE, 2.0, 1.0, 3.0, "higher"),
         ("ladder_gpu", CLIP, FILTER, 0.0, -1.0, 1.0, "equivalent"),  # ran on CPU cores alone
+        ("ladder", "no_such_arm", FILTER, 5.0, 4.0, 6.0, "higher"),
         ("not_run_yet", CLIP, FILTER, 5.0, 4.0, 6.0, "higher"),
     ]
     return pd.DataFrame(rows, columns=HEADER)
