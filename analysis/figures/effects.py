@@ -61,9 +61,9 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
     return figure
 
 
-def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate]) -> None:
+def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate], limits: tuple[float, float] | None = None) -> None:
     """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis, faded where seeds are few."""
-    low, high = drawing.interval_limits([*estimates.values()])
+    low, high = limits or drawing.interval_limits([*estimates.values()])
     axes.set_xlim(low, high)
     for row, estimate in estimates.items():
         look, opacity = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
@@ -130,19 +130,24 @@ def transfer_figure(here: Results, there: Results) -> Figure | None:
     )
     pairs = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
     points = {name: pair for name, pair in pairs.items() if not any(math.isnan(estimate.low) for estimate in pair)}
-    labels = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
-    return transfer_plot(points, *labels) if points else None
+    upper, lower = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
+    return transfer_plot(points, f"upper line: {upper}\nlower line: {lower}") if points else None
 
 
-def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
-    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words."""
+def transfer_plot(
+    points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float] | None = None
+) -> Figure:
+    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words.
+
+    ``limits``: the ends of the axis, where one effect would make all others small.
+    """
     figure, axes = drawing.new_figure(wide=True, height=0.4 + 0.21 * len(points))
     # Letters are wider where the file is drawn than where the layout measures them.
     figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     lines = [(row + 0.36 * side - 0.18, pair[side]) for row, pair in enumerate(points.values()) for side in (0, 1)]
-    draw_verdicts(axes, dict(lines))
+    draw_verdicts(axes, dict(lines), limits)
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     drawing.label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
-    axes.set_xlabel(f"upper line: {here}\nlower line: {there}")
+    axes.set_xlabel(label)
     return figure

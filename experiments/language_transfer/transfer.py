@@ -29,6 +29,8 @@ from harness.statistics.intervals import Estimate, Verdict
 from harness.store import ResultStore
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
+MARGIN = 3.0  # points, on both sides
+AXIS = -28.0, 14.0  # points; an effect that lies outside has an arrow and its number
 _DIRECTIONS = {"higher": 1, "lower": -1}
 
 
@@ -69,11 +71,16 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
             continue
         if math.isnan(language.value):
             continue
-        testbed = Estimate(row["effect"], row["low"], row["high"])
+        testbed = Estimate(row["effect"], row["low"], row["high"], margin=MARGIN)
         plan = results.experiment.plan
         label = f"{plan.arm(row['arm']).label.removeprefix('+ ')} against {plan.arm(row['reference']).label.removeprefix('+ ')}"
         pairs.append(Pair(label, testbed, row["word"], language))
     return pairs
+
+
+def ordered(pairs: Sequence[Pair]) -> list[Pair]:
+    """The testbed's largest effects first."""
+    return sorted(pairs, key=lambda pair: -abs(pair.testbed.value))
 
 
 def transfer_table(pairs: Sequence[Pair]) -> Table:
@@ -88,7 +95,7 @@ def transfer_table(pairs: Sequence[Pair]) -> Table:
             "seeds": pair.language.seeds,
             "sign": {None: "", True: "same", False: "other"}[pair.direction_holds],
         }
-        for pair in sorted(pairs, key=lambda pair: -abs(pair.testbed.value))
+        for pair in ordered(pairs)
     ]
     columns = (
         Column("comparison", "comparison"),
@@ -130,6 +137,11 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
     return lines
 
 
+def _drawn(pair: Pair) -> Estimate:
+    """The testbed's effect in the look of its published word: the file's ends are rounded, and one of them to the margin."""
+    return pair.testbed.clip(-0.999 * MARGIN, 0.999 * MARGIN) if pair.word == "equivalent" else pair.testbed
+
+
 def _text(effect: Estimate) -> str:
     value = number_text(effect.value, 1, signed=True)
     return value if math.isnan(effect.low) else f"{value} [{', '.join(bounds_text(effect, 1, scale=1))}]"
@@ -151,8 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out is not None:
         write_table(table, options.out, "transfer")
         with figure_style("paper"):
-            points = {pair.label: (pair.testbed, pair.language) for pair in pairs}
-            figure = transfer_plot(points, "testbed", "language model")
+            points = {pair.label: (_drawn(pair), pair.language) for pair in ordered(pairs)}
+            figure = transfer_plot(points, "points of accuracy; faint: testbed, full: language model", AXIS)
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0
 
