@@ -58,9 +58,9 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     trim_heap()  # what reading the weights took
     if progress.step == 0:
         if samples := parts.curriculum.calibration_samples:
-            rates, tokens = pass_rates(parts, samples)
-            progress.generated_tokens += tokens
+            rates, progress.generated_tokens = pass_rates(parts, samples)
             parts.curriculum.calibrate(rates)
+            require_tokens_left(parts)
         parts.say(attempt, "evaluating the base policy")
         warn_of_nothing(parts.evaluator.evaluate(0))
     parts.say(attempt, layout.TRAINING)
@@ -354,6 +354,16 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
         rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in shares])
         tokens += sum(count for _, count in shares)
     return rates, tokens
+
+
+def require_tokens_left(parts: RunParts) -> None:
+    """Refuse a budget of tokens that measuring pass rates has spent: the run would end as if it had been trained."""
+    spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
+    if limit is not None and spent >= limit:
+        raise ConfigError(
+            f"algorithm.curriculum={parts.config.algorithm.curriculum.kind} took {spent} tokens to measure pass rates, and "
+            f"training.generated_tokens={limit} leaves none to train on: raise it, or lower algorithm.curriculum.samples or task.problems"
+        )
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
