@@ -325,13 +325,10 @@ def graders_row(parts: TaskParts, selection: Selection, step: int, tally: Tally)
     looked at every `SECOND_EVERY` steps only.
     """
     start, first = time.perf_counter(), selection.first
-    size = first.correct_PG.shape[1]
-    groups = max(1, SECOND_RESPONSES // size)
-    golds = [parts.problems[i].gold for i in first.problems_P[:groups].tolist() for _ in range(size)]
-    tokens = first.completions.token_lists()[: len(golds)]
-    texts = parts.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    groups = first.select(torch.arange(len(first))[: max(1, SECOND_RESPONSES // first.correct_PG.shape[1])])
+    texts, golds, _ = _answers(parts, groups.problems_P.tolist(), groups.completions)
     second = parts.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
-    agreement = grader_shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
+    agreement = grader_shares(groups.correct_PG.flatten().numpy(), second_codes(second))
     tally.seconds_verify += time.perf_counter() - start
     return {f"graders_{part}_fraction": share for part, share in agreement.items()}
 
