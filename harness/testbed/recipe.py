@@ -129,7 +129,7 @@ class Architecture(Checked, key="model.architecture"):
 
     hidden: int = ranged(64, low=2)
     intermediate: int = ranged(176, low=1)
-    layers: int = ranged(3, low=1)
+    layers: int = ranged(3, low=0)
     heads: int = ranged(4, low=1)
     kv_heads: int = ranged(4, low=1)
     max_positions: int = ranged(256, low=1)

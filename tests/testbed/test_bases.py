@@ -104,7 +104,7 @@ def test_the_command_makes_and_continues_a_set_that_can_be_used(
     [
         ("architecture.heads=3", "hidden=64 must be a multiple of twice heads=3"),
         ("architecture.kv_heads=3", "kv_heads=3"),
-        ("architecture.layers=0", "layers=0 must be at least 1"),
+        ("architecture.layers=-1", "layers=-1 must be at least 0"),
         ("demonstrator.misconception_low=0", "misconception_low=0.* must be between"),
         ("demonstrator.misconception_low=0.5", "misconception_low=0.5 must be between 0 and 0.4"),
         ("warmup.learning_rate=-1", "learning_rate=-1.* must be at least 0"),
