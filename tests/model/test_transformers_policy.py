@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from harness.base_policy.pretrained import Config, prepare
+from harness.base_policy.pretrained import Config, Lora, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
@@ -193,6 +193,13 @@ def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None
     merged.decoder.load_named(policy.named_weights())
     whole, _ = merged.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     torch.testing.assert_close(whole, adapted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("targets", ["q_projj", "norm"])
+def test_targets_that_no_adapter_fits_are_refused(checkpoint: Path, targets: str) -> None:
+    settings = Config(precision="float32", lora=Lora(rank=4, targets=targets))
+    with pytest.raises(ConfigError, match=rf"model\.lora\.targets={targets}: Target module"):
+        TransformersPolicy.load(checkpoint, settings, RuntimeConfig(device="cpu"))
 
 
 def test_frozen_weights_under_adapters_are_held_in_the_products_precision(checkpoint: Path) -> None:
