@@ -18,6 +18,7 @@ from harness.model.linear import Linear
 from harness.model.system import SIDE_FILES
 
 _WEIGHTS = "model.safetensors"
+_ADVICE = "download or save the checkpoint again, and see that its configuration belongs to it"
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -70,12 +71,18 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
 
     Raises:
         UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
+        ConfigError: the tensors are not those of the architecture.
     """
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(folder)
+    config, linear = AutoConfig.from_pretrained(folder), Linear(linear_kernel)
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
-    decoder = Decoder.from_transformers(config, state, Linear(linear_kernel))
+    try:
+        decoder = Decoder.from_transformers(config, state, linear)
+    except UnsupportedArchitectureError:
+        raise
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{folder}: {error.args[0]}; {_ADVICE}") from error
     return decoder.to(dtype)
 
 
@@ -109,10 +116,7 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     if missing_tensors:
         more = f" and {len(missing_tensors) - 3} more" if len(missing_tensors) > 3 else ""
         place = folder / gguf if gguf else folder
-        raise ConfigError(
-            f"{place} lacks tensors of its model: {', '.join(missing_tensors[:3])}{more}; download or save the checkpoint again, and see "
-            "that its configuration belongs to it"
-        )
+        raise ConfigError(f"{place} lacks tensors of its model: {', '.join(missing_tensors[:3])}{more}; {_ADVICE}")
     return model
 
 

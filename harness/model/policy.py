@@ -28,9 +28,8 @@ class Policy(Protocol):
     """
 
     folder: Path
-    shares_prompts: (
-        bool  # a micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest
-    )
+    # A micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest.
+    shares_prompts: bool
 
     @property
     def device(self) -> torch.device: ...

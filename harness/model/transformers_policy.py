@@ -295,12 +295,15 @@ _ADAPTER = "default"
 
 
 def add_adapters(model: Any, lora: Any) -> Any:
-    """The model with LoRA modules in place, its own weights frozen; raises `ConfigError` without peft."""
+    """The model with LoRA modules in place, its own weights frozen; raises `ConfigError` without peft or for targets it cannot adapt."""
     settings = adapter_settings(model, lora)
     from peft import inject_adapter_in_model
 
     model.requires_grad_(False)
-    return inject_adapter_in_model(settings, model, adapter_name=_ADAPTER)
+    try:
+        return inject_adapter_in_model(settings, model, adapter_name=_ADAPTER)
+    except ValueError as error:
+        raise ConfigError(f"model.lora.targets={lora.targets}: {error}") from error
 
 
 def adapter_settings(model: Any, lora: Any) -> Any:

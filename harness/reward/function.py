@@ -13,6 +13,7 @@ import runpy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
@@ -65,6 +66,6 @@ class RewardFunction:
                     f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
                 )
             return self.reward.wrong
-        if isinstance(result, bool):
+        if isinstance(result, bool | np.bool_):
             return self.reward.correct if result else self.reward.wrong
         return value

@@ -108,12 +108,17 @@ class RecordingEngine(EngineWrapper):
         self._file = path.open("a", encoding="utf-8")
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """See `RolloutEngine`. The lines are on their way to the disk before the responses are used."""
         completions = self.engine.generate(prompts, seeds_PG, params)
+        self.record(prompts, seeds_PG, params, completions)
+        return completions
+
+    def record(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, completions: Completions
+    ) -> None:
+        """Append the responses to a request, also of another engine; the lines are on their way to the disk before they are used."""
         lines = _record_lines(prompts, seeds_PG, params, completions)
         self._file.writelines(json.dumps(line) + "\n" for line in lines)
         self._file.flush()
-        return completions
 
     @property
     def recorded_bytes(self) -> int:

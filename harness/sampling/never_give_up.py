@@ -42,7 +42,7 @@ class NeverGiveUp(Curriculum):
         self._draw_count += count
         while len(indices) < count:
             fresh = self.inner.draw(count - len(indices))
-            indices = np.concatenate([indices, fresh[~np.isin(fresh, [*indices, *self.waiting])]])
+            indices = np.concatenate([indices, fresh[~np.isin(fresh, indices)]])
         return indices
 
     def earlier(self, problems_P: np.ndarray) -> np.ndarray:

@@ -124,15 +124,23 @@ def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> No
 
 
 @dataclass
-class Architecture:
+class Architecture(Checked, key="model.architecture"):
     """Sizes of the Llama-shaped decoder, with untied embeddings."""
 
-    hidden: int = 64
-    intermediate: int = 176
-    layers: int = 3
-    heads: int = 4
-    kv_heads: int = 4
-    max_positions: int = 256
+    hidden: int = ranged(64, low=2)
+    intermediate: int = ranged(176, low=1)
+    layers: int = ranged(3, low=0)
+    heads: int = ranged(4, low=1)
+    kv_heads: int = ranged(4, low=1)
+    max_positions: int = ranged(256, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hidden % (2 * self.heads) or self.heads % self.kv_heads:
+            raise ConfigError(
+                f"model.architecture: hidden={self.hidden} must be a multiple of twice heads={self.heads}, and those one of "
+                f"kv_heads={self.kv_heads}"
+            )
 
 
 @dataclass
@@ -156,8 +164,8 @@ class Demonstrator(Checked, key="model.demonstrator"):
     slip: float = ranged(0.05, low=0.0, high=1.0)
     slip_terse: float = ranged(0.12, low=0.0, high=1.0)
     misconceptions: float = ranged(0.15, low=0.0, high=1.0)
-    misconception_low: float = 0.03
-    misconception_high: float = 0.4
+    misconception_low: float = ranged(0.03, low=1e-9, high=1.0)
+    misconception_high: float = ranged(0.4, low=1e-9, high=1.0)
     recheck: float = ranged(0.2, low=0.0, high=1.0)
     babble: float = ranged(0.03, low=0.0, high=1.0)
 
@@ -165,6 +173,7 @@ class Demonstrator(Checked, key="model.demonstrator"):
         super().__post_init__()
         if self.direct + self.terse > 1:
             raise ConfigError("model.demonstrator.direct + terse must not exceed 1; the rest is the verbose share")
+        require_range("model.demonstrator.misconception_low", self.misconception_low, 0.0, self.misconception_high)
 
 
 @dataclass
@@ -181,7 +190,7 @@ class Warmup(Checked, key="model.warmup"):
     seed: int | None = 0
     steps: int = ranged(3200, low=0)
     batch: int = ranged(16, low=1)
-    learning_rate: float = 3e-3
+    learning_rate: float = ranged(3e-3, low=0.0)
 
 
 @dataclass

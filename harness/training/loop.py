@@ -58,9 +58,9 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     trim_heap()  # what reading the weights took
     if progress.step == 0:
         if samples := parts.curriculum.calibration_samples:
-            rates, tokens = pass_rates(parts, samples)
-            progress.generated_tokens += tokens
+            rates, progress.generated_tokens = pass_rates(parts, samples)
             parts.curriculum.calibrate(rates)
+            require_tokens_left(parts)
         parts.say(attempt, "evaluating the base policy")
         warn_of_nothing(parts.evaluator.evaluate(0))
     parts.say(attempt, layout.TRAINING)
@@ -325,13 +325,10 @@ def graders_row(parts: TaskParts, selection: Selection, step: int, tally: Tally)
     looked at every `SECOND_EVERY` steps only.
     """
     start, first = time.perf_counter(), selection.first
-    size = first.correct_PG.shape[1]
-    groups = max(1, SECOND_RESPONSES // size)
-    golds = [parts.problems[i].gold for i in first.problems_P[:groups].tolist() for _ in range(size)]
-    tokens = first.completions.token_lists()[: len(golds)]
-    texts = parts.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    groups = first.select(torch.arange(len(first))[: max(1, SECOND_RESPONSES // first.correct_PG.shape[1])])
+    texts, golds, _ = _answers(parts, groups.problems_P.tolist(), groups.completions)
     second = parts.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
-    agreement = grader_shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
+    agreement = grader_shares(groups.correct_PG.flatten().numpy(), second_codes(second))
     tally.seconds_verify += time.perf_counter() - start
     return {f"graders_{part}_fraction": share for part, share in agreement.items()}
 
@@ -354,6 +351,16 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
         rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in shares])
         tokens += sum(count for _, count in shares)
     return rates, tokens
+
+
+def require_tokens_left(parts: RunParts) -> None:
+    """Refuse a budget of tokens that measuring pass rates has spent: the run would end as if it had been trained."""
+    spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
+    if limit is not None and spent >= limit:
+        raise ConfigError(
+            f"algorithm.curriculum={parts.config.algorithm.curriculum.kind} took {spent} tokens to measure pass rates, and "
+            f"training.generated_tokens={limit} leaves none to train on: raise it, or lower algorithm.curriculum.samples or task.problems"
+        )
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

@@ -141,19 +141,6 @@ def test_a_killed_cold_start_leaves_nothing_that_is_taken_for_one(
     assert content_fingerprint(prepared(config, tmp_path)) == content_fingerprint(whole), "and the same is made"
 
 
-@pytest.mark.parametrize("name", ["config.json", _cold_start.MANIFEST])
-def test_a_folder_that_was_changed_is_made_again_which_is_said(
-    source: Path, tmp_path: Path, name: str, trainings: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = composed(source)
-    folder = prepared(config, tmp_path)
-    before = (folder / name).read_bytes()
-    (folder / name).write_text("{}")
-    assert (prepared(config, tmp_path) / name).read_bytes() == before
-    assert f"{name} has 2 bytes" in capsys.readouterr().err
-    assert trainings == [1, 1]
-
-
 # ---- what is trained -------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.model.checkpoint import load_model
+from harness.model.checkpoint import load_decoder, load_model
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.transformers.batches import TransformersEngine
 
@@ -41,9 +41,19 @@ def test_missing_tensors_are_named_and_not_drawn_at_random(tmp_path: Path) -> No
         TransformersPolicy.load(tmp_path, Config(precision="float32"), RuntimeConfig(device="cpu"))
     with pytest.raises(ConfigError, match=UP):
         TransformersEngine.load(tmp_path, 8, "cpu", torch.float32)
+    with pytest.raises(ConfigError, match=rf"the checkpoint has no tensor '{UP}'; download"):
+        load_decoder(tmp_path)
     drop(tmp_path, "lm_head.weight")
     with pytest.raises(ConfigError, match=r"lm_head\.weight, model"):
         load_model(tmp_path, "auto")
+
+
+def test_a_configuration_of_other_sizes_is_named(tmp_path: Path) -> None:
+    saved(tmp_path, tied=False)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"vocab_size": 64', '"vocab_size": 65'))
+    with pytest.raises(ConfigError, match=r"checkpoint has \(64, 32\), model \(65, 32\); download"):
+        load_decoder(tmp_path)
 
 
 def test_a_tied_projection_is_not_missing(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.model import hub
 from harness.model.hub import gguf_checkpoint, gguf_file
 
 
@@ -40,25 +39,6 @@ def test_another_hash_and_a_file_that_is_no_policy_are_refused(tmp_path: Path) -
     with pytest.raises(ConfigError, match="gguf"):
         gguf_checkpoint(file, None, tmp_path / "cache")
     assert not list((tmp_path / "cache" / "gguf").glob("*/"))
-
-
-def test_weights_that_are_not_what_was_converted_are_converted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, converted = tmp_path / "small.gguf", []
-    file.write_bytes(b"GGUF")
-
-    def convert(_: Path, folder: Path) -> None:
-        converted.append(folder)
-        (folder / "model.safetensors").write_bytes(b"weights")
-
-    monkeypatch.setattr(hub, "_convert", convert)
-    folder = gguf_checkpoint(file, None, tmp_path / "cache")
-    assert gguf_checkpoint(file, None, tmp_path / "cache") == folder
-    assert len(converted) == 1
-    (folder / "model.safetensors").write_bytes(b"weighty")
-    assert (gguf_checkpoint(file, None, tmp_path / "cache") / "model.safetensors").read_bytes() == b"weights"
-    assert "model.safetensors has other content; the folder is made again" in capsys.readouterr().err
 
 
 @pytest.mark.optional

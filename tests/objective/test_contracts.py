@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -35,6 +36,21 @@ def advantages(kind: str, batch: RolloutBatch, **settings: object) -> torch.Tens
 )
 def test_every_member_keeps_its_contract(family: str, kind: str) -> None:
     assert list(CONTRACTS[family.rpartition(".")[2]](member(family, kind))) == []
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "setting"),
+    [
+        (ADVANTAGE, "decoupled", {"epsilon": -1.0}),
+        (ADVANTAGE, "gae", {"epsilon": -1.0}),
+        (ADVANTAGE, "return_to_go", {"epsilon": -1.0}),
+        (SURROGATE, "clip_cov", {"low": math.nan}),
+        (SURROGATE, "ppo_clip", {"dual_clip": math.nan}),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused(family: str, kind: str, setting: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=r"epsilon=-1\.0|=nan"):
+        member(family, kind).Config(**setting)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
     config = group.Config(scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
     result = config.advantages(batch)
     # variance over tokens: (0.25 * 4) / 8 - 1/64 = 1/8 - 1/64 = 7/64
-    assert result[4:].tolist() == pytest.approx([(1 / 8) / (7 / 64) ** 0.5] * 4)
+    assert result.tolist() == pytest.approx([x / (7 / 64) ** 0.5 for x in (5 / 8, *[-3 / 8] * 3, *[1 / 8] * 4)])
     config.whiten_over = "sequences"
     assert config.advantages(batch)[4:].tolist() == [0.0] * 4
 

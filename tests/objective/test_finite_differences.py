@@ -43,19 +43,14 @@ def test_every_systems_gradient() -> None:
     "change",
     [
         {"entropy_coefficient": 0.3},
-        {"positive_nll_coefficient": 0.5},
-        {"importance_ratio": "sequence"},
         {"kl.kind": "k1"},
         {"kl.kind": "k2"},
-        {"kl.kind": "k3"},
-        {"kl.kind": "k3_ratio"},
         {"surrogate.dual_clip": 1.5},
         {"surrogate.clip_low": 0.05, "surrogate.clip_high": 0.05},
     ],
     ids=str,
 )
-def test_every_terms_gradient(change: dict[str, object]) -> None:
-
+def test_every_terms_gradient_that_no_system_has(change: dict[str, object]) -> None:
     config = copy.deepcopy(algorithm("grpo"))
     for key, value in change.items():
         if key == "kl.kind":

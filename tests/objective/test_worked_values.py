@@ -70,15 +70,6 @@ def test_the_sigma_weight_is_symmetric_in_difficulty() -> None:
         assert z_scores(rewards, 0)[0] / centred == pytest.approx(weight, abs=1e-3)
 
 
-def test_walkthrough_group() -> None:
-    # (1.1, 0.1, 0, 1.1): mu = 2.3/4 = 0.575; deviations 0.525, -0.475, -0.575, 0.525; squares sum to
-    # 0.275625 + 0.225625 + 0.330625 + 0.275625 = 1.1075; population sigma sqrt(1.1075/4) = 0.526, sample sqrt(1.1075/3) = 0.608
-    assert z_scores([1.1, 0.1, 0.0, 1.1], 0) == pytest.approx([0.998, -0.903, -1.093, 0.998], abs=6e-4)
-    assert z_scores([1.1, 0.1, 0.0, 1.1], 1) == pytest.approx(
-        [0.525 / 0.60759, -0.475 / 0.60759, -0.575 / 0.60759, 0.525 / 0.60759], abs=1e-4
-    )
-
-
 def test_leave_one_out_is_dr_grpo_times_g_over_g_minus_1() -> None:
     rewards = [1.0, 0.0, 0.5, 1.0]
     loo = group.Config(baseline="leave_one_out", scale="none").advantages(one_group(rewards)).tolist()
@@ -143,13 +134,6 @@ def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
         assert rewards.tolist() == pytest.approx(expected)
         parts = reward_components(correct, answered, *rest, overlong, truncated)
         assert parts.sum(-1).tolist() == pytest.approx(expected)
-
-
-def test_whitening_as_the_authors_of_reinforce_pp_do_it() -> None:
-    # One group, rewards 1 and 0 of 1 and 3 tokens: centred 1/2 and -1/2; over tokens mean -1/4, population variance 3/16.
-    given = group.Config(scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
-    result = given.advantages(one_group([1.0, 0.0], [1, 3])).tolist()
-    assert result == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
 
 
 def test_whitening_over_tokens_weighs_long_responses_more() -> None:

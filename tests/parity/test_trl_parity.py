@@ -61,7 +61,8 @@ def case(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
 def test_every_expressible_system_agrees_with_trl(record_property: Any) -> None:
     batches = [tensors(seed) for seed in range(SEEDS)]
     drawn = {name: [(config, one) for one in batches] for name, config in expressible().items()}
-    assert len(drawn) >= 10
+    named = "grpo grpo_kl grpo_kl_ratio dapo dapo_noclip dr_grpo cispo gspo gdpo lite_ppo icepop"
+    assert set(named.split()) <= drawn.keys()
     record_property("largest_relative_difference", assert_agrees("trl", case, drawn))
 
 
@@ -69,8 +70,3 @@ def test_members_put_together_at_random_agree_with_trl_where_the_export_takes_th
     drawn = accepted(trl)
     assert {config.algorithm.engine_correction.kind for config, _ in drawn.values()} == TAKEN
     assert_agrees("trl", case, {name: [one] for name, one in drawn.items()})
-
-
-def test_the_systems_that_trl_can_express() -> None:
-    named = "grpo grpo_kl grpo_kl_ratio dapo dapo_noclip dr_grpo cispo gspo gdpo lite_ppo icepop"
-    assert set(named.split()) <= set(expressible())

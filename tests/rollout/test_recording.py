@@ -10,6 +10,7 @@ import torch
 from engine_support import seeds_for
 from small_runs import claimed, finished, small_config
 
+from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import native
@@ -79,6 +80,17 @@ def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
         recorded = [json.loads(line)["responses"] for line in (run.path / "rollouts.jsonl").open()]
         lines.append([[response["seed"] for response in responses] for responses in recorded])
     assert lines[0] == lines[1]
+
+
+def test_responses_of_the_initial_policy_are_recorded_as_those_of_the_policy_are(tmp_path: Path) -> None:
+    counts = []
+    for kind in ("policy", "initial_policy"):
+        config = small_config(
+            algorithm__source=member("harness.sampling.source", kind).Config(), runtime__record_rollouts=True,
+            runtime__results=str(tmp_path), training__steps=1, training__evaluate_every=1,
+        )  # fmt: skip
+        counts.append(len((finished(config, tmp_path).path / "rollouts.jsonl").read_text().splitlines()))
+    assert counts[0] == counts[1]
 
 
 def test_a_stopped_run_records_what_an_undisturbed_one_does(tmp_path: Path) -> None:

@@ -66,22 +66,6 @@ def test_a_problem_that_waits_is_not_drawn_twice_in_a_step() -> None:
         assert len(set(drawn.tolist())) == 4
 
 
-def test_a_resume_keeps_what_waits() -> None:
-    def build() -> NeverGiveUp:
-        config = DeadGroupsConfig(policy="never_give_up")
-        return NeverGiveUp(offline_filter.build(offline_filter.Config(), 40, 3), config, 40, 3)
-
-    straight, parted = build(), build()
-    for _ in range(10):
-        (drawn, earlier), (again, before) = (step(one, set(range(0, 40, 3))) for one in (straight, parted))
-        assert drawn.tolist() == again.tolist()
-        assert earlier.tolist() == before.tolist()
-        assert straight.record() == parted.record()
-        resumed = build()
-        resumed.restore(parted.state())
-        parted = resumed
-
-
 @pytest.mark.parametrize(
     ("override", "words"),
     [

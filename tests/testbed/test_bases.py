@@ -52,14 +52,6 @@ def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) 
     assert {path for path in tmp_path.iterdir() if path.is_dir()} == {*folders.values()}
 
 
-def test_a_changed_bit_in_the_cache_is_seen_and_the_policy_put_together_again(tmp_path: Path) -> None:
-    weights = prepared(0, tmp_path) / "model.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[:-40_001] + bytes([whole[-40_001] ^ 1]) + whole[-40_000:])
-    prepared(0, tmp_path)
-    assert weights.read_bytes() == whole
-
-
 def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shutil.copytree(SET.folder, tmp_path / "sets" / SET.name)
     monkeypatch.setattr(shipped, "SETS", tmp_path / "sets")
@@ -105,6 +97,22 @@ def test_the_command_makes_and_continues_a_set_that_can_be_used(
         all(torch.equal(weights[name], tensor.to(torch.bfloat16)) for name, tensor in warm_up.items())
         for warm_up in warm_ups
     )
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("architecture.heads=3", "hidden=64 must be a multiple of twice heads=3"),
+        ("architecture.kv_heads=3", "kv_heads=3"),
+        ("architecture.layers=-1", "layers=-1 must be at least 0"),
+        ("demonstrator.misconception_low=0", "misconception_low=0.* must be between"),
+        ("demonstrator.misconception_low=0.5", "misconception_low=0.5 must be between 0 and 0.4"),
+        ("warmup.learning_rate=-1", "learning_rate=-1.* must be at least 0"),
+    ],
+)
+def test_a_recipe_that_cannot_be_made_is_refused_when_it_is_composed(override: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        compose_run(["model.bases.set=null", f"model.{override}"])
 
 
 def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(

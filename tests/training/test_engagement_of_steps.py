@@ -282,9 +282,6 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
         assert found == {"removed_fraction": removed, "refilled_fraction": refilled}
 
 
-# ---- invariances -----------------------------------------------------------------------------------------------------------------
-
-
 # ---- whole runs ------------------------------------------------------------------------------------------------------------------
 
 

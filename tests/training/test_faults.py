@@ -11,6 +11,7 @@ import torch
 from small_runs import Bench, small_config
 
 from harness.backends import trl
+from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.objective.objective import ObjectiveStats
 from harness.rollout.wrappers import EngineMismatch, WeightSync
@@ -114,6 +115,13 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: RunParts
         sync.load()
     honest = WeightSync(engine, trainer.policy, trainer.prompts, trainer.params)
     assert honest.load() < 1e-5
+
+
+def test_a_budget_that_measuring_pass_rates_spends_is_refused(bench: Bench) -> None:
+    curriculum = member("harness.sampling.curriculum", "offline_filter").Config(samples=1)
+    config = small_config(algorithm__curriculum=curriculum, training__generated_tokens=1)
+    with pytest.raises(ConfigError, match=r"offline_filter took \d+ tokens .*generated_tokens=1 leaves none"):
+        bench.trained(config)
 
 
 def test_a_critic_that_diverges_stops_the_run(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.registry import kinds, member
+from harness.configuration.registry import member
 from harness.configuration.sections import EntropyControl
 from harness.training.loop import train
 from harness.training.run_parts import RunParts
@@ -90,16 +90,6 @@ def test_stop_and_resume_is_bit_identical(bench: Bench, name: str) -> None:
     assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
     first, second = (run.samples("arithmetic_heldout", 5) for run in (straight.run, resumed.run))
     assert first.equals(second)
-
-
-@pytest.mark.parametrize("kind", sorted(kinds(CURRICULUM)))
-def test_every_curriculum_survives_a_resume(bench: Bench, kind: str) -> None:
-    config = small_config(
-        training__steps=4, training__evaluate_every=4, algorithm__curriculum=member(CURRICULUM, kind).Config()
-    )
-    straight = bench.trained(config, "a")
-    bench.trained(config, "b", stop_after=2)
-    assert_equal(state(straight), state(bench.trained(config, "b")))
 
 
 class Killed(Exception):

@@ -17,8 +17,11 @@ from harness.verify import MathVerifier, VerifierConfig
 
 CODE = """
 import math
+import numpy
 def in_it(response: str, gold: str) -> bool:
     return gold in response
+def of_numpy(response, gold):
+    return numpy.bool_(gold in response)
 def partly(response, problem):
     return len(response) / 10 if problem else 0
 def broken(response):
@@ -45,7 +48,7 @@ def outcomes(code: Path, name: str) -> tuple[list[float], int]:
 
 
 def test_verdicts_earn_the_rewards_of_verdicts_and_numbers_themselves(code: Path) -> None:
-    assert outcomes(code, "in_it") == ([2.0, -1.0], 0)
+    assert outcomes(code, "in_it") == outcomes(code, "of_numpy") == ([2.0, -1.0], 0)
     assert outcomes(code, "partly") == ([0.2, 0.0], 0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import choice
+from harness.configuration.error import choice, ranged
 from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, divide, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
@@ -34,7 +34,7 @@ class Config(Advantage):
     format_weight: float = 1.0
     length_weight: float = 1.0
     ddof: int = choice(1, of=(0, 1))
-    epsilon: float = 1e-4
+    epsilon: float = ranged(1e-4, low=0.0)
     batch_normalise: bool = True
     uses_components = True
 

@@ -55,7 +55,7 @@ class Config(Advantage):
     length_adaptive_alpha: float | None = ranged(None, low=1e-9)
     whiten_over: str = choice("tokens", of=("tokens", "sequences", "none"))
     ddof: int = choice(1, of=(0, 1))
-    epsilon: float = 1e-8
+    epsilon: float = ranged(1e-8, low=0.0)
     critic: CriticConfig = field(default_factory=CriticConfig)
     needs_values = True
     dead_groups_vanish = False  # the critic's baseline knows no groups

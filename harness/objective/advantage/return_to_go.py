@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import choice
+from harness.configuration.error import choice, ranged
 from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, weighted_moments, without_spread
 from harness.objective.types import RolloutBatch, Tensor
@@ -30,7 +30,7 @@ class Config(Advantage):
     baseline: str = choice("none", of=("none", "group_mean"))
     whiten_over: str = choice("tokens", of=("tokens", "sequences"))
     ddof: int = choice(1, of=(0, 1))
-    epsilon: float = 1e-8
+    epsilon: float = ranged(1e-8, low=0.0)
     dead_groups_vanish = False  # the baseline is the batch's mean, so an all-right group is pushed up
 
     def advantages(self, batch: RolloutBatch) -> Tensor:

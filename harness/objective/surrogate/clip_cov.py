@@ -29,7 +29,7 @@ class Config(Surrogate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.low >= self.high:
+        if not self.low < self.high:  # one that is no number, too
             raise ConfigError(
                 f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"
             )

@@ -27,7 +27,7 @@ class Config(Surrogate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dual_clip is not None and self.dual_clip <= 1:
+        if self.dual_clip is not None and not self.dual_clip > 1:
             raise ConfigError(f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null")
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:

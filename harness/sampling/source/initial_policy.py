@@ -26,9 +26,10 @@ class Config:
 class InitialPolicySource:
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import ENGINE, implementation
-        from harness.rollout.wrappers import StopStringEngine
+        from harness.rollout.wrappers import RecordingEngine, StopStringEngine
 
         self.prompts, self.score = context.prompts, context.score
+        self.recorder = context.engine if isinstance(context.engine, RecordingEngine) else None
         settings, frozen = context.config.engine, context.policy.frozen_copy()
         engine = implementation(ENGINE, settings).build(settings, frozen, context.config.runtime)
         self.engine = StopStringEngine(engine, context.tokenizer)
@@ -36,6 +37,8 @@ class InitialPolicySource:
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         prompts = [self.prompts[i] for i in chosen_P]
         completions = self.engine.generate(prompts, seeds_PG, params)
+        if self.recorder is not None:
+            self.recorder.record(prompts, seeds_PG, params, completions)
         _, completions.entropy_N = self.score(prompts, completions)
         return completions
 
