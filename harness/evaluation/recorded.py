@@ -19,7 +19,7 @@ from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, number_samples
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import benchmark_config, load_benchmark, normalise, read_jsonl
+from harness.problems.problem import benchmark_config, deduplicate, load_benchmark, normalise, read_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
@@ -70,9 +70,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
         raise ConfigError(f"samples={path} holds no samples")
     _add_golds(path, foreign.samples, golds)
     for row in foreign.samples:
-        count = 0 if row["response_tokens"] is None else row["response_tokens"]
-        if isinstance(count, bool) or not isinstance(count, int | float) or count % 1 != 0:
-            raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
+        _check_sample(path, row)
     foreign.notes += _group(path, foreign.samples)
     foreign.samples = number_samples(foreign.samples)
     counts = Counter(row["problem_id"] for row in foreign.samples)
@@ -83,6 +81,21 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
             "average over n samples needs n of every problem; write null for each sample that was lost"
         )
     return foreign
+
+
+def _check_sample(path: Path, row: dict[str, Any]) -> None:
+    """Raise ConfigError for what the table of samples cannot hold."""
+    count = 0 if row["response_tokens"] is None else row["response_tokens"]
+    whole = isinstance(count, int | float) and not isinstance(count, bool) and count % 1 == 0
+    if not whole or not 0 <= count < 2**63:
+        raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # JSON can spell it, no file can hold it
+        half = error.object[error.start]
+        raise ConfigError(
+            f"{path}: a text of {row['problem_id']!r} holds half of a surrogate pair ({half!r}); remove it"
+        ) from error
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -98,7 +111,8 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
     records = [] if golds is None else read_jsonl(golds)
-    answers = {normalise(record.problem): record.answer for record in records}
+    distinct, _ = deduplicate(records)  # a text with two answers has none
+    answers = {normalise(record.problem): record.answer for record in distinct}
     answers |= {record.id: record.answer for record in records}
     for row in samples:
         if row["gold"] is None:
