@@ -75,6 +75,8 @@ def test_nothing_inside_an_open_think_block_counts() -> None:
         (r"\boxed{42}", "right"),
         (r"$$\boxed{42}$$.", "right"),
         (r"\boxed{42}.<|im_end|>", "right"),
+        (r"\boxed{4２}", "right"),
+        (r"\boxed{4٢}", "right"),
         (r"\[\boxed{42}\]" + "\n\n", "right"),
         (r"\boxed{42} and now for something else", "no_answer"),
         ("Answer: 42", "right"),
