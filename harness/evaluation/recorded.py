@@ -70,7 +70,10 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
         raise ConfigError(f"samples={path} holds no samples")
     _add_golds(path, foreign.samples, golds)
     for row in foreign.samples:
-        _check_sample(path, row)
+        count = 0 if row["response_tokens"] is None else row["response_tokens"]
+        whole = isinstance(count, int | float) and not isinstance(count, bool) and count % 1 == 0
+        if not whole or not 0 <= count < 2**63:
+            raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
     foreign.notes += _group(path, foreign.samples)
     foreign.samples = number_samples(foreign.samples)
     counts = Counter(row["problem_id"] for row in foreign.samples)
@@ -81,21 +84,6 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
             "average over n samples needs n of every problem; write null for each sample that was lost"
         )
     return foreign
-
-
-def _check_sample(path: Path, row: dict[str, Any]) -> None:
-    """Raise ConfigError for what the table of samples cannot hold."""
-    count = 0 if row["response_tokens"] is None else row["response_tokens"]
-    whole = isinstance(count, int | float) and not isinstance(count, bool) and count % 1 == 0
-    if not whole or not 0 <= count < 2**63:
-        raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:  # JSON can spell it, no file can hold it
-        half = error.object[error.start]
-        raise ConfigError(
-            f"{path}: a text of {row['problem_id']!r} holds half of a surrogate pair ({half!r}); remove it"
-        ) from error
 
 
 def _head(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, gold_of, sample, text_of, verdict
+from harness.problems.problem import refuse_half_characters
 
 _CUT_REASONS = ("max_tokens", "model_length")
 _ATTACHMENT = "attachment://"
@@ -36,10 +37,14 @@ def read(path: Path) -> Foreign:
         metrics = scores[0]["metrics"] if scores else {}
         means = {key: metrics[key]["value"] for key in ("accuracy", "mean") if key in metrics}
         totals = {f"{key} of {name}": float(value) for key, value in means.items() if value is not None}
+    except ConfigError:  # it is one, and its compression is named
+        raise
     except _UNREADABLE as error:
         raise ConfigError(
             f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
         ) from error
+    for row in samples:
+        refuse_half_characters(row, f"{path}: sample {row['problem_id']!r}")
     if not samples:
         raise ConfigError(f"{path} holds no samples (status: {log.get('status')}); log_samples=true keeps them")
     notes = [f"verdicts are those of its scorer {name}"] if len(scores) > 1 else []
