@@ -19,7 +19,7 @@ from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, number_samples
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import benchmark_config, load_benchmark, normalise, read_jsonl
+from harness.problems.problem import benchmark_config, deduplicate, load_benchmark, normalise, read_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
@@ -71,7 +71,8 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     _add_golds(path, foreign.samples, golds)
     for row in foreign.samples:
         count = 0 if row["response_tokens"] is None else row["response_tokens"]
-        if isinstance(count, bool) or not isinstance(count, int | float) or count % 1 != 0:
+        whole = isinstance(count, int | float) and not isinstance(count, bool) and count % 1 == 0
+        if not whole or not 0 <= count < 2**63:
             raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
     foreign.notes += _group(path, foreign.samples)
     foreign.samples = number_samples(foreign.samples)
@@ -98,7 +99,8 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
     records = [] if golds is None else read_jsonl(golds)
-    answers = {normalise(record.problem): record.answer for record in records}
+    distinct, _ = deduplicate(records)  # a text with two answers has none
+    answers = {normalise(record.problem): record.answer for record in distinct}
     answers |= {record.id: record.answer for record in records}
     for row in samples:
         if row["gold"] is None:

@@ -561,7 +561,8 @@ def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, 
     """Metric → values [runs, problems] of a side whose frames are in the order of the problems."""
     scores: dict[str, list[Floats]] = {}
     for frame in side.runs:
-        place_frame = frame.assign(problem_id=frame["place"], length=0)  # codes are sorted: by place
+        # Codes are of sorted texts, so that the places need as many digits each.
+        place_frame = frame.assign(problem_id=frame["place"].map("{:09.0f}".format), length=0)
         try:
             reduction = reduce_samples(code_samples(place_frame, "length", verifier.equivalent_many), ks)
         except UnevenSamples as error:

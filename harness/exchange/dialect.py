@@ -428,7 +428,7 @@ _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=.*", re.DOTALL)
 def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
     """Return the settings of one file as dotted keys; `load` reads a YAML text, whose name is its second argument. Raises `ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     try:

@@ -79,8 +79,8 @@ def read_log(path: Path, names: Names, run: str | None = None, step: str | None 
         values = {_trainer_name(name, names): value for name, value in numbers(row).items()}
         number = next((values[name] for name in steps if name in values), None)
         metrics = {name: value for name, value in values.items() if name not in steps and not name.startswith("_")}
-        if number is not None and number < 0:
-            raise ForeignLogError(f"{path} has step {number:g}; steps count from 0")
+        if number is not None and (number < 0 or number % 1):
+            raise ForeignLogError(f"{path} has step {number:g}; steps count from 0 in whole numbers")
         if number is not None and metrics:  # trainers log training and evaluation of a step apart
             metrics_by_step.setdefault(int(number), {}).update(metrics)
     if not metrics_by_step:
@@ -214,6 +214,12 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     except csv.Error as error:
         raise ForeignLogError(f"cannot read {path}: {error}") from error
     headers = [name for name in reader.fieldnames or [] if name and not re.search(r"__(MIN|MAX)$", name)]
+    if copies := [name for name in headers if headers.count(name) > 1]:
+        raise ForeignLogError(f"{path}: two columns are called {copies[0]!r}")
+    if long_rows := [number for number, row in enumerate(rows, start=2) if any(row.get(None, ()))]:
+        raise ForeignLogError(
+            f"{path}: row {long_rows[0]} has more cells than the header; numbers take a decimal point"
+        )
     runs = list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
     if run is None and len(runs) > 1:
         raise ForeignLogError(f"{path} holds {len(runs)} runs; name one in a column `run`: {', '.join(runs)}")
@@ -247,7 +253,7 @@ def _json_rows(path: Path) -> list[dict[str, Any]]:
 
 def _parse_lines(text: str, path: Path) -> list[Any]:
     """Objects line by line; a torn last line of a run that was killed is left out."""
-    lines, items = [line for line in text.splitlines() if line.strip()], []
+    lines, items = [line for line in text.split("\n") if line.strip()], []
     for number, line in enumerate(lines, start=1):
         try:
             items.append(json.loads(line))
@@ -357,35 +363,52 @@ def import_logs(store: ResultStore, request: Import) -> ImportResult:
 
 
 def _read_lines(path: Path) -> list[dict[str, str]]:
-    """Return the lines of the file. Raises `ConfigError` for a file without the columns, or with a bad or repeated line."""
+    """Return the lines of the file, each with the label of its arm.
+
+    Raises `ConfigError` for a file without the columns, or with a bad or repeated line.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
-            rows, columns = list(reader), reader.fieldnames or []
+            rows, columns = [(reader.line_num, row) for row in reader], reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
-    unknown = [name for name in columns if name not in (*_COLUMNS, *_MORE)]
-    if unknown or not set(_COLUMNS) <= set(columns):
+    if not set(_COLUMNS) <= set(columns) <= {*_COLUMNS, *_MORE} or len(set(columns)) < len(columns):
         raise ConfigError(
             f"{path} needs the columns arm,seed,log in its first line, and may have run,label; it has {','.join(columns)}"
         )
     places: dict[tuple[str, str], int] = {}
-    for number, row in enumerate(rows, start=2):
-        faults = [f"{name} is empty" for name in _COLUMNS if not row[name]]
-        unprintable_columns = [name for name in _COLUMNS if not (row[name] or "").isprintable()]
-        faults += [f"{name} {row[name]!r} has control characters" for name in unprintable_columns]
-        faults += ["more values than columns"] if None in row else []
-        if not faults and not row["seed"].isdecimal():
-            faults = [f"seed {row['seed']!r} is no integer from 0 on"]
-        if faults:
-            raise ConfigError(f"{path}, line {number}: {faults[0]}")
-        place = row["arm"], str(int(row["seed"]))
+    labels: dict[str, str] = {}
+    lines = []
+    for number, row in rows:
+        line = _stripped(row, f"{path}, line {number}")
+        place = line["arm"], str(int(line["seed"]))
         if place in places:
             raise ConfigError(f"{path}: lines {places[place]} and {number} are both arm {place[0]}, seed {place[1]}")
         places[place] = number
-    if not rows:
+        label = line.get("label")
+        if label and labels.setdefault(line["arm"], label) != label:
+            raise ConfigError(
+                f"{path}, line {number}: arm {line['arm']} is labelled {labels[line['arm']]!r} further up"
+            )
+        lines.append(line)
+    if not lines:
         raise ConfigError(f"{path} lists no runs; write a line arm,seed,log for each")
-    return rows
+    return [{**line, "label": labels.get(line["arm"], line["arm"])} for line in lines]
+
+
+def _stripped(row: Mapping[str | None, Any], where: str) -> dict[str, str]:
+    """Return a line of the file without spaces around its values. Raises `ConfigError` for a bad one."""
+    if None in row:
+        raise ConfigError(f"{where}: more values than columns")
+    line = {str(name): (value or "").strip() for name, value in row.items()}
+    faults = [f"{name} is empty" for name in _COLUMNS if not line[name]]
+    faults += [f"{name} {line[name]!r} has control characters" for name in _COLUMNS if not line[name].isprintable()]
+    if not faults and not line["seed"].isdecimal():
+        faults = [f"seed {line['seed']!r} is no integer from 0 on"]
+    if faults:
+        raise ConfigError(f"{where}: {faults[0]}")
+    return line
 
 
 def _read_run(request: Import, names: Names, line: Mapping[str, str]) -> ForeignRun:
@@ -405,8 +428,7 @@ def _read_run(request: Import, names: Names, line: Mapping[str, str]) -> Foreign
         )
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     run_id = content_hash("foreign run", IMPORT_VERSION, request.dialect or "table", content)
-    label = line.get("label") or line["arm"]
-    return ForeignRun(line["arm"], label, int(line["seed"]), path, run, rows, score, content, run_id)
+    return ForeignRun(line["arm"], line["label"], int(line["seed"]), path, run, rows, score, content, run_id)
 
 
 def _find_score(
@@ -496,7 +518,7 @@ def _build_plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
     """Return the experiment's plan, which is what the file says."""
     score = runs[0].score
     benchmark, metric = score.split("/")[1:] if score.startswith(f"{EVALUATION}/") else ("training", score)
-    labels = {run.arm: run.label for run in reversed(runs)}
+    labels = {run.arm: run.label for run in runs}
     arms = list(dict.fromkeys(run.arm for run in runs))
     return {
         "name": request.experiment,

@@ -7,6 +7,7 @@ Nothing is dropped in silence: a row that cannot be a score is an error that nam
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def read_file(path: Path) -> pd.DataFrame:
         if suffix == ".parquet":
             frame = pd.read_parquet(path)
         elif "js" in suffix:
-            frame = pd.read_json(path, lines=suffix != ".json", dtype=False, convert_axes=False, precise_float=True)
+            frame = _read_json(path, lines=suffix != ".json")
         else:
             frame = _read_csv(path)
             if frame.columns.has_duplicates:
@@ -85,9 +86,22 @@ def read_file(path: Path) -> pd.DataFrame:
     return frame
 
 
+def _read_json(path: Path, lines: bool) -> pd.DataFrame:
+    """The file as a frame; columns with lists or objects in them are texts, which can be told apart."""
+    text = io.StringIO(path.read_text(encoding="utf-8-sig"))
+    frame = pd.read_json(text, lines=lines, dtype=False, convert_axes=False, precise_float=True)
+    for name in frame:
+        if frame[name].map(lambda cell: isinstance(cell, list | dict)).any():
+            frame[name] = frame[name].map(str)
+    return frame
+
+
 def _read_csv(path: Path) -> pd.DataFrame:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        dialect = csv.Sniffer().sniff(file.readline() or ",", ",;\t|")
+        first_line = file.readline()
+        if not first_line.strip():
+            raise TableError(f"{path} has no header in its first line")
+        dialect = csv.Sniffer().sniff(first_line, ",;\t|")
         file.seek(0)
         header, *rows = csv.reader(file, delimiter=dialect.delimiter)
     for number, row in enumerate(rows):

@@ -41,10 +41,11 @@ def demonstrations(recipe: Any, task: Any, base: int) -> list[Demonstration]:
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
     """Lines `{"problem", "answer", "response"}`; without a response the answer is the response. Raises ConfigError as `lines_of`."""
-    return [
-        Demonstration(where, str(row["problem"]), str(row["answer"]), str(row.get("response", row["answer"])))
-        for where, row in lines_of(path, ("problem", "answer"))
-    ]
+    demos = []
+    for where, row in lines_of(path, ("problem", "answer")):
+        response = row["answer"] if row.get("response") is None else row["response"]
+        demos.append(Demonstration(where, str(row["problem"]), str(row["answer"]), str(response)))
+    return demos
 
 
 def as_benchmark(demos: Sequence[Demonstration], task: Any) -> Benchmark:

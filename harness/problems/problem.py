@@ -7,6 +7,7 @@ named in the presets under `conf/evaluation/`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -127,6 +128,7 @@ def template(name: str) -> Template:
 
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUGE_EXPONENT = re.compile(r"[eE][+-]?\d{4,}")  # as a fraction it would fill the memory
 _EXAMPLES = 5
 _LOCAL = (
     "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
@@ -231,12 +233,17 @@ def parse_line(line: str, where: str, keys: Sequence[str]) -> dict[str, Any]:
         infinite = isinstance(value, float) and not math.isfinite(value)  # JSON's NaN, and 1e400
         if isinstance(value, bool) or not isinstance(value, str | int | float) or infinite:
             raise ConfigError(f"{where}: {key} must be a text or a number, not {json.dumps(value)[:40]}")
+    refuse_half_characters(row, where)
+    return row
+
+
+def refuse_half_characters(row: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError for half of a surrogate pair in a text: JSON can spell it, no file can hold it."""
     try:
         json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:  # JSON can spell it, no file can hold it
+    except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise ConfigError(f"{where} holds half of a surrogate pair ({half!r}); remove it") from error
-    return row
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:
@@ -369,10 +376,10 @@ def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateRepor
 
 def _same_answer(a: str, b: str) -> bool:
     """Equality as exact numbers where both are, else as normalised texts; the same on every machine."""
-    try:
-        return Fraction(a.strip()) == Fraction(b.strip())
-    except (ValueError, ZeroDivisionError):
-        return normalise(a) == normalise(b)
+    with contextlib.suppress(ValueError, ZeroDivisionError):
+        if not (_HUGE_EXPONENT.search(a) or _HUGE_EXPONENT.search(b)):
+            return Fraction(a.strip()) == Fraction(b.strip())
+    return normalise(a) == normalise(b)
 
 
 def _excerpt(text: str, characters: int = 60) -> str:

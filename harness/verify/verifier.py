@@ -32,7 +32,7 @@ _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
 _VERDICTS_REMEMBERED = 100_000
 _SHOWN_CHARS = 1_000
-_PLAIN_BOX = re.compile(r"\\boxed\{([1-9]\d{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
+_PLAIN_BOX = re.compile(r"\\boxed\{([1-9][0-9]{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
 _SCALARS = ("exact", "formula", "quantity")
 _Key = tuple[str, str]
 

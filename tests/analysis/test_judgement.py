@@ -88,6 +88,10 @@ def test_json_is_read_as_spelled_and_a_number_above_the_whole_ones_of_a_float_st
     rows = score_table(read_file(tmp_path / "a.json")).rows
     assert rows["arm"].tolist() == ["001", "1"]
     assert rows["value"].tolist() == [1e20, 0.1 + 0.2]
+    (tmp_path / "c.jsonl").write_text(
+        '\ufeff{"arm": ["a"], "seed": 0, "score": 0.5}\n{"arm": ["b"], "seed": 0, "score": 1}\n'
+    )
+    assert score_table(read_file(tmp_path / "c.jsonl")).rows["arm"].tolist() == ["['a']", "['b']"]
     (tmp_path / "b.csv").write_text("arm,seed,score\na,0,1e20\nb,0,2e20\n")
     assert score_table(read_file(tmp_path / "b.csv")).rows["value"].tolist() == [1e20, 2e20]
 

@@ -143,6 +143,13 @@ def test_intervals_of_several_sides_hold_together() -> None:
     assert found.by_problem()["problem_id"][0] == "p3"  # 0 for A, 1/2 for B, 1 for C
 
 
+def test_the_scores_of_more_than_ten_problems_stand_beside_their_problems() -> None:
+    right = [[int(number == 2)] * 2 for number in range(12)]
+    found = compared(side("A", frame([[0, 0]] * 12)), side("B", frame(right)))
+    assert found.by_problem()["problem_id"][0] == "p2"
+    assert found.scores["B"]["avg"][0].tolist() == [float(number == 2) for number in range(12)]
+
+
 def curves(right: list[list[int]]) -> np.ndarray:
     """Pass@k of each problem for k = 1 and 2."""
     counts = np.array(right).sum(axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,19 @@ def test_lm_eval_choices_and_two_runs_in_one_file_are_refused(tmp_path: Path) ->
         read_recorded(tmp_path / "results_x.json")
 
 
+@pytest.mark.parametrize("change", [{"resps": None}, {"resps": ["it is 1"]}, {"resps": [[]]}, {"target": {"a": 1}}])
+def test_an_lm_eval_line_of_another_shape_is_one_error(tmp_path: Path, change: dict[str, Any]) -> None:
+    """A text in the place of a list of texts was a sample for each of its letters."""
+    with pytest.raises(ConfigError, match=r"line 1: the (task scores choices|gold answer must be)"):
+        read_recorded(jsonl(tmp_path / "samples_x.jsonl", [{**lm_eval_row(0, "1", 1.0), **change}]))
+
+
+def test_lm_eval_keys_of_another_shape_that_no_sample_needs_stop_nothing(tmp_path: Path) -> None:
+    odd = {"doc_id": [0], "doc": None, "arguments": {"gen_args_0": 5}, "metrics": 5, "target": ["1", "one"]}
+    (found,) = read_recorded(jsonl(tmp_path / "samples_x.jsonl", [{**lm_eval_row(0, "1", 1.0), **odd}])).samples
+    assert (found["problem"], found["gold"], found["label"]) == (None, "1", True)
+
+
 # ---- Inspect ----
 
 
@@ -160,6 +174,31 @@ def test_a_partial_score_is_no_verdict_and_a_log_without_samples_is_named(tmp_pa
     (tmp_path / "torn.eval").write_bytes(b"PK\x03\x04")
     with pytest.raises(ConfigError, match="no Inspect log that can be read"):
         read_recorded(tmp_path / "torn.eval")
+    damaged = inspect_log(tmp_path / "damaged.eval", ROWS, 0.5)
+    content = bytearray(damaged.read_bytes())
+    content[content.index(b"header.json") + len("header.json")] = 0xFF  # no deflate stream begins so
+    damaged.write_bytes(content)
+    with pytest.raises(ConfigError, match="no Inspect log that can be read"):
+        read_recorded(damaged)
+
+
+def test_a_compression_that_needs_inspects_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> bytes:
+        raise NotImplementedError
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", unknown)
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(ConfigError, match=r"^\S+log.eval is compressed by zstd"):
+        read_recorded(inspect_log(tmp_path / "log.eval", ROWS, 0.5))
+
+
+def test_an_inspect_log_may_lack_its_mean_and_holds_no_half_characters(tmp_path: Path) -> None:
+    log = {"status": "success", "eval": {}, "plan": {}, "samples": ROWS[1:2]}
+    scores = [{"name": "match", "metrics": {"accuracy": {"value": None}}}]
+    (tmp_path / "log.json").write_text(json.dumps({**log, "results": {"scores": scores}}))
+    assert read_recorded(tmp_path / "log.json").totals == {}
+    with pytest.raises(ConfigError, match=r"sample '1' holds half of a surrogate pair"):
+        read_recorded(inspect_log(tmp_path / "half.json", [inspect_row(1, 1, "it is \ud83d", "C")], 1.0))
 
 
 # ---- a line a sample ----
@@ -205,6 +244,10 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     assert column(found, "gold") == ["1", "2"]
     assert column(found, "finish_reason") == ["length"] * 2
     assert column(found, "response_tokens") == [9, 9]
+    two = [{"id": name, "problem": "Q?", "answer": name} for name in "78"]
+    bare = jsonl(tmp_path / "bare.jsonl", [{"prompt": "q?", "response": "8"}])
+    with pytest.raises(ConfigError, match="1 problems have no gold answer"):  # one text, two answers
+        read_recorded(bare, jsonl(tmp_path / "two.jsonl", two))
     chat = {
         "messages": [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "7"}],
         "answer": 7,
@@ -218,10 +261,17 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"response": 7}, r"line 1: .* a response is one text \(it has the number 7"),
-        ({"response": ["7", "8"]}, "line 1: messages are objects .* a response is one text"),
-        ({"messages": ["hi"]}, "line 1: messages are objects with role and content"),
+        ({"response": 7}, "line 1: it has 7 where a text is due"),
+        ({"response": ["7", "8"]}, r"line 1: it has \[\"7\", \"8\"\] where a text is due"),
+        ({"response": "7", "prompt": {"text": "?"}}, "line 1: it has .* where a text is due"),
+        ({"messages": ["hi"]}, r"line 1: messages must be a list of objects, not \[\"hi\"\]"),
+        ({"choices": 7}, "line 1: choices must be a list of objects, not 7"),
+        ({"choices": [{"text": "7"}], "usage": [9]}, "line 1: usage must be an object"),
+        ({"response": "7", "answer": {"value": 7}}, "line 1: the gold answer must be a text or a number"),
+        ({"response": "7", "answer": []}, "line 1: the gold answer must be a text or a number"),
         ({"response": "7", "response_tokens": "7"}, "response_tokens of 'a' is '7'; say how many"),
+        ({"response": "7", "response_tokens": -7}, "response_tokens of 'a' is -7; say how many"),
+        ({"response": "7", "response_tokens": 2**70}, "response_tokens of 'a' is .*; say how many"),
     ],
 )
 def test_a_line_of_another_shape_is_one_error(tmp_path: Path, row: dict[str, Any], words: str) -> None:

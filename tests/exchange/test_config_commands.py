@@ -156,6 +156,7 @@ def test_references_that_multiply_are_refused(tmp_path: Path) -> None:
         ),
         ("overrides.yaml", "- beta=0.1\n- +learning_rate=1e-6\n- seed=1\n- ~seed\n"),
         ("overrides.txt", "# of the run\nbeta=0.1\n\nlearning_rate=1e-6\n"),
+        ("marked.txt", "\ufeffbeta=0.1\nlearning_rate=1e-6\n"),  # with a byte order mark
     ],
 )
 def test_a_file_of_each_kind_is_read(tmp_path: Path, name: str, text: str) -> None:

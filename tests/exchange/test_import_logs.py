@@ -178,6 +178,11 @@ def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
         read_log(tmp_path / "a.csv", Names())
 
 
+def test_a_line_separator_inside_a_text_ends_no_line_of_json(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"step": 1, "loss": 0.5, "text": "a\u2028b"}\n{"step": 2, "loss": 0.25}\n')
+    assert [row["loss"] for row in read_log(tmp_path / "a.jsonl", Names())] == [0.5, 0.25]
+
+
 def test_of_two_metrics_of_one_column_the_newer_name_has_it() -> None:
     values = {"step": 1, "actor/entropy_loss": 0.7, "actor/entropy": 0.4}
     (row,) = store_rows([values], names_of("verl"))
@@ -257,7 +262,7 @@ def test_a_changed_list_is_the_plan_and_what_was_replaced_is_said(theirs: Path, 
     store = imported(tmp_path, theirs)
     before = store.plan("theirs")["arms"][0]["runs"]
     write_verl(tmp_path / "again.jsonl", 0.7)
-    write_list(theirs, "grpo,0,again.jsonl,Naive", "grpo,1,grpo-1.jsonl,Naive", head="arm,seed,log,label")
+    write_list(theirs, "grpo,0,again.jsonl,", "grpo,1,grpo-1.jsonl,Naive", head="arm,seed,log,label")
     found = import_logs(store, Import(theirs, "theirs", "verl", title="Theirs"))
     (arm,) = store.plan("theirs")["arms"]
     assert (arm["label"], list(arm["runs"]), arm["runs"]["1"]) == ("Naive", ["0", "1"], before["1"])
@@ -360,7 +365,18 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
         ("arm,seed,log", ["grpo,zero,grpo-0.jsonl"], "line 2: seed 'zero' is no integer"),
         ("arm,seed,log", ["grpo,²,grpo-0.jsonl"], "line 2: seed '²' is no integer"),
         ("arm,seed,log", ["grpo,0,early.jsonl"], "early.jsonl has step -1; steps count from 0"),
+        ("arm,seed,log", ["grpo,0,half.csv"], "half.csv has step 0.5; steps count from 0 in whole numbers"),
+        ("arm,seed,log", ["grpo,0,comma.csv"], "comma.csv: row 2 has more cells than the header"),
+        ("arm,seed,log", ["grpo,0,twice.csv"], "twice.csv: two columns are called 'critic/score/mean'"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl,x"], "line 2: more values than columns"),
+        ("arm,seed,log,log", ["grpo,0,grpo-0.jsonl,x"], "needs the columns arm,seed,log"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "", "dapo,,grpo-1.jsonl"], "line 4: seed is empty"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo ,0,grpo-1.jsonl"], "lines 2 and 3 are both arm grpo, seed 0"),
+        (
+            "arm,seed,log,label",
+            ["grpo,0,grpo-0.jsonl,One", "grpo,1,grpo-1.jsonl,Two"],
+            "line 3: arm grpo is labelled 'One' further up",
+        ),
         (
             "arm,seed,log",
             ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"],
@@ -380,6 +396,9 @@ def test_a_list_that_cannot_be_imported_says_why_and_writes_nothing(
 ) -> None:
     (tmp_path / "text.log").write_text("hello\n")
     (tmp_path / "early.jsonl").write_text(verl_line(-1, 0.5) + "\n")
+    (tmp_path / "half.csv").write_text("step,critic/score/mean\n0.5,1\n0.75,2\n")
+    (tmp_path / "comma.csv").write_text("step,critic/score/mean\n1,0,75\n")
+    (tmp_path / "twice.csv").write_text("step,critic/score/mean,critic/score/mean\n1,0.5,0.75\n")
     (tmp_path / "export.csv").write_text("Step,critic/score/mean\n1,0.5\n")
     store = ResultStore(tmp_path / "results")
     with pytest.raises(ConfigError, match=message):

@@ -16,6 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset, reasoning_gym
 from harness.problems.benchmarks.plain_words import KINDS, Config, load
+from harness.problems.demonstrations import read_demonstrations
 from harness.problems.problem import (
     TEMPLATES,
     Record,
@@ -226,6 +227,13 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
     assert [record.id for record in kept] == ["0", "2"]
     assert (report.rows, report.distinct, report.conflicts) == (3, 2, {})
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
+    huge = [Record("0", "What?", "1e999999999"), Record("1", "What?", "1E999999999"), Record("2", "What?", "2")]
+    assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]
+
+
+def test_a_demonstration_without_a_response_imitates_its_answer(tmp_path: Path) -> None:
+    rows = [{"problem": "p", "answer": 7}, {"problem": "q", "answer": 8, "response": None}]
+    assert [demo.response for demo in read_demonstrations(jsonl(tmp_path / "demos.jsonl", rows))] == ["7", "8"]
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -80,12 +82,19 @@ def verdict(value: object) -> bool | None:
     return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
 
 
+def gold_of(value: object) -> str | None:
+    """A recorded gold answer, the first of several; None where there is none. Raises ValueError for what is no text and no number."""
+    first = value[0] if isinstance(value, list) and value else value
+    is_number = isinstance(first, int | float) and not isinstance(first, bool) and math.isfinite(first)
+    if not (first is None or isinstance(first, str) or is_number):
+        raise ValueError(f"the gold answer must be a text or a number, not {json.dumps(first)[:40]}")
+    return None if first is None else str(first)
+
+
 def text_of(content: object) -> str | None:
-    """The text of a chat message: a text, or the parts of a list that are text. Raises ValueError for a list of texts, or a number."""
-    if isinstance(content, int | float):
-        raise ValueError(f"it has the number {content} where a text is due")
-    if isinstance(content, list):
-        if any(isinstance(part, str) for part in content):
-            raise ValueError("it has a list of texts where one is due")
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return content if isinstance(content, str) else None
+    """The text of a chat message: a text, None, or the parts of a list that are text. Raises ValueError for anything else."""
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        return "".join(str(part.get("text", "")) for part in content)
+    raise ValueError(f"it has {json.dumps(content)[:40]} where a text is due")

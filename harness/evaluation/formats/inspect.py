@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.formats._sample import Foreign, Sample, sample, text_of, verdict
+from harness.evaluation.formats._sample import Foreign, Sample, gold_of, sample, text_of, verdict
+from harness.problems.problem import refuse_half_characters
 
 _CUT_REASONS = ("max_tokens", "model_length")
 _ATTACHMENT = "attachment://"
+_UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def reads(path: Path, head: Mapping[str, Any]) -> bool:
@@ -29,16 +34,17 @@ def read(path: Path) -> Foreign:
             (str(score["name"]) for score in scores), next((key for row in rows for key in row.get("scores") or {}), "")
         )
         samples = [_sample(row, name) for row in rows]
-        means = {
-            key: score["metrics"][key]["value"]
-            for score in scores[:1]
-            for key in ("accuracy", "mean")
-            if key in score["metrics"]
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
+        metrics = scores[0]["metrics"] if scores else {}
+        means = {key: metrics[key]["value"] for key in ("accuracy", "mean") if key in metrics}
+        totals = {f"{key} of {name}": float(value) for key, value in means.items() if value is not None}
+    except ConfigError:  # it is one, and its compression is named
+        raise
+    except _UNREADABLE as error:
         raise ConfigError(
             f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
         ) from error
+    for row in samples:
+        refuse_half_characters(row, f"{path}: sample {row['problem_id']!r}")
     if not samples:
         raise ConfigError(f"{path} holds no samples (status: {log.get('status')}); log_samples=true keeps them")
     notes = [f"verdicts are those of its scorer {name}"] if len(scores) > 1 else []
@@ -47,7 +53,7 @@ def read(path: Path) -> Foreign:
     total = (log.get("results") or {}).get("total_samples", len(samples))
     notes += [f"it counts {total} samples, {len(samples)} are in it"] if total != len(samples) else []
     notes += [] if log.get("status") == "success" else [f"the log's status is {log.get('status')}"]
-    return Foreign("an Inspect log", samples, {f"{key} of {name}": float(value) for key, value in means.items()}, notes)
+    return Foreign("an Inspect log", samples, totals, notes)
 
 
 def _read_zip(path: Path) -> dict[str, Any]:
@@ -80,7 +86,7 @@ def _sample(row: Mapping[str, Any], scorer: str) -> Sample:
             return str(attachments.get(text.removeprefix(_ATTACHMENT), text))
         return text
 
-    target, prompt = row["target"], row["input"]
+    gold, prompt = gold_of(row["target"]), row["input"]
     choices = (row.get("output") or {}).get("choices") or []
     first = choices[0] if choices and not row.get("error") else {}
     text = text_of(first["message"]["content"]) if first else None
@@ -89,7 +95,7 @@ def _sample(row: Mapping[str, Any], scorer: str) -> Sample:
     usage = (row.get("output") or {}).get("usage") or {}
     return sample(
         row["id"],
-        (target[0] if isinstance(target, list) else target).strip(),
+        gold and gold.strip(),
         resolve_attachment(text_of(users[-1]["content"]) if users else text_of(prompt)),
         resolve_attachment(text),
         label=verdict(score) if first else False,

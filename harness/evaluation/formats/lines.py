@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.formats._sample import Foreign, Sample, sample, text_of
+from harness.evaluation.formats._sample import Foreign, Sample, gold_of, sample, text_of
 from harness.problems.problem import lines_of
 
 # What is meant → the keys that mean it, the first that is there counts.
@@ -39,10 +40,8 @@ def read(path: Path) -> Foreign:
     for where, row in lines:
         try:
             samples += _samples(row, two_levels, numbers)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ConfigError(
-                f"{where}: messages are objects with role and content, a response is one text ({error})"
-            ) from error
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from error
     notes = [] if two_levels else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
     return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*warnings, *notes])
@@ -57,12 +56,28 @@ def _score(row: Mapping[str, Any]) -> float | None:
     return score if isinstance(score, int | float) else None
 
 
+def _objects(value: Any, key: str) -> list[Mapping[str, Any]]:
+    """The objects of a list, none where there is no list. Raises ValueError for another value."""
+    items = value or []
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise ValueError(f"{key} must be a list of objects, not {json.dumps(value)[:40]}")
+    return items
+
+
+def _object(value: Any, key: str) -> Mapping[str, Any]:
+    """An object, empty where there is none. Raises ValueError for another value."""
+    if value and not isinstance(value, Mapping):
+        raise ValueError(f"{key} must be an object, not {json.dumps(value)[:40]}")
+    return value or {}
+
+
 def _samples(row: Mapping[str, Any], two_levels: bool, numbers: dict[tuple[str, str], int]) -> Iterator[Sample]:
+    """The samples of a line. Raises ValueError that names what has another shape."""
     prompt = row.get("messages") or _value_of(row, "problem")
-    users = [turn for turn in prompt if turn.get("role") == "user"] if isinstance(prompt, list) else []
-    problem = text_of(users[-1].get("content")) if users else text_of(prompt)
-    gold, score = _value_of(row, "gold"), _score(row)
-    gold = gold[0] if isinstance(gold, list) and gold else gold
+    turns = _objects(prompt, "messages") if isinstance(prompt, list) else []
+    users = [turn for turn in turns if turn.get("role") == "user"]
+    problem = text_of(users[-1].get("content") if users else prompt)
+    gold, score = gold_of(_value_of(row, "gold")), _score(row)
     identifier = _value_of(row, "id")
     if identifier is None:
         identifier = numbers.setdefault((problem or "", str(gold)), len(numbers))
@@ -77,16 +92,19 @@ def _responses(row: Mapping[str, Any]) -> list[tuple[str | None, str, int | None
     if isinstance(body, Mapping):
         body = body.get("body") or body  # of the batch interface
     holder = body if isinstance(body, Mapping) else row
-    if holder.get("choices"):
-        choices = holder["choices"]
+    if choices := _objects(holder.get("choices"), "choices"):
         # Usage is of all choices together.
-        tokens = (holder.get("usage") or {}).get("completion_tokens") if len(choices) == 1 else None
-        texts = [text_of((item.get("message") or {}).get("content", item.get("text"))) for item in choices]
-        return [(text, _reason(choice), tokens) for text, choice in zip(texts, choices, strict=True)]
+        tokens = _object(holder.get("usage"), "usage").get("completion_tokens") if len(choices) == 1 else None
+        return [(_choice_text(choice), _reason(choice), tokens) for choice in choices]
     if body is None:
-        turns = [turn for turn in row.get("messages") or [] if turn.get("role") == "assistant"]
-        body = text_of(turns[-1].get("content")) if turns else None
-    return [(text_of(body), _reason(row), _value_of(row, "tokens"))]
+        turns = [turn for turn in _objects(row.get("messages"), "messages") if turn.get("role") == "assistant"]
+        body = turns[-1].get("content") if turns else None
+    # An object without choices is a request that failed: its sample is lost.
+    return [(None if body is holder else text_of(body), _reason(row), _value_of(row, "tokens"))]
+
+
+def _choice_text(choice: Mapping[str, Any]) -> str | None:
+    return text_of(_object(choice.get("message"), "message").get("content", choice.get("text")))
 
 
 def _reason(holder: Mapping[str, Any]) -> str:

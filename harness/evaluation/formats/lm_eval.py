@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.formats._sample import Foreign, Sample, sample, verdict
+from harness.evaluation.formats._sample import Foreign, Sample, gold_of, sample, verdict
 from harness.problems.problem import lines_of
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?")
@@ -29,22 +29,26 @@ def read(path: Path) -> Foreign:
     samples: list[Sample] = []
     filters: list[str] = []
     warnings: list[str] = []
-    document_keys: set[tuple[object, str]] = set()
+    document_keys: set[tuple[str, str]] = set()
     metric = ""
     for where, row in lines_of(path, ("doc_id", "resps", "target"), warnings):
         mark = str(row.get("filter", "none"))
         if mark not in filters:
             filters.append(mark)
-        if (row["doc_id"], mark) in document_keys:
+        key = str(row["doc_id"]), mark
+        if key in document_keys:
             raise ConfigError(f"{where} repeats doc_id {row['doc_id']}: two evaluations are in this file; keep one")
-        document_keys.add((row["doc_id"], mark))
+        document_keys.add(key)
         if mark != filters[0]:
             continue
         metric = metric or _metric(row)
-        texts = _texts(row, where)
+        try:
+            texts, gold = _texts(row), gold_of(row["target"])
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from error
         # With several samples the filter votes or picks, and its verdict is of no sample.
         label = verdict(row.get(metric)) if len(texts) == 1 else None
-        samples += [sample(row["doc_id"], row["target"], _problem(row), text, label=label) for text in texts]
+        samples += [sample(row["doc_id"], gold, _problem(row), text, label=label) for text in texts]
     notes = (
         [f"verdicts are those of its filter {filters[0]}; it has {', '.join(filters[1:])} as well"]
         if filters[1:]
@@ -54,11 +58,15 @@ def read(path: Path) -> Foreign:
     return Foreign("lm-evaluation-harness", samples, totals, [*warnings, *notes, *remarks])
 
 
-def _texts(row: Mapping[str, Any], where: str) -> list[str]:
+def _texts(row: Mapping[str, Any]) -> list[str]:
+    """The generations of the one request of a document. Raises ValueError where there are none."""
     requests = row["resps"]
-    if len(requests) != 1 or not all(isinstance(text, str) for text in requests[0]):
-        raise ConfigError(f"{where}: the task scores choices by their likelihood; there is no text to grade")
-    return list(requests[0])
+    texts = requests[0] if isinstance(requests, list) and len(requests) == 1 else None
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(
+            "the task scores choices by their likelihood, or resps is no list of one list of texts; there is no text to grade"
+        )
+    return texts
 
 
 def _problem(row: Mapping[str, Any]) -> str | None:
@@ -67,14 +75,16 @@ def _problem(row: Mapping[str, Any]) -> str | None:
     if texts:
         return texts[0]
     arguments = row.get("arguments")
-    first = arguments.get("gen_args_0", {}).get("arg_0") if isinstance(arguments, dict) else None
+    request = arguments.get("gen_args_0") if isinstance(arguments, dict) else None
+    first = request.get("arg_0") if isinstance(request, dict) else None
     return first if isinstance(first, str) else None
 
 
 def _metric(row: Mapping[str, Any]) -> str:
     """The first metric that is right or wrong; versions before 0.4.3 do not list them."""
-    names = row.get("metrics") or [key for key in row if key not in _NO_METRIC]
-    return next((name for name in names if verdict(row.get(name)) is not None), "")
+    listed = row.get("metrics")
+    names = listed if isinstance(listed, list) and listed else [key for key in row if key not in _NO_METRIC]
+    return next((name for name in map(str, names) if verdict(row.get(name)) is not None), "")
 
 
 def _totals(path: Path, metric: str, mark: str) -> tuple[dict[str, float], list[str]]:

@@ -20,21 +20,10 @@ VERSION = 1
 _HELD_OUT_SHARE = 5  # one problem in five is held out
 _NAMES = ("Tom", "Ann", "Mia", "Ben", "Zoe", "Max")
 _THINGS = ("coins", "stamps", "books", "apples", "shells", "cards")
-_WORDS = [
-    "banana",
-    "letter",
-    "committee",
-    "mississippi",
-    "balloon",
-    "coffee",
-    "apple",
-    "bookkeeper",
-    "tomato",
-    "pepper",
-    "success",
-    "address",
+_WORDS = (
+    "banana", "letter", "committee", "mississippi", "balloon", "coffee", "apple", "bookkeeper", "tomato", "pepper", "success", "address",
     "parallel",
-]
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
