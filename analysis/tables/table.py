@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
 
@@ -133,13 +134,19 @@ def to_csv(table: Table) -> str:
 
 
 def to_terminal(table: Table, width: int = 160) -> str:
-    """Return the table and its notes as drawn by rich, without colour codes."""
-    rich_table = RichTable(title=escape(table.title), title_justify="left")
-    for index, column in enumerate(table.columns):
-        rich_table.add_column(escape(column.header), justify="left" if index == 0 else "right")
+    """Return the table and its notes as drawn by rich, without colour codes; words are broken only where they do not fit side by side."""
+    heads = [column.header for column in table.columns]
+    columns = list(zip(*(heads, *table.text()), strict=True))
+    # A number's thin space is no place to break it.
+    longest = [min(_LONG, max(len(word) for text in column for word in text.split(" "))) for column in columns]
+    roomy, fits = (sum(longest) + gap * (len(heads) - 1) <= width for gap in (2, 1))
+    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, int(roomy), 0, 0))
+    for index, (head, least) in enumerate(zip(heads, longest, strict=True)):
+        justify: JustifyMethod = "right" if index else "left"
+        rich_table.add_column(escape(head), justify=justify, overflow="fold", min_width=least if fits else None)
     for row in table.text():
-        rich_table.add_row(*(escape(cell) for cell in row))
-    return drawn_text(rich_table, *(f"  {escape(note)}" for note in table.notes), width=width)
+        rich_table.add_row(*map(escape, row))
+    return drawn_text(escape(table.title), rich_table, *(f"  {escape(note)}" for note in table.notes), width=width)
 
 
 def drawn_text(*parts: RichTable | str, width: int) -> str:
@@ -148,7 +155,7 @@ def drawn_text(*parts: RichTable | str, width: int) -> str:
     with console.capture() as capture:
         for part in parts:
             console.print(part, highlight=False)
-    return capture.get()
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def _markdown(text: str) -> str:
