@@ -135,9 +135,17 @@ def benchmark_views(results: Results) -> dict[str, Results]:
 
 
 def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
-    """Each declared comparison in words, with its arms; none where results decided how many seeds ran."""
+    """Each declared comparison in words, with its arms; none where results decided how many seeds ran.
+
+    Arms that share their labels are named by their names.
+    """
     plan = results.experiment.plan
-    return {_comparison_name(*pair): pair for pair in (() if plan.stopped_by_results else plan.comparisons)}
+    pairs = [] if plan.stopped_by_results else plan.comparisons
+    names = [_comparison_name(*pair) for pair in pairs]
+    own_names = [f"{arm.name} against {reference.name}" for arm, reference in pairs]
+    return {
+        name if names.count(name) == 1 else own: pair for name, own, pair in zip(names, own_names, pairs, strict=True)
+    }
 
 
 def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:

@@ -17,7 +17,7 @@ from synthetic_store import SHORT, build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.designs import near_best
-from analysis.effects import differences_to_reference
+from analysis.effects import differences_to_reference, pairs_of
 from analysis.samples import run_cells, tokens_to
 from analysis.tables.experiment import (
     all_tables,
@@ -163,12 +163,13 @@ def test_a_pair_that_is_told_apart_in_the_differences_is_so_in_the_grid(tmp_path
     assert near_best(results) == ("best", frozenset())
 
 
-def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
-    rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0)]
+def test_arms_of_one_label_keep_their_own_cost_behaviour_and_comparison(tmp_path):
+    rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0), ("c", "same", 0.5, 1.0)]
     build_store(tmp_path, rungs=rungs, design="arms", problems=6, n=4, steps=2, evaluate=(0, 2))
     results = loaded(tmp_path)
     rows = {row["name"]: row for row in behaviour_table(results).rows}
     assert rows["a"]["entropy_nats"] != rows["b"]["entropy_nats"]
+    assert list(pairs_of(results)) == ["b against a", "c against a"]
 
 
 def test_cost_is_of_the_finished_runs(results):
