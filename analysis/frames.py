@@ -173,11 +173,8 @@ def load_experiment(
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
     ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and ``extra_metrics``
-    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too.
-
-    Raises:
-        StoreError: if there is no such plan.
-        PlanError: if the plan cannot be read.
+    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too. Raises `StoreError` without such a plan,
+    `PlanError` where it cannot be read.
     """
     store = ResultStore(root)
     return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics, further=further)

@@ -184,11 +184,7 @@ Reduce = Callable[[ResultStore, str, str, Question], RunCells]
 
 
 def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
-    """Reduce the samples of a run on one benchmark to cells.
-
-    Raises:
-        StoreError: samples that cannot be read.
-    """
+    """Reduce the samples of a run on one benchmark to cells. Raises `StoreError` where they cannot be read."""
     run = store.run(run_id)
     sample_steps = run.sample_steps(benchmark)
     ks, curves = question.ks, question.curves

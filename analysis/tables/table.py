@@ -296,8 +296,7 @@ def command_name(text: str) -> str:
 def renderings(tables: Sequence[Table], columns: Collection[str] = (), others: Sequence[Table] = ()) -> dict[str, str]:
     """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX.
 
-    Raises:
-        UnknownColumn: neither these tables nor ``others`` have one of ``columns``.
+    Raises `UnknownColumn` where neither these tables nor ``others`` have one of ``columns``.
     """
     valid_keys = {column.key for table in (*tables, *others) for column in table.columns}
     if unknown := sorted({*columns} - valid_keys):
