@@ -319,7 +319,12 @@ def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never."""
+    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never.
+
+    NaN where the target is none.
+    """
+    if np.isnan(target):
+        return float("nan")
     step, score = _curve(cells)
     return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
 
