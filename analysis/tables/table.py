@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -135,18 +136,24 @@ def to_csv(table: Table) -> str:
 
 def to_terminal(table: Table, width: int = 160) -> str:
     """Return the table and its notes as drawn by rich, without colour codes; words are broken only where they do not fit side by side."""
-    heads = [column.header for column in table.columns]
-    columns = list(zip(*(heads, *table.text()), strict=True))
+    texts = list(zip([column.header for column in table.columns], *table.text(), strict=True))
     # A number's thin space is no place to break it.
-    longest = [min(_LONG, max(len(word) for text in column for word in text.split(" "))) for column in columns]
-    roomy, fits = (sum(longest) + gap * (len(heads) - 1) <= width for gap in (2, 1))
-    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, int(roomy), 0, 0))
-    for index, (head, least) in enumerate(zip(heads, longest, strict=True)):
+    words = [[word for text in column for word in text.split(" ")] for column in texts]
+    widths = [min(_LONG, max(1, *map(cell_len, column))) for column in words]
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
+    room = width - sum(widths) - gap * (len(widths) - 1)
+    for _ in range(room):  # to the column that lacks most of its longest line
+        lacks = [max(map(cell_len, column)) - own for column, own in zip(texts, widths, strict=True)]
+        widths[lacks.index(max(lacks))] += max(lacks) > 0
+    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for index, (head, *_) in enumerate(texts):
         justify: JustifyMethod = "right" if index else "left"
-        rich_table.add_column(escape(head), justify=justify, overflow="fold", min_width=least if fits else None)
+        own_width = widths[index] if room >= 0 else None
+        rich_table.add_column(escape(head), justify=justify, overflow="fold", width=own_width)
     for row in table.text():
         rich_table.add_row(*map(escape, row))
-    return drawn_text(escape(table.title), rich_table, *(f"  {escape(note)}" for note in table.notes), width=width)
+    notes = [f"  {escape(note)}" for note in table.notes]
+    return drawn_text(escape(table.title), rich_table, *[""] * bool(notes), *notes, width=width)
 
 
 def drawn_text(*parts: RichTable | str, width: int) -> str:

@@ -145,5 +145,5 @@ def test_tables_of_scores_lengths_and_cost_fit_a_terminal_with_whole_words(resul
     text = terminal_text(results, notes=True, width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
-    for words in ("simultaneous)", "interval)", "published", "entropy,", "rollout,", "evaluate,", "generated"):
+    for words in ("simultaneous)", "interval)", "published", "entropy,", "rollout,", "evaluate,", "second"):
         assert words in text.split()
