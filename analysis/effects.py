@@ -94,8 +94,7 @@ def _arm_effect(results: Results, kind: str, name: str, estimate: Estimate) -> E
     reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
     contrast = results.contrast(arm, reference)
     # The p-value of one look is not that of the design; the interval is.
-    is_tested = isinstance(contrast, Paired) and not plan.looks
-    p = sign_flip_p(contrast.differences) if is_tested else math.nan
+    p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) and not plan.looks else math.nan
     names = arm.name, reference.name, _comparison_name(arm, reference), plan.benchmark
     return Effect(kind, results.metric, estimate, *names, sign_flip_p=p)
 
