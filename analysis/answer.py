@@ -61,9 +61,9 @@ class Line(Row):
 
     @property
     def ratio(self) -> float:
-        """Generated tokens of the arm over those of its reference, NaN where a run does not tell."""
+        """Generated tokens of the arm over those of its reference, NaN where a run tells none."""
         own, reference = self.tokens
-        return own / reference if reference else math.nan
+        return own / reference if own and reference else math.nan
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ def difference(
     One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an experiment declares is
     judged together in `tables_of`. A target that some seed never reaches has no value, and `absent` says so.
 
-    Raises `PlanError` for an unknown arm, `UnknownMetric`, and `NoValueError` for a metric that no finished run has.
+    Raises `PlanError` for an unknown arm, `UnknownMetric`, `NoValueError` for a metric that no finished run has, and `ValueError` for a
+    margin that is not above 0.
     """
     view = _isolate(_metric_view(results, metric), margin)
     plan = view.experiment.plan
@@ -84,7 +85,7 @@ def contrast(
     One comparison that stands alone, as `difference` (`{arm: 1, reference: -1}`), whose errors it raises; `ValueError` for weights that do
     not add up to 0, or arms that share no seeds.
     """
-    if abs(sum(weights.values())) > 1e-9 or not any(weights.values()):
+    if not math.isclose(sum(weights.values()), 0.0, abs_tol=1e-9) or not any(weights.values()):
         raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
     view = _isolate(_metric_view(results, metric), margin)
     plan = view.experiment.plan
@@ -101,6 +102,8 @@ def contrast(
 
 def _isolate(view: Results, margin: float | None = None) -> Results:
     """The results as if their metric were all that the experiment is about, with a margin in the shown unit (None: the declared one)."""
+    if margin is not None and not 0 < margin < math.inf:
+        raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
     plan = view.experiment.plan
     margins = plan.margins if margin is None else {**plan.margins, view.metric.name: margin}
     return replace(

@@ -265,12 +265,8 @@ def claims_table(claims: Sequence[JudgedClaim]) -> Table:
         first, looks = claim.first, claim.all_looks
         second = MISSING if claim.second is None else claim.second.effect.shown_estimate
         estimates = first.effect.shown_estimate, second, claim.pooled_effect
-        cells: list[Cell] = [
-            first.plan.title,
-            first.claim["source"],
-            first.claim["setting"],
-            first.effect.engaged or ABSENT,
-        ]
+        cells: list[Cell] = [first.plan.title, *(first.claim[key] for key in ("source", "setting"))]
+        cells += [first.effect.engaged or ABSENT]
         cells += [effect_text(estimate, first.effect.metric) for estimate in estimates]
         cells += [claim.verdict, corrected_text(claim, p_values[claim.name]), "+".join(str(one.seeds) for one in looks)]
         cells += [sum(look.tokens for look in looks) / 1e6, sum(look.hours for look in looks)]

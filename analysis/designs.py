@@ -66,13 +66,13 @@ def _axes(plan: Plan, settings: list[str]) -> dict[str, list[Any]] | None:
 
 
 def grid_value(plan: Plan, arm: PlannedArm, key: str) -> Any:
-    """The value of a setting in an arm, None where nothing says it."""
+    """The value of a setting in an arm, a list as an override spells it; None where nothing says it."""
     overrides = _overrides(arm)
     if key in overrides:
         return overrides[key]
-    if key in arm.changes:
-        return arm.changes[key][-1]
-    return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+    base = next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+    value = arm.changes[key][-1] if key in arm.changes else base
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
 
 
 def near_best(results: Results) -> tuple[str, frozenset[str]] | None:

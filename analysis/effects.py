@@ -93,7 +93,8 @@ def _arm_effect(results: Results, kind: str, name: str, estimate: Estimate) -> E
     plan, arm = results.experiment.plan, results.experiment.plan.arm(name)
     reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
     contrast = results.contrast(arm, reference)
-    p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) else math.nan
+    # The p-value of one look is not that of the design; the interval is.
+    p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) and not plan.looks else math.nan
     names = arm.name, reference.name, _comparison_name(arm, reference), plan.benchmark
     return Effect(kind, results.metric, estimate, *names, sign_flip_p=p)
 
@@ -133,9 +134,17 @@ def benchmark_views(results: Results) -> dict[str, Results]:
 
 
 def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
-    """Each declared comparison in words, with its arms; none where results decided how many seeds ran."""
+    """Each declared comparison in words, with its arms; none where results decided how many seeds ran.
+
+    Arms that share their labels are named by their names.
+    """
     plan = results.experiment.plan
-    return {_comparison_name(*pair): pair for pair in (() if plan.stopped_by_results else plan.comparisons)}
+    pairs = [] if plan.stopped_by_results else plan.comparisons
+    names = [_comparison_name(*pair) for pair in pairs]
+    own_names = [f"{arm.name} against {reference.name}" for arm, reference in pairs]
+    return {
+        name if names.count(name) == 1 else own: pair for name, own, pair in zip(names, own_names, pairs, strict=True)
+    }
 
 
 def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:
@@ -199,7 +208,6 @@ def effects_of(results: Results, kind: str) -> Attribution:
 
 
 AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"
-_METHOD = "repeated t interval"
 
 
 @dataclass(frozen=True)
@@ -270,8 +278,9 @@ def _follow(
             look = Estimate(math.nan, seeds=seeds, family=family, absent=reason)
             return replace(comparison, looks=(*comparison.looks, look))
         look = judge_one(results.contrast(arm, reference, first), margin=results.margin, level=1 - level)
-        # The p-value of one look is not that of the design; the interval is.
-        entry = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD)
+        # Its p-value is not that of the design.
+        method = f"repeated {'Welch ' * ('Welch' in look.method)}t interval"
+        entry = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=method)
         closed = is_settled(look, plan.expects)
         comparison = replace(comparison, looks=(*comparison.looks, entry), settled=closed)
         if closed:

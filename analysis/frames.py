@@ -40,8 +40,8 @@ class Frames:
     """What tables and figures read of an experiment, one row a thing.
 
     ``runs``: a row a planned run. ``steps``: a row a rollout step, as logged. ``scores``: a row per run, benchmark, cap, evaluated step and
-    metric, on the plan's benchmark. `samples`: a row a graded response. ``problem_avg``: avg@n per problem of (run_id, step, cap).
-    ``further``: the same runs on each other benchmark. ``store``: where the samples lie; None where there are none.
+    metric, on the plan's benchmark. `samples`: a row a graded response. ``problem_avg``: avg@n per problem of (run_id, step, cap), of runs
+    on ``problem_ids``. ``further``: the same runs on each other benchmark. ``store``: where the samples lie; None where there are none.
     """
 
     plan: Plan
@@ -151,10 +151,11 @@ class _BenchmarkCells:
             self.rows += [{**labels, **row, "benchmark": benchmark} for row in cells.rows]
             if benchmark == self.benchmark:
                 self.problem_ids = self.problem_ids or cells.problem_ids
-                if cells.problem_ids not in ((), self.problem_ids):
+                if cells.problem_ids in ((), self.problem_ids):
+                    avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
+                    self.problem_avg.update(avg)
+                else:
                     self.notes.append(f"{run_name}: evaluated on other problems than the first run")
-                avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
-                self.problem_avg.update(avg)
 
     def put_in(self, experiment: Frames) -> Frames:
         """The experiment with these cells and notes."""
@@ -173,11 +174,8 @@ def load_experiment(
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
     ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and ``extra_metrics``
-    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too.
-
-    Raises:
-        StoreError: if there is no such plan.
-        PlanError: if the plan cannot be read.
+    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too. Raises `StoreError` without such a plan,
+    `PlanError` where it cannot be read.
     """
     store = ResultStore(root)
     return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics, further=further)

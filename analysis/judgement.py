@@ -30,8 +30,8 @@ from analysis.tables.table import Cell, Column, Table, number_text, numbers_text
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
 from harness.statistics.aggregates import interquartile_mean, probability_of_improvement, seeds_to_decide, sign_flip_p
-from harness.statistics.bands import simultaneous_band, unpaired_band
-from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval
+from harness.statistics.bands import simultaneous_band
+from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval, tested_count
 from harness.store.foreign_text import csv_text, markdown
 
 MEAN = "mean over benchmarks"
@@ -168,10 +168,7 @@ class Judgement:
 
     def _judge_family(self, differences: Differences, family: int | None = None) -> list[Effect]:
         """The effects of these comparisons as one family; of `family` where it is given."""
-        counts = (
-            len(d.differences) if isinstance(d, Paired) else min(len(d.a), len(d.b)) for d in differences.values()
-        )
-        size = family or max(1, sum(count > 1 for count in counts))
+        size = family or tested_count(differences.values())
         margin = None if self.margin is None else self.margin / self.metric.scale
         effects = []
         for (group, arm, reference, benchmark), difference in differences.items():
@@ -284,7 +281,7 @@ class Judgement:
             ks = {k: name for k, name in self.ks.items() if name in ours and name in theirs}
             a, b, paired = self._align(ours[[*ks.values()]], theirs[[*ks.values()]])
             arrays = a.to_numpy(), b.to_numpy()
-            band = simultaneous_band(np.subtract(*arrays)) if paired else unpaired_band(*arrays)
+            band = simultaneous_band(*([np.subtract(*arrays)] if paired else arrays))
             sides = {"higher": band.low_K > 0, "lower": band.high_K < 0}
             ranges = {word: ", ".join(map(str, np.array([*ks])[mask])) for word, mask in sides.items() if mask.any()}
             fallback = "no k at which they part" if np.isfinite(band.low_K).any() else "no band, for want of seeds"

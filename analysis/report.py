@@ -27,6 +27,7 @@ from harness.store.atomic import publish_file
 from harness.store.foreign_text import csv_text, markdown
 from harness.store.layout import experiment_dir
 
+_PARTS, _AMOUNTS = ("all", "tables", "figures", "methods", "page"), ("main", "all")
 # What a report writes of figures unless all are asked for; an experiment has data for about three of them.
 MAIN_FIGURES = ("differences", MAIN, INTERACTIONS, SHAPLEY, "grid", "accuracy", "k-curves")
 
@@ -48,8 +49,12 @@ def write_answer(
 
     Everything but ``tables/cost.*``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content
     of the store. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``;
-    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read.
+    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read. Raises `ValueError` for a part or
+    an amount that is none of these.
     """
+    for key, value, choices in (("only", only, _PARTS), ("figures", figures, _AMOUNTS), ("tables", tables, _AMOUNTS)):
+        if value not in choices:
+            raise ValueError(f"{key}={value!r} is none of {', '.join(choices)}")
     results = results or results_of(load_experiment(store_root, experiment_name, further=True))
     out = Path(out_dir or experiment_dir(Path(store_root), experiment_name))
     paths: list[Path] = []

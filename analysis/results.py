@@ -219,8 +219,7 @@ def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Re
 def last_evaluations(rule: str) -> int:
     """How many of the last evaluations are averaged: 1 for ``last``; k for ``mean_last_<k>`` of imported curves (the letter: 3).
 
-    Raises:
-        PlanError: another rule.
+    Raises `PlanError` for another rule.
     """
     match = re.fullmatch(r"last|mean_last_(k|[1-9]\d*)", rule)
     if match is None:
@@ -281,10 +280,8 @@ def _no_rows() -> pd.DataFrame:
 def on_benchmark(results: Results, benchmark: str) -> Results:
     """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
 
-    A run that was not evaluated there at its checkpoint is left out.
-
-    Raises:
-        LookupError: no run was evaluated on it (names those that there are), or these are results on another benchmark already.
+    A run that was not evaluated there at its checkpoint is left out. Raises `LookupError` where no run was evaluated on it (names those
+    that there are), or these are results on another benchmark already.
     """
     experiment, plan = results.experiment, results.experiment.plan
     if benchmark == plan.benchmark:

@@ -184,11 +184,7 @@ Reduce = Callable[[ResultStore, str, str, Question], RunCells]
 
 
 def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
-    """Reduce the samples of a run on one benchmark to cells.
-
-    Raises:
-        StoreError: samples that cannot be read.
-    """
+    """Reduce the samples of a run on one benchmark to cells. Raises `StoreError` where they cannot be read."""
     run = store.run(run_id)
     sample_steps = run.sample_steps(benchmark)
     ks, curves = question.ks, question.curves
@@ -323,7 +319,12 @@ def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never."""
+    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never.
+
+    NaN where the target is none.
+    """
+    if np.isnan(target):
+        return float("nan")
     step, score = _curve(cells)
     return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
 

@@ -71,7 +71,7 @@ def _draw_table(answer: Answer, width: int) -> str:
         )
     for row in full_table.rows:
         table.add_row(*(escape(str(row[key])) for key in heads))
-    return "\n".join(line.rstrip() for line in drawn_text(table, width=width).splitlines()) + "\n"
+    return drawn_text(table, width=width)
 
 
 def _wrap(text: str, width: int, mark: str = "") -> str:

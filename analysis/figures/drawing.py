@@ -136,10 +136,9 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
 
 
-def name_below(figure: Figure, looks: Mapping[str, Appearance], **changes: Any) -> None:
-    """Name what is drawn so in a legend below; ``changes`` are to its lines."""
-    handles = [Line2D([], [], **look.pen() | changes) for look in looks.values()]
-    legend_below(figure, handles, list(looks))
+def name_below(figure: Figure, looks: Mapping[str, Appearance]) -> None:
+    """Name what is drawn so in a legend below."""
+    legend_below(figure, [Line2D([], [], **look.pen()) for look in looks.values()], list(looks))
 
 
 Floats = NDArray[np.float64]
@@ -396,9 +395,7 @@ def _break(text: Text, room: float, side: int) -> bool:
 def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write the figure in every format without dates, so that the same data gives the same bytes.
 
-    Raises:
-        ValueError: a format that is none of ``FORMATS``, or one string instead of a sequence of them.
-        StoreFull, StoreReadOnly: it cannot be written.
+    Raises `ValueError` for a format that is none of ``FORMATS`` and for one string instead of a sequence, `StoreFull` and `StoreReadOnly`.
     """
     bad_formats = formats if isinstance(formats, str) else ", ".join(name for name in formats if name not in FORMATS)
     if bad_formats or isinstance(formats, str):

@@ -23,8 +23,8 @@ from analysis.tables.words import REFERENCE, difference_column, interval_name, m
 from harness.statistics.intervals import Estimate
 
 
-def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
-    """Draw one row a comparison, as wide as a page or a column; None where no two arms can be compared."""
+def differences_figure(results: Results) -> Figure | None:
+    """Draw one row a comparison, as wide as a page; None where no two arms can be compared."""
     plan, metric = results.experiment.plan, results.metric
     effects = [effect for effect in declared_effects(results) if effect.kind == REFERENCE_KIND]
     known_effects = [effect for effect in effects if not math.isnan(effect.estimate.value)]
@@ -37,7 +37,7 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     suffixes = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known_effects}
     rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
-    return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin, wide=wide)
+    return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin)
 
 
 def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *, wide: bool = True) -> Figure:

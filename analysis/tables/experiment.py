@@ -52,11 +52,8 @@ def main_table(results: Results) -> Table:
     for arm in plan.arms:
         delta, reference, number = deltas.get(arm.name), plan.reference_of(arm), published_numbers.get(arm.name)
         row: dict[str, Cell] = {"arm": arm.label + words.MARK * (arm.name in odd_arms), "score": results.mean(arm)}
-        row |= {
-            "delta": delta,
-            "delta_base": base_deltas.get(arm.name),
-            "reference": reference.label if reference else None,
-        }
+        row |= {"reference": reference.label if reference else None}
+        row |= {"delta": delta, "delta_base": base_deltas.get(arm.name)}
         row |= {"look": states.get(arm.name), "seeds": _seeds(results, arm)}
         row["engaged"] = arm_engagements[arm.name].text(delta is not None and delta.resolved) or None
         if number:

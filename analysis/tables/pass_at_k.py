@@ -14,10 +14,8 @@ from analysis.tables.words import difference_column, experiment_table
 from harness.evaluation.counts import DIFFICULTIES, KBand, difficulty_of
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
-from harness.statistics.bands import simultaneous_band, unpaired_band
+from harness.statistics.bands import simultaneous_band
 from harness.statistics.intervals import Estimate, comparison_level, judge, replicate_means
-
-Pairs = Mapping[str, tuple[PlannedArm, PlannedArm]]
 
 
 def k_bands(results: Results) -> dict[str, KBand]:
@@ -31,13 +29,10 @@ def k_bands(results: Results) -> dict[str, KBand]:
     level, bands = comparison_level(max(1, len(complete_pairs))), {}
     for name, (arm, reference) in complete_pairs.items():
         a, b = curves[arm.name], curves[reference.name]
-        if plan.paired:
-            differences = replicate_means({seed: a[seed] - b[seed] for seed in a if seed in b}, plan.base_policies)
-            band = simultaneous_band(np.array([*differences.values()]), level) if differences else None
-        else:
-            ours, theirs = (np.array([*replicate_means(side, plan.base_policies).values()]) for side in (a, b))
-            band = unpaired_band(ours, theirs, level)
-        if band is not None:
+        sides = [{seed: a[seed] - b[seed] for seed in a if seed in b}] if plan.paired else [a, b]
+        groups = [[*replicate_means(side, plan.base_policies).values()] for side in sides]
+        if all(groups):
+            band = simultaneous_band(*groups, level=level)
             bands[name] = KBand(band, "base policies" if plan.shares_bases else "training seeds")
     return bands
 
@@ -117,7 +112,7 @@ def difficulty_table(results: Results) -> Table | None:
             sides = ({seed: float(rate[band_P == band].mean()) for seed, rate in side.items()} for side in scores)
             differences[f"{name}, {DIFFICULTIES[band]}"] = contrast_of(plan, *sides)
             rows.append({"arm": name, "difficulty": DIFFICULTIES[band], "problems": int(sizes[band])})
-    estimates = judge(differences, margin=results.margin)
+    estimates = judge(differences, margin=results.about(plan.score).margin)
     rows = [{**row, "delta": estimate} for row, estimate in zip(rows, estimates.values(), strict=True)]
     columns = [
         Column("arm", "arm"),

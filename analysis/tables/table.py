@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
 
@@ -133,13 +135,25 @@ def to_csv(table: Table) -> str:
 
 
 def to_terminal(table: Table, width: int = 160) -> str:
-    """Return the table and its notes as drawn by rich, without colour codes."""
-    rich_table = RichTable(title=escape(table.title), title_justify="left")
-    for index, column in enumerate(table.columns):
-        rich_table.add_column(escape(column.header), justify="left" if index == 0 else "right")
+    """Return the table and its notes as drawn by rich, without colour codes; words are broken only where they do not fit side by side."""
+    texts = list(zip([column.header for column in table.columns], *table.text(), strict=True))
+    # A number's thin space is no place to break it.
+    words = [[word for text in column for word in text.split(" ")] for column in texts]
+    widths = [min(_LONG, max(1, *map(cell_len, column))) for column in words]
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
+    room = width - sum(widths) - gap * (len(widths) - 1)
+    for _ in range(room):  # to the column that lacks most of its longest line
+        lacks = [max(map(cell_len, column)) - own for column, own in zip(texts, widths, strict=True)]
+        widths[lacks.index(max(lacks))] += max(lacks) > 0
+    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for index, (head, *_) in enumerate(texts):
+        justify: JustifyMethod = "right" if index else "left"
+        own_width = widths[index] if room >= 0 else None
+        rich_table.add_column(escape(head), justify=justify, overflow="fold", width=own_width)
     for row in table.text():
-        rich_table.add_row(*(escape(cell) for cell in row))
-    return drawn_text(rich_table, *(f"  {escape(note)}" for note in table.notes), width=width)
+        rich_table.add_row(*map(escape, row))
+    notes = [f"  {escape(note)}" for note in table.notes]
+    return drawn_text(escape(table.title), rich_table, *[""] * bool(notes), *notes, width=width)
 
 
 def drawn_text(*parts: RichTable | str, width: int) -> str:
@@ -148,7 +162,7 @@ def drawn_text(*parts: RichTable | str, width: int) -> str:
     with console.capture() as capture:
         for part in parts:
             console.print(part, highlight=False)
-    return capture.get()
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def _markdown(text: str) -> str:
@@ -289,8 +303,7 @@ def command_name(text: str) -> str:
 def renderings(tables: Sequence[Table], columns: Collection[str] = (), others: Sequence[Table] = ()) -> dict[str, str]:
     """Map the name of each file of the tables (Markdown, CSV, LaTeX) to its text; ``columns``: those of LaTeX.
 
-    Raises:
-        UnknownColumn: neither these tables nor ``others`` have one of ``columns``.
+    Raises `UnknownColumn` where neither these tables nor ``others`` have one of ``columns``.
     """
     valid_keys = {column.key for table in (*tables, *others) for column in table.columns}
     if unknown := sorted({*columns} - valid_keys):

@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from harness.commands._answer import answer_key, decide
 from harness.commands._arguments import SELECTION, Selection, VerbAnswer, flag, select
 from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal, status_table
+from harness.experiment.plan import Plan
+from harness.store import ResultStore
 from harness.store.reader import RunState, run_state
 
 ARGUMENTS = {"--watch": flag("refresh every second"), "--runs": flag("list finished runs, too"), **SELECTION}
@@ -88,12 +93,18 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 
 def decisions_of(selection: Selection) -> list[Decision]:
-    """Of the named experiments that look at comparisons while seeds come in: what the last look decided and what is open."""
-    return [
-        Decision(name, decision["arm"], decision["reference"], decision["state"], decision["text"])
-        for name in selection.experiments
-        for decision in selection.store.plan(name).get("decisions") or ()
-    ]
+    """Of the named experiments that look at comparisons while seeds come in: what their finished runs decide, and what is open."""
+    store = selection.store
+    names = [name for name in selection.experiments if store.plan(name).get("looks")]
+    comparisons_by_name = {name: _judge(store.root, name, answer_key(store, name)) for name in names}
+    return [Decision(name, **one) for name, comparisons in comparisons_by_name.items() for one in comparisons]
+
+
+@lru_cache(maxsize=16)
+def _judge(root: Path, name: str, key: str) -> Sequence[Mapping[str, str]]:
+    """Arm, reference, state and text of each comparison; `key` is that of the answer, so that `--watch` judges the same runs once."""
+    store = ResultStore(root)
+    return decide(Plan.read(store.plan(name)), store).comparisons
 
 
 def _render(result: Answer, finished: bool) -> RenderableType:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.evaluation.metrics.names import pass_at_every_k
 from harness.evaluation.point_cost import problems_needed, samples_needed, sampling_noise
-from harness.statistics.bands import Band, simultaneous_band, unpaired_band
+from harness.statistics.bands import Band, simultaneous_band
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
 
 Floats = NDArray[np.float64]
@@ -79,10 +79,10 @@ def k_band(first: Counts, other: Counts, *, paired: bool, level: float) -> KBand
     most = min(first.most, other.most)
     a_RPK, b_RPK = first.curves(most), other.curves(most)
     if min(len(a_RPK), len(b_RPK)) < 2:
-        return KBand(simultaneous_band(b_RPK.mean(axis=0) - a_RPK.mean(axis=0), level), "problems")
+        return KBand(simultaneous_band(b_RPK.mean(axis=0) - a_RPK.mean(axis=0), level=level), "problems")
     a_RK, b_RK = a_RPK.mean(axis=1), b_RPK.mean(axis=1)
-    band = simultaneous_band(b_RK - a_RK, level) if paired else unpaired_band(b_RK, a_RK, level)
-    return KBand(band, "training runs")
+    groups = [b_RK - a_RK] if paired else [b_RK, a_RK]
+    return KBand(simultaneous_band(*groups, level=level), "training runs")
 
 
 def difference_of(first_RP: Floats, other_RP: Floats, paired: bool, level: float) -> Estimate:

@@ -71,6 +71,14 @@ def make_group(
         raise ConfigError(f"rewards={list(rewards)} must be finite numbers")
     if correct is not None and len(correct) != len(rewards):
         raise ConfigError(f"correct={list(correct)} must have one entry a reward ({len(rewards)})")
+    cap = max(lengths) if cap is None else cap
+    if not isinstance(cap, int) or cap < max(lengths):
+        raise ConfigError(
+            f"cap={cap} must be a whole number of tokens, at least the longest of lengths, {max(lengths)}"
+        )
+    value = sum(rewards) / len(rewards) if value is None else float(value)
+    if not math.isfinite(value):
+        raise ConfigError(f"value={value} must be a finite number")
     default_log_probs = old_log_probs if old_log_probs is not None else new_log_probs
     old = _per_token("old_log_probs", default_log_probs, lengths)
     new = _per_token("new_log_probs", new_log_probs if new_log_probs is not None else default_log_probs, lengths)
@@ -83,8 +91,8 @@ def make_group(
         old,
         new,
         tuple(map(bool, correct)),
-        cap or max(lengths),
-        sum(rewards) / len(rewards) if value is None else float(value),
+        cap,
+        value,
     )
 
 
@@ -100,8 +108,8 @@ def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tu
             raise ConfigError(
                 f"{name}: a rollout of {length} tokens has {len(row)} values; give one a token, or one number"
             )
-        if not all(map(math.isfinite, row)):
-            raise ConfigError(f"{name} must be finite numbers")
+        if not all(-math.inf < log_prob <= 0 for log_prob in row):
+            raise ConfigError(f"{name} must be finite numbers of at most 0: logarithms of probabilities")
         rows.append(row)
     return tuple(rows)
 

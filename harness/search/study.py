@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +203,7 @@ class Parameter:
         if distribution.step is None:
             return None
         count = round((distribution.high - distribution.low) / distribution.step) + 1
-        return [distribution.low + index * distribution.step for index in range(count)]
+        return [round(distribution.low + index * distribution.step, 12) for index in range(count)]
 
 
 def parse_space(space: Sequence[str]) -> list[Parameter]:
@@ -234,12 +236,13 @@ def _parameter(item: Override) -> Parameter:
         return Parameter(key, FloatDistribution(float(low), float(high), log=log))
     if isinstance(value, RangeSweep):
         low, stop = _bounds(value.start, value.stop, line)
-        step = value.step
-        if step <= 0:
+        if value.step <= 0:
             raise ConfigError(f"{line} has no values: range(start, stop, step) leaves stop out")
-        high = low + (-(-(stop - low) // step) - 1) * step  # the last before the stop
-        if all(isinstance(bound, int) for bound in (low, stop, step)):
-            return Parameter(key, IntDistribution(int(low), int(high), step=int(step)))
+        # In decimals: as binary numbers 1.1 - 0.8 is more than three times 0.1.
+        start, end, step = (Decimal(str(number)) for number in (low, stop, value.step))
+        high = start + (math.ceil((end - start) / step) - 1) * step  # the last before the stop
+        if all(isinstance(number, int) for number in (low, stop, value.step)):
+            return Parameter(key, IntDistribution(low, int(high), step=value.step))
         return Parameter(key, FloatDistribution(float(low), float(high), step=float(step)))
     raise ConfigError(
         f"{line} has one value only; a search needs interval(), range() or choice() (fixed overrides stand beside them)"
@@ -265,12 +268,19 @@ _LEAST = 2  # complete trials
 
 
 def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
-    """Write `importance_<objective>` and `contour_<objective>_<key>_<key>` where the trials allow it; returns the files."""
+    """Write `importance_<objective>` and `contour_<objective>_<key>_<key>` where the trials allow it; returns the files.
+
+    A key is its last part, or the whole of it where another one ends alike.
+    """
     complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
     keys = sorted({key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1})
     if len(complete) < _LEAST or not keys:
         return []
     folder.mkdir(parents=True, exist_ok=True)
+    leaves = [key.replace("/", ".").rpartition(".")[2] for key in keys]
+    names = {
+        key: leaf if leaves.count(leaf) == 1 else key.replace("/", ".") for key, leaf in zip(keys, leaves, strict=True)
+    }
     files = []
     for index, name in enumerate(objectives):
         importances = importance(study, index, keys)
@@ -278,7 +288,7 @@ def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[P
         best_pairs = itertools.combinations(sorted(keys, key=lambda key: -importances.get(key, 0.0))[:3], 2)
         for first, second in best_pairs:
             figure = _contour(study, index, name, first, second)
-            files += _save(figure, folder / f"contour_{name}_{_leaf(first)}_{_leaf(second)}")
+            files += _save(figure, folder / f"contour_{name}_{names[first]}_{names[second]}")
     return files
 
 
@@ -326,7 +336,3 @@ def _save(figure: Any, stem: Path) -> list[Path]:
         write_file(file, buffer.getvalue(), durable=False)
     plt.close(figure)
     return files
-
-
-def _leaf(key: str) -> str:
-    return key.replace("/", ".").rpartition(".")[2]

@@ -56,9 +56,7 @@ def seeds_to_decide(estimate: Estimate) -> float:
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
     """The mean of the middle half of all scores [seeds, tasks] together (Agarwal et al. 2021, arXiv:2108.13264)."""
-    scores = np.sort(scores_S_T, axis=None)
-    quarter = len(scores) // 4
-    return float(scores[quarter : len(scores) - quarter].mean())
+    return float(scipy.stats.trim_mean(scores_S_T, 0.25, axis=None))
 
 
 def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,20 +51,6 @@ class Band:
         return words or f"no k from 1 to {len(self.value_K)} at which they part"
 
 
-def simultaneous_band(differences_RK: ArrayLike, level: float = 0.95) -> Band:
-    """The mean over replicates at every k, with a band that covers the whole true curve at once.
-
-    Student's t at each k, its quantile raised as far as the curve can wander (`critical_value`). Replicates are independent: a curve is a
-    training seed's difference of two arms, or a problem's. A k where one is NaN or all agree has no band; of one replicate no k has.
-    """
-    return _band([differences_RK], level)
-
-
-def unpaired_band(a_RK: ArrayLike, b_RK: ArrayLike, level: float = 0.95) -> Band:
-    """Mean of a minus mean of b, whose replicates may differ in number: Welch's t, Satterthwaite degrees at each k; else as above."""
-    return _band([a_RK, b_RK], level)
-
-
 def critical_value(degrees: float, length: float, points: int, level: float = 0.95) -> float:
     """The c such that |t| exceeds it anywhere on a curve with probability 1 - `level` at most.
 
@@ -85,9 +70,14 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
     return float(scipy.optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
 
 
-def _band(groups: Sequence[ArrayLike], level: float) -> Band:
-    """The band of the mean of one group of curves, or of the first minus that of the second."""
-    curves = [np.asarray(group, dtype=np.float64) for group in groups]
+def simultaneous_band(*groups_RK: ArrayLike, level: float = 0.95) -> Band:
+    """The mean of one group of curves at every k, or of the first minus that of the second, with a band that covers the whole true curve.
+
+    Student's t at each k, of two groups Welch's with Satterthwaite's degrees, its quantile raised as far as the curve can wander
+    (`critical_value`). Replicates are independent: a curve is a training seed's difference of two arms, or a problem's; two groups may
+    differ in their number. A k where one is NaN or all agree has no band; of one replicate no k has.
+    """
+    curves = [np.asarray(group, dtype=np.float64) for group in groups_RK]
     value_K, replicates = curves[0].mean(axis=0) - sum(rows.mean(axis=0) for rows in curves[1:]), min(map(len, curves))
     # Deviations whose squares add up, over replicates, to the variance of the mean.
     offsets = [(rows - rows.mean(axis=0)) / math.sqrt(max(1, len(rows) * (len(rows) - 1))) for rows in curves]

@@ -79,8 +79,8 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     return replace(whole, low=value - half, high=value + half, p_value=p)
 
 
-def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
-    """The interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
+def problems_interval(score_P: ArrayLike) -> tuple[float, float] | None:
+    """The 95 % interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
 
     How much the mean would move with other problems like these: Student's t over scores that contain the sampling noise
     (arXiv:2411.00640), cut to [0, 1]; Clopper-Pearson where every problem scores 0, or 1. It says nothing of another training run.
@@ -88,15 +88,15 @@ def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, f
     scores = np.asarray(score_P, dtype=np.float64)
     if len(scores) < 2:
         return None
-    mean = mean_interval(scores, level)
+    mean = mean_interval(scores)
     if np.all(scores == scores[0]) and mean.value in (0.0, 1.0):
-        return clopper_pearson(round(mean.value * len(scores)), len(scores), level)
+        return clopper_pearson(round(mean.value * len(scores)), len(scores))
     return None if math.isnan(mean.low) else (max(0.0, mean.low), min(1.0, mean.high))
 
 
-def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a probability from ``successes`` out of ``trials``."""
-    low, high = scipy.stats.binomtest(successes, trials).proportion_ci(level, method="exact")
+def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
+    """The exact 95 % interval of a probability from ``successes`` out of ``trials``."""
+    low, high = scipy.stats.binomtest(successes, trials).proportion_ci(0.95, method="exact")
     return float(low), float(high)
 
 
@@ -283,15 +283,20 @@ def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> fl
 
 
 def judge(
-    differences: Mapping[str, Difference], *, margin: float | None = None, level: float = FAMILY_LEVEL, columns: int = 1
+    differences: Mapping[str, Difference], *, margin: float | None = None, columns: int = 1
 ) -> dict[str, Estimate]:
-    """Estimates of all comparisons of a column, by name, with intervals that hold together at ``level``.
+    """Estimates of all comparisons of a column, by name, with intervals that hold together at `FAMILY_LEVEL`.
 
     The family is the comparisons that at least two seeds test; the others have a value at most and no interval. ``columns`` hold together,
     one for each metric of the experiment: each gets the same part of the error, whatever number of comparisons the others have.
     """
-    family = columns * max(1, sum(judge_one(one).degrees > 0 for one in differences.values()))
-    return {name: judge_one(one, family=family, margin=margin, level=level) for name, one in differences.items()}
+    family = columns * tested_count(differences.values())
+    return {name: judge_one(one, family=family, margin=margin) for name, one in differences.items()}
+
+
+def tested_count(differences: Iterable[Difference]) -> int:
+    """Comparisons that at least two seeds test, at least 1."""
+    return max(1, sum(judge_one(one).degrees > 0 for one in differences))
 
 
 def judge_one(

@@ -70,11 +70,12 @@ class _RunFeed:
     def __init__(self, run: RunDir, name: str, config: Any) -> None:
         self._run, self._name, self._config = run, name, config
         self._module = implementation(TRACKING, config)
-        self._destination = self._module.destination(config)
-        self._sent_step = sent_step(run, name, self._destination)
+        self._destination, self._sent_step, self._offset = "", 0, 0
         self._sink: Sink | None = None
-        self._offset = 0
         self.failed = False
+        with self._report_errors():
+            self._destination = self._module.destination(config)
+            self._sent_step = sent_step(run, name, self._destination)
 
     def advance(self) -> None:
         """Send the rows that are new. The tracker is opened for the first of them; one that raises gets nothing more of this run."""

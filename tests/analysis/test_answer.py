@@ -141,8 +141,9 @@ def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> Non
     assert len(answer_sentences(results)) < 8
 
 
-def test_the_table_of_lengths_fits_a_terminal(results) -> None:
+def test_tables_of_scores_lengths_and_cost_fit_a_terminal_with_whole_words(results) -> None:
     text = terminal_text(results, notes=True, width=80)
-    header = text.partition("length, truncation, entropy and tokens")[2].partition("before RL")[0]
-    assert "entropy" in header
-    assert "…" not in header
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    for words in ("simultaneous)", "interval)", "published", "entropy,", "rollout,", "evaluate,", "second"):
+        assert words in text.split()

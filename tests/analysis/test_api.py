@@ -63,8 +63,11 @@ def test_a_contrast_is_the_weighted_sum_of_each_seed(results):
     assert (found.value, found.low, found.high) == pytest.approx((sums.mean(), low, high))
     assert (found.seeds, found.margin) == (4, 50.0)
     assert contrast(results, {LAST: 1, FIRST: -1}) == difference(results, LAST, FIRST)
-    with pytest.raises(ValueError, match="add up to 0"):
-        contrast(results, {LAST: 1, FIRST: 1})
+    for weight in (1, float("nan")):
+        with pytest.raises(ValueError, match="add up to 0"):
+            contrast(results, {LAST: 1, FIRST: weight})
+    with pytest.raises(ValueError, match="margin=-3 must be a finite number above 0"):
+        difference(results, LAST, FIRST, margin=-3)
     with pytest.raises(StoreError, match="no arm 'lst'"):
         contrast(results, {"lst": 1, FIRST: -1})
 
@@ -105,6 +108,8 @@ def test_what_is_not_there_is_named(results, root):
         difference(results, LAST, FIRST, "pass@5")
     with pytest.raises(ValueError, match=f"arms: {FIRST}"):
         difference(results, "nobody", FIRST)
+    with pytest.raises(ValueError, match="only='pages' is none of all, tables"):
+        analysis.write_answer(root, "ladder", only="pages")
     with pytest.raises(LookupError, match="there are: differences"):
         figure_of(results, "histogram")
     with pytest.raises(LookupError, match="no data for the figure 'grid'"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import re
@@ -25,7 +24,6 @@ from analysis.claims import (
 from harness.cli import main
 from harness.commands.audit import judge, show
 from harness.evaluation.metrics.names import metric
-from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Finding, Verdict, finding, is_settled
 from harness.store import StoreError
 
@@ -161,16 +159,14 @@ def test_an_effect_without_a_value_or_an_interval_is_no_nan():
     assert effect_text(Estimate(0.5, seeds=8), metric("avg")) == "+0.5 points"
 
 
-def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_path):
-    """The same two arms: *lower* closes the comparison, and the claim stays open while looks are left."""
-    plan = dataclasses.replace(Plan.read(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
+def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much():
+    """*Lower* closes the comparison, and the claim stays open while looks are left."""
     word = Estimate(-0.02, -0.04, -0.005, seeds=2, margin=0.03)
     assert word.verdict == Verdict.LOWER
     assert is_settled(word, None)
     assert is_settled(word, "higher")
     assert not is_settled(word, "not_lower")
-    assert is_settled(dataclasses.replace(word, high=-0.035), "not_lower")
-    assert plan.expects == "higher"
+    assert is_settled(replace(word, high=-0.035), "not_lower")
 
 
 def test_an_open_claim_with_looks_left_says_so(tmp_path):

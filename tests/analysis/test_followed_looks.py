@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_store import SHORT, build_store, loaded
+from synthetic_store import SHORT, build_store, loaded, replanned
 
 from analysis.answer import decisions
-from analysis.effects import differences_to_base, differences_to_reference, followed_comparisons, wanted_seeds
+from analysis.effects import (
+    declared_effects,
+    differences_to_base,
+    differences_to_reference,
+    followed_comparisons,
+    wanted_seeds,
+)
 from analysis.tables.experiment import all_tables, main_table
 from harness.experiment.looks import runs_of_looks
 from harness.statistics.sequential import design_levels
@@ -71,6 +77,12 @@ def test_seeds_beyond_the_look_do_not_matter(whole, tmp_path):
     """The middle comparison was closed at 3 seeds; that its arms have 8 by now changes nothing in it."""
     early, late = followed_comparisons(build(tmp_path, 3))[1], followed_comparisons(whole)[1]
     assert early.newest == late.newest
+
+
+def test_a_comparison_tells_its_method_and_has_no_p_value_of_seeds_beyond_its_look(whole):
+    assert all(np.isnan(effect.sign_flip_p) for effect in declared_effects(whole))
+    methods = [followed_comparisons(replanned(whole, paired=paired))[0].newest.method for paired in (True, False)]
+    assert methods == ["repeated t interval", "repeated Welch t interval"]
 
 
 def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):

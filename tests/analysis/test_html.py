@@ -14,6 +14,7 @@ from analysis.html import page
 from analysis.html.page import browser_data
 from harness.store import ResultStore
 
+PROBLEMS = {"problems": 4, "steps": 2, "evaluate": (0, 2)}
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)> &lt; \u2028"
 
 
@@ -79,6 +80,18 @@ def test_browser_shows_the_same_samples_for_every_arm(text, ladder_root):
     assert len(problem["samples"]) == len(problem["rates"]) == 4
     assert [len(samples) for samples in problem["samples"]] == [2, 2, 2, 2]
     assert "<b>" in problem["samples"][0][0]["text"]
+
+
+def test_a_run_on_other_problems_is_named_and_shows_no_sample_beside_theirs(tmp_path):
+    store = build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), **PROBLEMS)
+    run = store.run(store.plan("ladder")["arms"][1]["runs"]["0"])
+    for step in PROBLEMS["evaluate"]:
+        samples = run.samples("arithmetic_heldout", step)
+        run.write_samples("arithmetic_heldout", 1, step, samples[samples["problem_id"] != "p0000"])
+    results = loaded(tmp_path)
+    assert results.experiment.notes == ("b, seed 0: evaluated on other problems than the first run",)
+    problems = browser_data(results, store)["problems"]
+    assert [rate is None for rate in problems[0]["rates"]] == [False, True]
 
 
 def test_browser_keeps_its_byte_limit(results, ladder_root):

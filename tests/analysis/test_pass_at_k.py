@@ -10,7 +10,7 @@ from analysis.figures.curves import k_bands_figure
 from analysis.figures.drawing import figure_style
 from analysis.tables.pass_at_k import difficulty_table, k_bands, k_bands_table
 from harness.evaluation.counts import difficulty_of
-from harness.statistics.bands import simultaneous_band
+from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import comparison_level
 
 
@@ -71,13 +71,14 @@ def test_difficulty_is_that_before_rl_and_all_bands_hold_together(whole):
         assert row["delta"].family == len(table.rows)
 
 
+def test_the_margin_of_another_metric_is_none_of_accuracy(whole):
+    lengths = replanned(whole, metrics=(metric("length_wrong"),), margins={"length_wrong": 1.5})
+    assert {row["delta"].margin for row in difficulty_table(lengths).rows} == {None}
+    both = replanned(lengths, margins={"length_wrong": 1.5, "avg": 3.0})
+    assert {row["delta"].margin for row in difficulty_table(both).rows} == {0.03}
+
+
 def test_a_design_that_results_stopped_has_neither(whole):
     sequential = replanned(whole, looks=(2, 4))
     assert k_bands(sequential) == {}
     assert difficulty_table(sequential) is None
-
-
-def test_the_band_holds_for_all_k_at_once():
-    curves = np.random.default_rng(0).normal(0.1, 0.01, (6, 8)).cumsum(axis=1)
-    band = simultaneous_band(curves)
-    assert (band.low_K > 0).all()

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import SHORT, build_store, loaded, make_samples
+from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
-from analysis.designs import near_best
-from analysis.effects import differences_to_reference
+from analysis.designs import grid_axes, near_best
+from analysis.effects import differences_to_reference, pairs_of
 from analysis.samples import run_cells, tokens_to
 from analysis.tables.experiment import (
     all_tables,
@@ -150,6 +150,16 @@ def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     assert near == {"high", "close"} - {best}
 
 
+def test_settings_that_are_lists_are_no_obstacle_to_a_grid(results):
+    """`harness report` ended in *unhashable type: 'list'*."""
+    base, second, third, _ = results.experiment.plan.arms
+    arms = [dataclasses.replace(base, changes={})]
+    for arm, bands in ((second, [0.2, 0.8]), (third, [0.3, 0.7])):
+        arms.append(dataclasses.replace(arm, changes={"curriculum.bands": [[0.1, 0.9], bands]}))
+    plan = dataclasses.replace(results.experiment.plan, design="arms", arms=tuple(arms))
+    assert grid_axes(plan) == {"curriculum.bands": ["[0.1,0.9]", "[0.2,0.8]", "[0.3,0.7]"]}
+
+
 def test_a_pair_that_is_told_apart_in_the_differences_is_so_in_the_grid(tmp_path):
     """One report said lower in its table and not distinguishable on its heat map, of one pair: the families differ."""
     rungs = [(name, name, 0.5, 1.0) for name in ("best", "a", "b", "c", "d", "e")]
@@ -163,12 +173,13 @@ def test_a_pair_that_is_told_apart_in_the_differences_is_so_in_the_grid(tmp_path
     assert near_best(results) == ("best", frozenset())
 
 
-def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
-    rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0)]
+def test_arms_of_one_label_keep_their_own_cost_behaviour_and_comparison(tmp_path):
+    rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0), ("c", "same", 0.5, 1.0)]
     build_store(tmp_path, rungs=rungs, design="arms", problems=6, n=4, steps=2, evaluate=(0, 2))
     results = loaded(tmp_path)
     rows = {row["name"]: row for row in behaviour_table(results).rows}
     assert rows["a"]["entropy_nats"] != rows["b"]["entropy_nats"]
+    assert list(pairs_of(results)) == ["b against a", "c against a"]
 
 
 def test_cost_is_of_the_finished_runs(results):
@@ -266,6 +277,12 @@ def test_an_arm_with_a_seed_below_the_target_has_no_tokens_to_it(results):
     table = behaviour_table(results)
     assert math.isnan(table.rows[1]["tokens_to_target"])
     assert f"{base.label}, not reached in {reached.count(False)} of 3 seeds" in table.notes[-1]
+
+
+def test_without_a_target_no_arm_is_said_to_miss_it(tmp_path):
+    build_store(tmp_path, rungs=RUNGS[:2], missing=[((0, seed), "failed") for seed in (0, 1, 2)], **SHORT)
+    (_, note) = behaviour_table(loaded(tmp_path)).notes
+    assert note == "Tokens to target: none yet, naive GRPO has no finished run."
 
 
 def test_latex_escapes_every_special_character():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.evaluation.metrics.names import pass_at_every_k
-from harness.statistics.bands import simultaneous_band, unpaired_band
+from harness.statistics.bands import simultaneous_band
 from harness.statistics.intervals import t_band, welch_band
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ def coverage(case: Case, repetitions: int, level: float = 0.95) -> dict[str, flo
     whole, single, width = 0, 0, []
     for _ in range(repetitions):
         a_RK, b_RK = arms(case, generator)
-        band = simultaneous_band(b_RK - a_RK, level) if case.paired else unpaired_band(b_RK, a_RK, level)
+        band = simultaneous_band(*([b_RK - a_RK] if case.paired else [b_RK, a_RK]), level=level)
         known = np.isfinite(band.low_K)
         separate = [level, level ** (1 / known.sum())]
         halves = [t_band(b_RK - a_RK, x, 0)[1] if case.paired else welch_band(b_RK, a_RK, x, 0)[1] for x in separate]

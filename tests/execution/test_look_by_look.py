@@ -128,13 +128,25 @@ def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_pat
     assert last.store.run_ids() == whole.store.run_ids()
 
 
+def status_lines(root):
+    return [one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))]
+
+
 def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
     root, _ = undisturbed
-    decided, open_ = (one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"])))
+    decided, open_ = status_lines(root)
     assert decided.startswith("dynamic_sampling_alone against naive_grpo: decided; +")
     assert decided.endswith("3 seeds), higher")
     assert open_.startswith("dapo against naive_grpo: open at the budget; ")
     assert open_.endswith("7 seeds), not resolved")
+
+
+def test_status_looks_at_runs_that_have_finished_since_the_command(tmp_path):
+    for spec in Submitting(tmp_path).jobs:
+        finish(ResultStore(tmp_path), spec)
+    decided, open_ = status_lines(tmp_path)
+    assert decided.endswith("3 seeds), higher")
+    assert open_.endswith("3 seeds), not resolved; next look at 5 seeds")
 
 
 def test_plan_tells_the_expected_and_the_largest_number_of_runs(tmp_path):

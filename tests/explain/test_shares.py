@@ -122,6 +122,8 @@ def test_a_table_shows_the_best_known_systems_and_cuts_no_number(
         (["rewards=[1,0]", "lengths=[3,4]", "format=xml"], "format='xml'"),
         (["rewards=[1,0]", "lengths=[3,4]", "systems=grpoo"], "did you mean 'grpo'?"),
         (["rewards=[1,0]", "lengths=[3,4]", "old_log_probs=[[-1,-1],-1]"], "3 tokens has 2 values"),
+        (["rewards=[1,0]", "lengths=[3,4]", "old_log_probs=[-1,0.5]"], "at most 0"),
+        (["rewards=[1,0]", "lengths=[3,4]", "cap=0"], "cap=0 must be a whole number of tokens, at least"),
     ],
 )
 def test_a_mistake_is_named_with_its_fix(

@@ -64,6 +64,8 @@ def test_the_space_is_hydras_grammar():
             "sampling.top_k=int(interval(1,50))",
         ]
     )
+    (decimals,) = parse_space(["sampling.temperature=range(0.8,1.1,0.1)"])
+    assert decimals.values == [0.8, 0.9, 1.0]
     assert rate.edge_overrides == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
     assert (rate.values, clip.values, size.values) == (None, ["0.2", "0.28"], [4, 8, 12, 16])
     assert system.edge_overrides == ["algorithm=grpo", "algorithm=dapo"]
@@ -190,6 +192,17 @@ def test_importance_and_contours_are_drawn(store, tmp_path):
     assert {"importance_avg.pdf", "importance_generated_tokens_total.png"} <= names
     assert any(name.startswith("contour_avg_") for name in names)
     assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_keys_that_end_alike_have_contours_of_their_own(tmp_path):
+    keys = ["algorithm.entropy.coefficient", "algorithm.kl.coefficient", "optimizer.learning_rate"]
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(4):
+        trial = study.ask()
+        study.tell(trial, sum(trial.suggest_float(key, 0, 1) for key in keys))
+    contours = [file.stem for file in draw(study, ["avg"], tmp_path) if file.match("contour_*.png")]
+    assert len(set(contours)) == 3
+    assert any("kl.coefficient" in name and "learning_rate" in name for name in contours)
 
 
 def test_cmaes_searches_numbers(store):

@@ -160,11 +160,3 @@ def test_effects_of_three_levels_by_two_worked_by_hand():
     assert both.names == ("g8 × on", "g16 × on")
     assert [one.value for one in both.effects] == pytest.approx([3.0, -3.0])
     assert {one.family for one in main.effects} == {3}
-
-
-def test_an_empty_cell_is_named():
-    crossing = Crossing(GROUPS)
-    scores = crossed(crossing, len)
-    del scores[frozenset({"g16", "on"})]
-    with pytest.raises(IncompleteDesign, match=r"6 arms; no finished run of: g16\+on"):
-        interactions(crossing, scores, EVERY_SEED)

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from harness.evaluation.counts import DIFFICULTIES, difficulty_of
-from harness.statistics.bands import Band, critical_value, simultaneous_band, unpaired_band
+from harness.statistics.bands import Band, critical_value, simultaneous_band
 from harness.statistics.intervals import comparison_level, paired_difference, welch_difference
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -72,7 +72,7 @@ def test_columns_that_move_together_have_the_interval_of_one() -> None:
 def test_units_signs_and_the_order_of_replicates_change_nothing() -> None:
     band, turned = simultaneous_band(WANDERING), simultaneous_band(-100 * WANDERING[::-1])
     assert -100 * band.high_K == pytest.approx(turned.low_K)
-    wider = simultaneous_band(WANDERING, 0.99)
+    wider = simultaneous_band(WANDERING, level=0.99)
     assert (wider.high_K > band.high_K).all()
     plain = stats.t.ppf(0.975, 6) * WANDERING.std(axis=0, ddof=1) / math.sqrt(7)
     assert (band.high_K - band.value_K > plain).all()
@@ -83,18 +83,18 @@ def test_where_there_is_no_spread_there_is_no_band() -> None:
     band = simultaneous_band(curves)
     assert np.isnan(band.low_K).tolist() == np.isnan(band.high_K).tolist() == [False, True, True, False]
     assert band.high_K[[0, 3]] == pytest.approx(simultaneous_band(RIGHT_ANGLE).high_K)
-    for one in (simultaneous_band(RIGHT_ANGLE[:1]), unpaired_band(RIGHT_ANGLE[:1], RIGHT_ANGLE)):
+    for one in (simultaneous_band(RIGHT_ANGLE[:1]), simultaneous_band(RIGHT_ANGLE[:1], RIGHT_ANGLE)):
         assert np.isnan(one.low_K).all()
         assert one.text == "no band at any k, for want of replicates or of spread among them"
-    assert unpaired_band(RIGHT_ANGLE[:1], RIGHT_ANGLE).value_K.tolist() == [1.0, 1.0]
+    assert simultaneous_band(RIGHT_ANGLE[:1], RIGHT_ANGLE).value_K.tolist() == [1.0, 1.0]
 
 
 def test_replicates_that_are_no_pairs_have_welchs_interval() -> None:
     a, b = np.array([[0.5], [0.7], [0.9]]), np.array([[0.1], [0.2], [0.2], [0.6]])
-    one, band = welch_difference(a[:, 0], b[:, 0]), unpaired_band(a, b)
+    one, band = welch_difference(a[:, 0], b[:, 0]), simultaneous_band(a, b)
     assert (band.low_K[0], band.value_K[0], band.high_K[0]) == pytest.approx((one.low, one.value, one.high))
     # One side without spread: the degrees of the other.
-    alone = unpaired_band(a, np.ones((4, 1)))
+    alone = simultaneous_band(a, np.ones((4, 1)))
     assert alone.high_K == pytest.approx(simultaneous_band(a - 1).high_K)
 
 

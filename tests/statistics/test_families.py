@@ -11,25 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.tables.table import Column, cell_text
-from harness.statistics.intervals import (
-    Estimate,
-    Independent,
-    Paired,
-    Verdict,
-    comparison_level,
-    judge,
-    judge_one,
-)
+from harness.statistics.intervals import Estimate, Independent, Paired, Verdict, judge, judge_one
 
 FINITE = st.integers(-200, 200).map(lambda tenths: tenths / 1000)
 SEEDS = st.lists(FINITE, max_size=8)
 DIFFERENCES = st.one_of(st.builds(Paired, SEEDS), st.builds(Independent, SEEDS, SEEDS))
 COLUMN = Column("d", "difference", scale=100, signed=True, words=True)
-
-
-def test_five_levels_multiply_to_the_level_of_the_family():
-    assert comparison_level(5) ** 5 == pytest.approx(0.95)
-    assert comparison_level(1) == 0.95
 
 
 def test_each_interval_is_students_or_welchs_at_the_level_of_one():
@@ -55,12 +42,6 @@ def test_comparisons_without_two_seeds_are_no_part_of_the_family():
     assert found["a"].level == 0.95
     assert [found[name].verdict for name in "bcd"] == [Verdict.NOT_RESOLVED] * 3
     assert found["b"].value == 0.1
-
-
-def test_a_look_of_a_sequential_design_has_its_own_level():
-    assert judge({"a": Paired([0.1, 0.2]), "b": Paired([0.1, 0.3])}, level=0.99)["a"].level == pytest.approx(
-        math.sqrt(0.99)
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,6 @@ A = RNG.normal(0.6, 0.02, 5)
 B = RNG.normal(0.55, 0.03, 5)
 
 
-def test_mean_interval_is_students_t():
-    estimate = st.mean_interval(A)
-    low, high = stats.t.interval(0.95, 4, loc=A.mean(), scale=stats.sem(A))
-    assert (estimate.low, estimate.high) == pytest.approx((low, high))
-
-
 def test_paired_and_welch_equal_scipy():
     paired = st.paired_difference(A, B)
     reference = stats.ttest_rel(A, B)

@@ -108,6 +108,14 @@ def test_a_tracker_that_fails_disturbs_no_run_and_gets_all_of_it_from_the_same_c
     assert [call["step"] for call in fake_calls(store, "log")] == [1, 2, 3] * 2
 
 
+def test_a_tracker_without_a_destination_leaves_the_others_their_rows(store, monkeypatch, capsys):
+    use_fake(monkeypatch, "record")
+    monkeypatch.setattr(tensorboard, "destination", lambda config: 1 / 0)
+    assert len(run(store, specs("tensorboard", "wandb", seeds=1)).finished) == 1
+    assert [call["step"] for call in fake_calls(store, "log")] == [1, 2, 3]
+    assert "tracker tensorboard gets no more of this run: division by zero" in capsys.readouterr().err
+
+
 def test_a_tracker_that_hangs_is_given_up_on(store, monkeypatch, capsys):
     use_fake(monkeypatch, "hang")
     monkeypatch.setattr(_feed, "PATIENCE_SECONDS", 1.0)
