@@ -185,7 +185,9 @@ class RunClaimed(StoreError):
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _ROOM = "free space or set runtime.results to a larger disk, then run the same command again: it goes on from there"
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+# What is there is of another kind: a folder where a file goes, a file or a link to nothing where a folder goes.
+_NO_PLACE = {errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 @contextmanager
@@ -196,10 +198,9 @@ def write_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
-        if error.errno in _READ_ONLY:
+        if error.errno in _READ_ONLY | _NO_PLACE:
             raise StoreReadOnly(
-                f"cannot write {path} ({error.strerror}); make it writable or set runtime.results to a "
-                "directory you own"
+                f"cannot write {path} ({error.strerror}); make it writable, or name another place (runtime.results, out=)"
             ) from error
         raise
     except Exception as error:
