@@ -137,7 +137,7 @@ def select(overrides: Sequence[str]) -> Selection:
 def require_idle(selection: Selection) -> None:
     """Raises `ConfigError` where one of the runs is worked on."""
     for run_id in selection.run_ids:
-        if holder := selection.store.run(run_id).claimed_by():
+        if holder := selection.store.run(run_id).claim_holder():
             place = f"process {holder.pid} on {holder.host}"
             place = "its supervisor is starting" if holder.pid is None else place
             raise ConfigError(f"run {run_id} runs ({place}); end it first, with Ctrl-C or kill")

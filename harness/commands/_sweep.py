@@ -46,7 +46,7 @@ from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, sl
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
-from harness.experiment.history import counted, longest_first, mixed_devices_note
+from harness.experiment.history import format_count, longest_first, mixed_devices_note
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
     cost_labels,
@@ -185,7 +185,7 @@ class Sweep:
             summary = self.bring(plan)
         if self._is_blocked(summary):
             print(
-                f"{name}: nothing was run: {counted(len(summary.skipped))} finished before, and all arms that lack runs are refused"
+                f"{name}: nothing was run: {format_count(len(summary.skipped))} finished before, and all arms that lack runs are refused"
             )
         else:
             print(describe(name, len(self.part.specs), summary, outcome.get().command))
@@ -555,7 +555,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
         return f"{name}: {runs} finished already; nothing to do"
     if summary.submitted:
         return (
-            f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
+            f"{name}: {len(summary.submitted)} of {format_count(total)} submitted; follow them with `harness status`, and run the same "
             f"command again for the answer: {command}"
         )
     parts = [f"{len(summary.finished)} finished", *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped)]
@@ -563,7 +563,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
         count = len(getattr(summary, label))
         if count:
             parts.append(f"{count} {label.replace('_', ' ')}")
-    lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
+    lines = [f"{name}: {format_count(total)}: {', '.join(parts)}"]
     lines += [
         f"  {run_id} {_outcome(summary, run_id)}: {_shorten(reason)}"
         for run_id, reason in summary.errors.items()

@@ -118,7 +118,7 @@ def holder(path: Path) -> Holder | None:
     return name if held else None
 
 
-def left_behind(path: Path) -> Holder | None:
+def last_holder(path: Path) -> Holder | None:
     """The name in a lock that is free, None where there is none: a holder that ends in order takes its name out.
 
     It was killed, or it lives on another host and the locks of this file system do not reach here.

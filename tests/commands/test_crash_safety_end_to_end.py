@@ -53,7 +53,7 @@ def tables(results: Path) -> dict[str, bytes]:
 
 def workers(results: Path) -> list[int]:
     store = ResultStore(results)
-    holders = [store.run(run_id).worked_on_by() for run_id in store.run_ids()]
+    holders = [store.run(run_id).worker_holder() for run_id in store.run_ids()]
     return [holder.pid for holder in holders if holder is not None and holder.pid is not None]
 
 

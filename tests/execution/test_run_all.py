@@ -47,7 +47,7 @@ def test_every_run_ends_finished_with_its_record(store):
     assert attempt["pid"] > 0
     assert attempt["ended_at"] >= attempt["started_at"] >= manifest["created_at"]
     assert (store.run(specs[1].run_id).path / "attempts/000/env.json").exists()
-    assert store.run(specs[1].run_id).claimed_by() is None
+    assert store.run(specs[1].run_id).claim_holder() is None
 
 
 def test_running_again_touches_nothing(store):
@@ -207,7 +207,7 @@ def test_the_fork_server_dying_costs_its_runs_an_attempt_and_the_rest_goes_on(st
         done = False
 
         def update(self, snapshot):
-            holder = store.run(spec(0).run_id).worked_on_by()
+            holder = store.run(spec(0).run_id).worker_holder()
             if not self.done and holder is not None and holder.pid is not None:
                 self.done = True
                 parent = int(Path(f"/proc/{holder.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
