@@ -63,7 +63,7 @@ def read_yaml(text: str, where: str) -> Any:
     """The value of a YAML text; `3e-4` is a number. Raises `ConfigError` that calls the text `where`."""
     try:
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a day that no calendar has
         raise ConfigError(f"{where} is not YAML; quote the value") from error
 
 

@@ -183,7 +183,7 @@ class RunClaimed(StoreError):
         super().__init__(f"{path} is held by {holder}; wait for it to end or stop it, then run again")
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT}
 _ROOM = "free space or set runtime.results to a larger disk, then run the same command again: it goes on from there"
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 # What is there is of another kind: a folder where a file goes, a file or a link to nothing where a folder goes.
@@ -196,7 +196,7 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
         if error.errno in _READ_ONLY | _NO_PLACE:
             raise StoreReadOnly(
@@ -205,7 +205,7 @@ def write_errors(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         # A library may end in an error of its own where it closes a file whose write has failed.
-        if isinstance(error.__context__, OSError) and error.__context__.errno in _FULL:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.__context__.strerror}); {_ROOM}") from error
         raise
 

@@ -237,7 +237,7 @@ def _merge_experiments(store: ResultStore, source: ResultStore, result: MergeRes
                     _join_files(ours, content, f"experiment {name}", result)
         except (StoreFull, StoreReadOnly):
             raise
-        except (StoreError, OSError, ValueError, KeyError) as error:
+        except (StoreError, OSError, ValueError, KeyError, TypeError) as error:
             if str(error) not in result.conflicts:  # `problems` said it
                 result.conflicts.append(f"experiment {name}: {error}")
 

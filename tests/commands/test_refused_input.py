@@ -45,6 +45,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["report", EXPERIMENT, "only=table", "formats=gif"], "formats: no gif; choose from"),
         (["report", EXPERIMENT, "only=table", "only=page"], "report: only= is given twice"),
         (["compare", "a", "b", "margin=.nan"], "margin=nan must be a finite number above 0"),
+        (["compare", "a", "b", "cap=2026-02-30"], "compare: cap=2026-02-30 is not YAML; quote the value"),
         (["plan", "task.kind=[a]"], "task.kind=['a'] is no name; choose one of: arithmetic"),
         (["plan", "engine.kind={a: 1}"], "engine.kind={'a': 1} is no name"),
         (["plan", "runtime.verifier_workers=-3"], "runtime.verifier_workers=-3 must be at least 1"),

@@ -121,10 +121,17 @@ def test_what_is_refused_is_not_attempted_twice(store):
     assert len(store.run(spec(0).run_id).manifest()["attempts"]) == 1
 
 
-def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store):
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        ("full", r"^no space left writing checkpoints; free space$"),
+        ("full_elsewhere", r"^no space left \(\[Errno 28\] .* 'rollouts\.jsonl'\); free space, then run the same"),
+    ],
+)
+def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store, do, says):
     """Every other run would train up to its first checkpoint, and fail there."""
-    specs = [spec(0, do="full"), spec(1, steps=3, seconds=0), spec(2), spec(3)]
-    with pytest.raises(StoreFull, match=r"^no space left writing checkpoints; free space$"):
+    specs = [spec(0, do=do), spec(1, steps=3, seconds=0), spec(2), spec(3)]
+    with pytest.raises(StoreFull, match=says):
         run(store, specs, workers=1)
     assert [store.run(one.run_id).status for one in specs] == ["failed", None, None, None]
 
