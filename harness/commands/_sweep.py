@@ -553,11 +553,6 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
     if len(summary.skipped) == total:
         runs = f"all {total} runs were" if total > 1 else "its run was"
         return f"{name}: {runs} finished already; nothing to do"
-    if summary.submitted:
-        return (
-            f"{name}: {len(summary.submitted)} of {format_count(total)} submitted; follow them with `harness status`, and run the same "
-            f"command again for the answer: {command}"
-        )
     parts = [f"{len(summary.finished)} finished", *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped)]
     for label in ("failed", "interrupted", "elsewhere", "not_started"):
         count = len(getattr(summary, label))
@@ -587,7 +582,7 @@ def _shorten(reason: str) -> str:
 
 
 def exit_code(summary: Summary) -> int:
-    """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
+    """0: complete; 1: something failed; 75: stopped or elsewhere, repeat the command."""
     if summary.failed:
         return Exit.FOUND
-    return Exit.DONE if summary.complete or summary.submitted else Exit.AGAIN
+    return Exit.DONE if summary.complete else Exit.AGAIN

@@ -22,14 +22,7 @@ def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
 
     `durable=False` leaves out the flushes: for what is written anew by the next attempt if a power cut takes it.
     """
-
-    def write(temporary: Path) -> None:
-        with open(temporary, "wb", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-
-    publish_file(path, write, durable=durable)
+    publish_file(path, lambda temporary: temporary.write_bytes(data), durable=durable)
 
 
 def make_folder(path: Path) -> None:
@@ -44,7 +37,7 @@ def make_folder(path: Path) -> None:
             _sync(folder.parent)
 
 
-def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
+def publish_file(path: Path, write: Callable[[Path], object], *, durable: bool = True) -> None:
     """Let `write` make a temporary file, then publish it as `path`. Nothing is left behind if it raises."""
     with write_errors(path):
         make_folder(path.parent)

@@ -54,12 +54,6 @@ def test_plan_reads_local_problems(text, says, tmp_path, said):
     assert "cannot start" not in said("plan", *given, "runtime.elsewhere=true")
 
 
-@pytest.mark.parametrize("verb", ["report", "status"])
-def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, said):
-    text = said(verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}", code=2)
-    assert "run it first: harness run experiment=dapo_ladder" in text
-
-
 def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_path, said):
     given = ("model=pretrained", "optimizer=verl_dapo", f"runtime.results={tmp_path}")
     folder = (tmp_path / "policy").mkdir() or f"model.path={tmp_path / 'policy'}"

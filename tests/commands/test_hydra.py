@@ -43,7 +43,6 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["algorithm=grpo,dapo"], "for a run of each value add -m"),
         (
             ["-m", "hydra/launcher=jobli", "seed=0,1"],
             "hydra/launcher has no option 'jobli'; did you mean 'joblib'",
@@ -51,13 +50,10 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
         (["hydra.job.chdir=true"], "relative to where you call"),
         (["hydra.run.dir=elsewhere"], "set runtime.results=DIR instead"),
         (["hydra.sweep.subdir=elsewhere", "-m", "seed=0,1"], "set runtime.results=DIR instead"),
-        (["launcher=slurm"], "hydra/launcher=submitit_slurm"),
-        (["config_dir=mine"], "give --config-dir mine"),
         (["--resolve"], "--resolve flag can only be used"),
         (["--config-name=other"], "every run is composed from config.yaml"),
         (["+absent=1"], "unknown key 'absent'"),
         (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
-        (["algorithm=grpo", "algorithm=dapo"], "keep one of them"),
         # A key that exists only in a group which the experiment chooses for its arms.
         (["experiment=language_ladder", "model.precision=half"], "model.precision='half' is not known"),
     ],

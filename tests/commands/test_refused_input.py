@@ -27,7 +27,6 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
         (["plan", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
         (["run", "-m", EXPERIMENT, "seed=0,1,2"], "the seeds of an experiment are 'experiment.seeds=[0,1,2]'"),
-        (["plan", "-m", EXPERIMENT, "seed=0,1"], "the seeds of an experiment are"),
         (["run", "seed=0,1"], "for a run of each value add -m"),
         (["plan", "seed=0,1"], "for a run of each value add -m"),
         (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
