@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.exchange import trl as dialect
@@ -58,7 +59,14 @@ def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
 
 
 def _overrides(config: RunConfig) -> dict[str, Any]:
-    return read_assignments(config.backend.overrides, lambda text, _: yaml.safe_load(text))
+    return read_assignments(config.backend.overrides, _read_yaml)
+
+
+def _read_yaml(text: str, item: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no calendar has
+        raise ConfigError(f"backend.overrides: {item!r} is not YAML; quote the value") from error
 
 
 def _rewards(config: RunConfig) -> dict[str, Any]:
@@ -195,8 +203,8 @@ def _refused_overrides(config: RunConfig) -> Iterator[str]:
     items = config.backend.overrides
     ours = {*settings(replace(config, backend=replace(config.backend, overrides=[]))), *_SCHEDULE, "output_dir"}
     for item in items:
-        key, equals, _ = item.partition("=")
-        if not equals:
+        key, equals, _ = item.lstrip("+").partition("=")
+        if not equals or key.startswith("~"):
             yield f"backend.overrides: {item!r} is no key=value"
         elif key in ours or key == "lr_scheduler_kwargs":
             yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"
