@@ -40,30 +40,6 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (
-            ["-m", "hydra/launcher=jobli", "seed=0,1"],
-            "hydra/launcher has no option 'jobli'; did you mean 'joblib'",
-        ),
-        (["hydra.job.chdir=true"], "relative to where you call"),
-        (["hydra.run.dir=elsewhere"], "set runtime.results=DIR instead"),
-        (["hydra.sweep.subdir=elsewhere", "-m", "seed=0,1"], "set runtime.results=DIR instead"),
-        (["--resolve"], "--resolve flag can only be used"),
-        (["--config-name=other"], "every run is composed from config.yaml"),
-        (["+absent=1"], "unknown key 'absent'"),
-        (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
-        # A key that exists only in a group which the experiment chooses for its arms.
-        (["experiment=language_ladder", "model.precision=half"], "model.precision='half' is not known"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(said: Said, arguments: list[str], says: str) -> None:
-    words = said("run", *arguments, code=2)
-    assert says in words
-    assert len(words.strip().splitlines()) == 1
-
-
 def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMP_LINE", "harness run algorithm=dapo_mi")
     assert said("-sc", "query=bash").split() == ["algorithm=dapo_microbatch"]
