@@ -38,6 +38,8 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert "ProcessLauncher" in alone["launcher"]["_target_"]
     assert alone["callbacks"]["answer"]["write"] is True
     assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
+    folders = {said("run", "--cfg", "hydra", "--package", "hydra.sweep.dir", "--resolve") for _ in range(2)}
+    assert len(folders) == 2, "sweeps that start in the same second have a folder each"
 
 
 def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
