@@ -345,11 +345,10 @@ def _job_return(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None,
         directory = sweep.store.run(spec.run_id).path
         folder = directory / str(config.hydra.output_subdir)
         if config.hydra.output_subdir is not None and directory.is_dir() and not folder.is_dir():
-            folder.mkdir()
             contents = {"config": spec.config_yaml, "overrides": yaml.safe_dump(job)}
             contents["hydra"] = OmegaConf.to_yaml(OmegaConf.create({"hydra": config.hydra}))
             for name, text in contents.items():
-                (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+                write_file(folder / f"{name}.yaml", text.encode(), durable=False)
     job_return = JobReturn(job, config, config, str(directory), "train", JobStatus.COMPLETED)
     job_return.return_value = value
     return job_return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -11,11 +12,11 @@ from omegaconf import OmegaConf
 from small_runs import SMALL
 from verbs import Said, harness, python
 
-from harness.commands._sweep import run_value
+from harness.commands._sweep import _job_return, run_value
 from harness.configuration.identity import run_id
 from harness.configuration.schema import dump, load
 from harness.experiment.planning import make_plan
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 
 TWO = [*SMALL, "training.steps=1", "training.evaluate_every=1", "--no-answer"]
 
@@ -40,6 +41,17 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
     folders = {said("run", "--cfg", "hydra", "--package", "hydra.sweep.dir", "--resolve") for _ in range(2)}
     assert len(folders) == 2, "sweeps that start in the same second have a folder each"
+
+
+def test_hydras_files_of_a_run_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
+    run = ResultStore(tmp_path).run("a" * 16)
+    run.path.mkdir(parents=True)
+    (run.path / ".hydra").touch()
+    config = OmegaConf.create({"hydra": {"output_subdir": ".hydra"}})
+    sweep, spec = Mock(store=ResultStore(tmp_path)), Mock(run_id=run.run_id, config_yaml="")
+    sweep.plan.arms = sweep.plan.metrics = []
+    with pytest.raises(StoreError, match=r"cannot write .*\.hydra/config\.yaml"):
+        _job_return(config, sweep, spec, ["seed=0"])
 
 
 def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
