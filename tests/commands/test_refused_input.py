@@ -30,6 +30,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["run", "seed=0,1"], "for a run of each value add -m"),
         (["plan", "seed=0,1"], "for a run of each value add -m"),
         (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
+        (["plan", "-m", "seed=range(3,0)"], "or a range is empty"),
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
         (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
         (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
