@@ -108,7 +108,8 @@ def test_an_unknown_sampler_names_the_choices() -> None:
         compose_run([*COMMON, "backend.sampler=vllm"])
 
 
-def test_an_override_that_is_no_yaml_is_named() -> None:
+def test_a_number_in_exponent_notation_is_one_and_what_is_no_yaml_is_named() -> None:
+    assert settings(compose_run([*COMMON, "backend.overrides=['min_p=5e-2']"]))["min_p"] == 0.05
     with pytest.raises(ConfigError, match=r"backend\.overrides: 'top_k=\[1' is not YAML"):
         refusals(compose_run([*COMMON, "backend.overrides=['top_k=[1']"]))
 

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
+from harness.configuration.yaml_value import read_yaml
 from harness.exchange import trl as dialect
 from harness.exchange.dialect import read_assignments, reward_weights
 from harness.training.torchrun import refused_places, wanted_ranks
@@ -59,14 +57,9 @@ def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
 
 
 def _overrides(config: RunConfig) -> dict[str, Any]:
-    return read_assignments(config.backend.overrides, _read_yaml)
-
-
-def _read_yaml(text: str, item: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that no calendar has
-        raise ConfigError(f"backend.overrides: {item!r} is not YAML; quote the value") from error
+    return read_assignments(
+        config.backend.overrides, lambda text, item: read_yaml(text, f"backend.overrides: {item!r}")
+    )
 
 
 def _rewards(config: RunConfig) -> dict[str, Any]:
