@@ -39,8 +39,7 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert "ProcessLauncher" in alone["launcher"]["_target_"]
     assert alone["callbacks"]["answer"]["write"] is True
     assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
-    folders = {said("run", "--cfg", "hydra", "--package", "hydra.sweep.dir", "--resolve") for _ in range(2)}
-    assert len(folders) == 2, "sweeps that start in the same second have a folder each"
+    assert "%S-%f" in sweep["sweep"]["dir"], "sweeps that start in the same second have a folder each"
 
 
 def test_hydras_files_of_a_run_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
