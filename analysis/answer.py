@@ -27,7 +27,7 @@ from analysis.tables.words import (
     untrained_notes,
 )
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
-from harness.experiment.history import counted
+from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Paired, pooled_spread
 from harness.store import ResultStore
@@ -229,7 +229,7 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
     seeds = min((line.estimate.seeds for line in lines), default=0)
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
-    sentences = [f"{'; '.join([*parts, counted(seeds, 'seed')])}."] if lines else []
+    sentences = [f"{'; '.join([*parts, format_count(seeds, 'seed')])}."] if lines else []
     if (size := family_size(line.estimate for line in lines)) > 1:
         families = sorted({line.estimate.family for line in lines})
         if families == [len(lines)]:
@@ -257,7 +257,7 @@ def _caveat(lines: Sequence[Line]) -> str:
         return f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}"
     fewest_seeds = min((line.estimate.seeds for line in lines), default=_ENOUGH)
     if 1 < fewest_seeds < _ENOUGH:
-        return f"But {counted(fewest_seeds, 'seed')} are too few to trust an interval."
+        return f"But {format_count(fewest_seeds, 'seed')} are too few to trust an interval."
     idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
     if idle_lines:
         others = f" and {count_word(len(idle_lines) - 1)} more were" if len(idle_lines) > 1 else " was"
@@ -291,7 +291,7 @@ def describe(delta: Estimate, metric: Metric) -> str:
         return f"no comparison, {delta.absent}"
     row, word = Row("", delta, metric), delta.words(metric.scale, metric.unit)
     if not row.interval:
-        return f"{row.with_unit} ({counted(delta.seeds, 'seed')}), {word}"
+        return f"{row.with_unit} ({format_count(delta.seeds, 'seed')}), {word}"
     return f"{row.with_unit} ({interval_name([delta])} {row.interval}, {delta.seeds} seeds), {word}"
 
 

@@ -252,7 +252,7 @@ def _read_runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]
         seeds = ", ".join(str(seed) for seed in group["seed"])
         notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
     started_ids = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])
-    return runs.merge(store.made_by(started_ids), how="left", on="run_id"), notes
+    return runs.merge(store.provenance_frame(started_ids), how="left", on="run_id"), notes
 
 
 def _add_costs(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from analysis.tables.table import latex_escape
 from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
-from harness.experiment.history import counted, format_seconds
+from harness.experiment.history import format_count, format_seconds
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 from harness.store.foreign_text import markdown
@@ -77,11 +77,11 @@ class Methods:
     def _runs(self) -> Iterator[str]:
         plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished_runs["tokens"]
         arms_text = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
-        yield f"We compare {counted(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
+        yield f"We compare {format_count(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
         verb = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
-        yield f"Every arm {verb} {counted(len(plan.seeds), 'seed')}; {finished_count} of {counted(len(runs))} finished.{bases}"
+        yield f"Every arm {verb} {format_count(len(plan.seeds), 'seed')}; {finished_count} of {format_count(len(runs))} finished.{bases}"
         yield self.fill(_TRAINING)
         if tokens.notna().any():
             token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
@@ -91,7 +91,7 @@ class Methods:
         experiment, n = self.results.experiment, samples(self.results)
         plan, problems, samples_text = experiment.plan, len(experiment.problem_ids), ""
         if n and problems:
-            samples_text = f", over {counted(n, 'sample')} of each of {counted(problems, 'problem')}"
+            samples_text = f", over {format_count(n, 'sample')} of each of {format_count(problems, 'problem')}"
             samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
@@ -181,4 +181,4 @@ def _arm(arm: PlannedArm) -> str:
 def _machine(hardware: dict[str, Any]) -> str:
     if gpus := hardware.get("gpus"):
         return f"{len(gpus)} × {gpus[0]}"
-    return f"{hardware.get('cpu', 'CPU')}, {counted(int(hardware.get('cores', 0)), 'core')}, no GPU"
+    return f"{hardware.get('cpu', 'CPU')}, {format_count(int(hardware.get('cores', 0)), 'core')}, no GPU"

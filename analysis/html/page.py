@@ -36,7 +36,7 @@ from analysis.tables.words import metric_name
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.protocol import ProblemText, problem_texts
-from harness.experiment.history import counted
+from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
@@ -244,7 +244,7 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
     newest, commit = max(pairs, default=("", ""))
     at_most = "up to " * bool(plan.looks)
     facts = [
-        f"{counted(len(plan.arms), 'arm')} × {at_most}{counted(len(plan.seeds), 'seed')}",
+        f"{format_count(len(plan.arms), 'arm')} × {at_most}{format_count(len(plan.seeds), 'seed')}",
         f"{len(finished_ids)} of {at_most}{len(runs)} runs finished",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),

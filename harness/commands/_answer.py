@@ -333,7 +333,5 @@ class TablesSoFar(Relay):
                 self._thread.start()
 
     def _work(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # a run may change while it is read
             self._ready_tables.append(self._make())
-        except Exception:  # a run may change while it is read
-            return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import signal
 import sys
 import time
@@ -17,19 +16,16 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
 
-import yaml
-
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
+from harness.configuration.yaml_value import read_yaml
 from harness.experiment.history import format_seconds
 from harness.store import ResultStore, layout
 from harness.store.foreign_text import escape_json, raw_stream, visible
 from harness.store.pack import open_root
 
-# PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
-_EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 _PATHS = frozenset(
     {
         "data.path",
@@ -50,21 +46,6 @@ _PATHS = frozenset(
 def flag(text: str) -> dict[str, Any]:
     """Declare a switch that is off unless given, for a verb's `ARGUMENTS`."""
     return {"action": "store_true", "help": text}
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which numbers in exponent notation are numbers."""
-
-
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
-
-
-def read_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text; `3e-4` is a number. Raises `ConfigError` that calls the text `where`."""
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{where} is not YAML; quote the value") from error
 
 
 def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()) -> dict[str, Any]:
@@ -137,7 +118,7 @@ def select(overrides: Sequence[str]) -> Selection:
 def require_idle(selection: Selection) -> None:
     """Raises `ConfigError` where one of the runs is worked on."""
     for run_id in selection.run_ids:
-        if holder := selection.store.run(run_id).claimed_by():
+        if holder := selection.store.run(run_id).claim_holder():
             place = f"process {holder.pid} on {holder.host}"
             place = "its supervisor is starting" if holder.pid is None else place
             raise ConfigError(f"run {run_id} runs ({place}); end it first, with Ctrl-C or kill")

@@ -46,7 +46,7 @@ from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, sl
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
-from harness.experiment.history import counted, longest_first, mixed_devices_note
+from harness.experiment.history import format_count, longest_first, mixed_devices_note
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
     cost_labels,
@@ -185,7 +185,7 @@ class Sweep:
             summary = self.bring(plan)
         if self._is_blocked(summary):
             print(
-                f"{name}: nothing was run: {counted(len(summary.skipped))} finished before, and all arms that lack runs are refused"
+                f"{name}: nothing was run: {format_count(len(summary.skipped))} finished before, and all arms that lack runs are refused"
             )
         else:
             print(describe(name, len(self.part.specs), summary, outcome.get().command))
@@ -345,11 +345,10 @@ def _job_return(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None,
         directory = sweep.store.run(spec.run_id).path
         folder = directory / str(config.hydra.output_subdir)
         if config.hydra.output_subdir is not None and directory.is_dir() and not folder.is_dir():
-            folder.mkdir()
             contents = {"config": spec.config_yaml, "overrides": yaml.safe_dump(job)}
             contents["hydra"] = OmegaConf.to_yaml(OmegaConf.create({"hydra": config.hydra}))
             for name, text in contents.items():
-                (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+                write_file(folder / f"{name}.yaml", text.encode(), durable=False)
     job_return = JobReturn(job, config, config, str(directory), "train", JobStatus.COMPLETED)
     job_return.return_value = value
     return job_return
@@ -553,17 +552,12 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
     if len(summary.skipped) == total:
         runs = f"all {total} runs were" if total > 1 else "its run was"
         return f"{name}: {runs} finished already; nothing to do"
-    if summary.submitted:
-        return (
-            f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
-            f"command again for the answer: {command}"
-        )
     parts = [f"{len(summary.finished)} finished", *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped)]
     for label in ("failed", "interrupted", "elsewhere", "not_started"):
         count = len(getattr(summary, label))
         if count:
             parts.append(f"{count} {label.replace('_', ' ')}")
-    lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
+    lines = [f"{name}: {format_count(total)}: {', '.join(parts)}"]
     lines += [
         f"  {run_id} {_outcome(summary, run_id)}: {_shorten(reason)}"
         for run_id, reason in summary.errors.items()
@@ -587,7 +581,7 @@ def _shorten(reason: str) -> str:
 
 
 def exit_code(summary: Summary) -> int:
-    """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
+    """0: complete; 1: something failed; 75: stopped or elsewhere, repeat the command."""
     if summary.failed:
         return Exit.FOUND
-    return Exit.DONE if summary.complete or summary.submitted else Exit.AGAIN
+    return Exit.DONE if summary.complete else Exit.AGAIN

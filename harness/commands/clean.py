@@ -92,7 +92,7 @@ def _unfinished_runs(selection: Selection) -> Iterator[Removable]:
         # What finished and is damaged, or is of a newer version, is somebody's only copy.
         if run.status in ("finished", layout.INCOMPLETE, layout.UNREADABLE):
             continue
-        if run.path.is_dir() and run.claimed_by() is None:
+        if run.path.is_dir() and run.claim_holder() is None:
             yield Removable(run.path, run_id, _size(run.path))
 
 
@@ -124,7 +124,7 @@ def _active_run(store: ResultStore) -> str:
     for path in sorted(layout.runs_dir(store.root).glob("*")):
         if layout.RUN_ID.fullmatch(path.name):
             run = store.run(path.name)
-            if run.claimed_by() is not None or run.worked_on_by() is not None:
+            if run.claim_holder() is not None or run.worker_holder() is not None:
                 return f"run {path.name}"
     return ""
 

@@ -27,11 +27,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.commands._arguments import key_values, read_yaml
+from harness.commands._arguments import key_values
 from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
+from harness.configuration.yaml_value import read_yaml
 from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
 from harness.exchange.logs import Import, import_logs
 from harness.experiment.declaration import as_file

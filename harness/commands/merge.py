@@ -14,7 +14,7 @@ import sys
 from harness.commands._arguments import Exit, select
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import of_machine
-from harness.experiment.history import counted
+from harness.experiment.history import format_count
 from harness.store import StoreError
 from harness.store.pack import merge, open_root
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         except StoreError as error:
             conflicts.append(str(error))
             continue
-        print(f"{source}: {counted(result.new, 'new run')}, {result.same} that were here")
+        print(f"{source}: {format_count(result.new, 'new run')}, {result.same} that were here")
         for line in result.notes:
             print(f"  {line}")
         conflicts += result.conflicts

@@ -28,7 +28,7 @@ from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import Cost, History, counted, format_seconds, mixed_devices_note, past_engagement
+from harness.experiment.history import Cost, History, format_count, format_seconds, mixed_devices_note, past_engagement
 from harness.experiment.looks import runs_of_looks
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
@@ -377,7 +377,7 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 def total_lines(totals: Totals) -> list[str]:
     """Tell what is left to do and what it is expected to take."""
-    counts = [counted(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
+    counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:
         device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"

@@ -30,6 +30,7 @@ from harness.configuration.error import ConfigError
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE
 from harness.execution.workers import ExitEvent, Signal, Start, StartEvent
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly, layout
+from harness.store.atomic import FULL
 from harness.training.torchrun import die_with
 
 # Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
@@ -149,6 +150,11 @@ def main(arguments: list[str]) -> NoReturn:
 
 def _exit_code(error: Exception) -> int:
     """Write the error to the worker's log, in a line where it names its cause and fix, and return the code that it ends with."""
+    if (
+        isinstance(error, OSError) and error.errno in FULL
+    ):  # of what the store does not write: a record, a data set's cache
+        sys.stderr.write(f"no space left ({error}); free space, then run the same command again\n")
+        return EXIT_STORE
     if isinstance(error, StoreError | ConfigError):
         sys.stderr.write(f"{error}\n")
         return EXIT_STORE if isinstance(error, StoreFull | StoreReadOnly) else EXIT_REFUSED

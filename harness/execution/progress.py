@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.experiment.history import counted, format_seconds
+from harness.experiment.history import format_count, format_seconds
 from harness.store import ResultStore, layout
 from harness.store.foreign_text import raw_stream, visible
 from harness.store.reader import RunState, read_tail
@@ -164,7 +164,7 @@ class PlainProgress(Progress):
 
     def begin(self, total: int, finished: int) -> None:
         if total:  # a search begins without
-            self._line(f"{counted(total)}, {finished} finished already")
+            self._line(f"{format_count(total)}, {finished} finished already")
 
     def start_run(self, name: str, run_id: str, attempt: int) -> None:
         suffix = f", attempt {attempt + 1}" if attempt else ""

@@ -23,7 +23,8 @@ def requeue_if_it_has_to_leave(summary: Summary, has_new_checkpoint: bool) -> bo
     Raises:
         RequeueError: time was up before a run had a new checkpoint, or Slurm refuses.
     """
-    if slurm_job() is None or summary.complete or summary.stopped_by is None:
+    job = slurm_job()
+    if job is None or summary.complete or summary.stopped_by is None:
         return False
     if summary.stopped_by in _TIME_IS_UP:
         if not has_new_checkpoint:
@@ -31,8 +32,10 @@ def requeue_if_it_has_to_leave(summary: Summary, has_new_checkpoint: bool) -> bo
                 "time was up before the run had a new checkpoint, and would be again: not requeued. Raise hydra.launcher.timeout_min, or "
                 "lower runtime.checkpoint_every"
             )
-        return requeue()
-    return summary.stopped_by == signal.SIGTERM and is_pre_empted() and requeue()
+    elif summary.stopped_by != signal.SIGTERM or not is_pre_empted(job):
+        return False
+    requeue(job)
+    return True
 
 
 def slurm_job() -> str | None:
@@ -41,27 +44,19 @@ def slurm_job() -> str | None:
     return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")
 
 
-def requeue() -> bool:
-    """Put this Slurm job back into the queue; False outside Slurm. Raises `RequeueError` where Slurm refuses."""
-    job = slurm_job()
-    if job is None:
-        return False
-    signal.signal(
-        signal.SIGTERM, signal.SIG_DFL
-    )  # by which Slurm ends this job now; submitit's handler would ignore it
+def requeue(job: str) -> None:
+    """Put a Slurm job back into the queue. Raises `RequeueError` where Slurm refuses."""
+    # By which Slurm ends this job now; submitit's handler would ignore it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise RequeueError(
             f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
         )
-    return True
 
 
-def is_pre_empted() -> bool:
-    """Ask whether this Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
-    job = slurm_job()
-    if job is None:
-        return False
+def is_pre_empted(job: str) -> bool:
+    """Ask whether a Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
     job_record = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
     match = re.search(r"PreemptTime=(\S+)", job_record)
     return match is not None and match[1] not in ("None", "Unknown")

@@ -44,13 +44,12 @@ class Summary:
     interrupted: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)  # another living supervisor has them
     not_started: list[str] = field(default_factory=list)  # a stop came first
-    submitted: list[str] = field(default_factory=list)  # sent to a scheduler and not followed
     errors: dict[str, str] = field(default_factory=dict)
     stopped_by: int | None = None  # the first stop signal
 
     @property
     def complete(self) -> bool:
-        return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
+        return not (self.failed or self.interrupted or self.elsewhere or self.not_started)
 
     def then(self, later: Summary) -> Summary:
         """The summary of two dispatches. A run of both is listed as the later one left it, but what the earlier finished stays so."""

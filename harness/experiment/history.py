@@ -51,7 +51,7 @@ class History:
         for key, source in ((arm, "{} of the same arm"), (cost_class(config), "{} of similar arms")):
             usages = [usage for row in self._by_key.get(key, [])[-_RECENT:] if (usage := self._usage(row))]
             if usages:
-                return _scale_cost(usages, config, source.format(counted(len(usages))))
+                return _scale_cost(usages, config, source.format(format_count(len(usages))))
         return None
 
     def finished_runs(self, arm: str) -> list[str]:
@@ -136,7 +136,7 @@ def _note(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any],
     frames = [frame for frame in map(steps, run_ids) if not math.isnan(measure.value([frame]))]
     if not frames:
         return ""
-    runs, value = counted(len(frames), f"{source} run"), measure.value(frames)
+    runs, value = format_count(len(frames), f"{source} run"), measure.value(frames)
     mark = f", {HARDLY}" if measure.hardly(value) else ""
     return f"{measure.text(value, mark=False)} (from {runs}){mark}"
 
@@ -207,6 +207,6 @@ def format_seconds(seconds: float | None) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def counted(number: int, noun: str = "run") -> str:
+def format_count(number: int, noun: str = "run") -> str:
     """`1 run`, `12 runs`."""
     return f"{number} {noun}{'s' * (number != 1)}"

@@ -286,7 +286,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str]) -> Plan:
     the base configuration (else the first).
     """
     if not jobs:
-        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
+        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing, or a range is empty")
     refuse_second_choice(jobs[0])
     (declaration, arm_overrides), jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}

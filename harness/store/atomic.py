@@ -22,14 +22,7 @@ def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
 
     `durable=False` leaves out the flushes: for what is written anew by the next attempt if a power cut takes it.
     """
-
-    def write(temporary: Path) -> None:
-        with open(temporary, "wb", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-
-    publish_file(path, write, durable=durable)
+    publish_file(path, lambda temporary: temporary.write_bytes(data), durable=durable)
 
 
 def make_folder(path: Path) -> None:
@@ -44,7 +37,7 @@ def make_folder(path: Path) -> None:
             _sync(folder.parent)
 
 
-def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
+def publish_file(path: Path, write: Callable[[Path], object], *, durable: bool = True) -> None:
     """Let `write` make a temporary file, then publish it as `path`. Nothing is left behind if it raises."""
     with write_errors(path):
         make_folder(path.parent)
@@ -183,9 +176,11 @@ class RunClaimed(StoreError):
         super().__init__(f"{path} is held by {holder}; wait for it to end or stop it, then run again")
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT}
 _ROOM = "free space or set runtime.results to a larger disk, then run the same command again: it goes on from there"
-_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+# What is there is of another kind: a folder where a file goes, a file or a link to nothing where a folder goes.
+_NO_PLACE = {errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 @contextmanager
@@ -194,17 +189,16 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
-        if error.errno in _READ_ONLY:
+        if error.errno in _READ_ONLY | _NO_PLACE:
             raise StoreReadOnly(
-                f"cannot write {path} ({error.strerror}); make it writable or set runtime.results to a "
-                "directory you own"
+                f"cannot write {path} ({error.strerror}); make it writable, or name another place (runtime.results, out=)"
             ) from error
         raise
     except Exception as error:
         # A library may end in an error of its own where it closes a file whose write has failed.
-        if isinstance(error.__context__, OSError) and error.__context__.errno in _FULL:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.__context__.strerror}); {_ROOM}") from error
         raise
 

@@ -164,6 +164,8 @@ def read_object(path: Path, fix: str) -> dict[str, Any] | None:
             json.dumps(content, ensure_ascii=False).encode()  # half a character goes into no frame and no file
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:  # a folder, another user's file, a disk that does not read
+        raise TornFile(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:  # a file from elsewhere may be nested beyond all depths
         raise TornFile(f"{path} is not JSON ({error}); {fix}") from error
     if not isinstance(content, dict):

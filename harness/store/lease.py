@@ -21,7 +21,6 @@ import time
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from harness.store.atomic import LocksUnsupported, RunClaimed, make_folder, write_errors
 
@@ -65,9 +64,7 @@ class Lease:
     def __enter__(self) -> Lease:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -118,7 +115,7 @@ def holder(path: Path) -> Holder | None:
     return name if held else None
 
 
-def left_behind(path: Path) -> Holder | None:
+def last_holder(path: Path) -> Holder | None:
     """The name in a lock that is free, None where there is none: a holder that ends in order takes its name out.
 
     It was killed, or it lives on another host and the locks of this file system do not reach here.

@@ -101,10 +101,11 @@ def _passing_folder() -> Iterator[Path]:
             yield Path(folder)
 
 
-# What `write_pack` writes. Steps and parts have no more than one name each, and no name begins with a dot.
+# What `write_pack` writes. Steps and parts have no more than one name each. One name begins with a dot: the index of torch's shards.
 _NAMES = re.compile(
     r"experiments/{0}/(?:plan\.json|claim\.json|study\.journal)|runs/[0-9a-f]{{16}}/(?:config\.yaml|manifest\.json|metrics\.jsonl"
-    r"|samples/{0}/step-\d{{6,9}}/part-{0}\.parquet|checkpoints/step-\d{{6,9}}(?:/{0}){{1,5}})".format(r"\w[\w=+.-]{0,200}"), re.ASCII
+    r"|samples/{0}/step-\d{{6,9}}/part-{0}\.parquet|checkpoints/step-\d{{6,9}}/(?:shards/\.metadata|{0}(?:/{0}){{0,4}}))"
+    .format(r"\w[\w=+.-]{0,200}"), re.ASCII
 )  # fmt: skip
 # A pack of ours is a fifth to a third of its content. Beyond the first GiB one that claims a hundredth is a bomb.
 _LEAST_BYTES, _MOST_TIMES = 1 << 30, 100
@@ -236,7 +237,7 @@ def _merge_experiments(store: ResultStore, source: ResultStore, result: MergeRes
                     _join_files(ours, content, f"experiment {name}", result)
         except (StoreFull, StoreReadOnly):
             raise
-        except (StoreError, OSError, ValueError, KeyError) as error:
+        except (StoreError, OSError, ValueError, KeyError, TypeError) as error:
             if str(error) not in result.conflicts:  # `problems` said it
                 result.conflicts.append(f"experiment {name}: {error}")
 
@@ -255,23 +256,34 @@ def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
         for _, path in theirs.checkpoints():
             atomic.publish_directory_once(ours.path / "checkpoints" / path.name, partial(_copy_tree, path))
         return
-    our_progress, their_progress = _progress(ours), _progress(theirs)
-    if not our_progress[0] and their_progress > our_progress:
+    if _is_better(theirs, ours):
         with ours.lock():
-            our_progress = _progress(ours)  # it may have gone on, or ended, before the lock was free
-            if not our_progress[0] and their_progress > our_progress:
+            if _is_better(theirs, ours):  # it may have gone on, or ended, before the lock was free
+                here = _describe(ours)
                 atomic.publish_directory(ours.path, partial(_copy_tree, theirs.path))
-                result.notes.append(
-                    f"run {ours.run_id}: taken, {_describe(their_progress)} (here: {_describe(our_progress)})"
-                )
+                result.notes.append(f"run {ours.run_id}: taken, {_describe(theirs)} (here: {here})")
                 return
-    if our_progress[0] and their_progress[0]:
+    if ours.status == layout.UNREADABLE:
+        result.conflicts.append(f"run {ours.run_id} stays as it is here: {ours.fault()}")
+    elif ours.status == theirs.status == "finished":
         result.conflicts.append(
             f"run {ours.run_id} finished in both places with different results; the one here stays. To keep the other one too, "
             "merge it into another runtime.results"
         )
     else:
-        result.notes.append(f"run {ours.run_id}: kept, {_describe(our_progress)} (there: {_describe(their_progress)})")
+        result.notes.append(f"run {ours.run_id}: kept, {_describe(ours)} (there: {_describe(theirs)})")
+
+
+def _is_better(theirs: RunDir, ours: RunDir) -> bool:
+    """Whether a run may take the place of the one here.
+
+    One here that finished and lost a file gives way to a finished one alone; one that cannot be read, perhaps of a newer version, to none.
+    """
+    if ours.status in ("finished", layout.UNREADABLE):
+        return False
+    if theirs.status == "finished":
+        return True
+    return ours.status != layout.INCOMPLETE and _progress(theirs) > _progress(ours)
 
 
 def _copy_tree(source: Path, target: Path) -> None:
@@ -283,7 +295,9 @@ def _list_omissions(folder: str, names: list[str]) -> set[str]:
     return {
         name
         for name in names
-        if name in _OF_THIS_MACHINE or name.startswith(".") or os.path.islink(os.path.join(folder, name))
+        if name in _OF_THIS_MACHINE
+        or (name.startswith(".") and name.endswith(".tmp"))
+        or os.path.islink(os.path.join(folder, name))
     }
 
 
@@ -292,16 +306,16 @@ def _content(run: RunDir) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in files.items()}
 
 
-def _progress(run: RunDir) -> tuple[bool, int, int]:
-    """Whether a run finished, its newest checkpoint, from which it would go on, and its last step; -1 for none."""
+def _progress(run: RunDir) -> tuple[int, int]:
+    """The newest checkpoint of a run, from which it would go on, and its last step; -1 for none."""
     checkpoint = max((step for step, _ in run.checkpoints()), default=-1)
-    return run.status == "finished", checkpoint, int((run.last_step() or {"step": -1})["step"])
+    return checkpoint, int((run.last_step() or {"step": -1})["step"])
 
 
-def _describe(progress: tuple[bool, int, int]) -> str:
-    finished, checkpoint, step = progress
-    if finished:
-        return "finished"
+def _describe(run: RunDir) -> str:
+    if run.status in ("finished", layout.INCOMPLETE):
+        return "finished" if run.status == "finished" else "finished, a file is gone or changed"
+    checkpoint, step = _progress(run)
     return f"unfinished, {max(step, 0)} steps, {f'checkpoint {checkpoint}' if checkpoint >= 0 else 'no checkpoint'}"
 
 

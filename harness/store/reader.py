@@ -54,7 +54,7 @@ class ResultStore:
     def readable(self) -> list[dict[str, Any]]:
         return [entry for _, entry in self._scan_runs() if isinstance(entry, dict)]
 
-    def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
+    def provenance_frame(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """Tabulate what made each run: run_id, code, packages, device, versions (of Python and torch, in words).
 
         `code` is the hash of the sources, else commit and diff; `packages` the hash of all versions.
@@ -282,14 +282,14 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
 
 def _is_supervised(run: RunDir) -> bool:
     try:
-        return run.claimed_by() is not None
+        return run.claim_holder() is not None
     except OSError:  # no locks here, or not ours to read: the manifest is all there is
         return True
 
 
 def _last_holder(run: RunDir) -> str:
     """Where a lost run may go on unseen: a free claim that names another host was killed there, or is held there by a local lock."""
-    holder = run.left_behind_by()
+    holder = run.last_claim_holder()
     if holder is None or holder.host == socket.gethostname():
         return ""
     return (

@@ -157,18 +157,18 @@ class RunDir:
         """Claim the run for this supervisor. Raises `RunClaimed` if another one lives (see `lease.acquire`)."""
         return lease.acquire(self.path / layout.CLAIM_LOCK)
 
-    def claimed_by(self) -> lease.Holder | None:
+    def claim_holder(self) -> lease.Holder | None:
         return lease.holder(self.path / layout.CLAIM_LOCK)
 
-    def left_behind_by(self) -> lease.Holder | None:
-        """The supervisor that the free claim still names, None where it ended in order. See `lease.left_behind`."""
-        return lease.left_behind(self.path / layout.CLAIM_LOCK)
+    def last_claim_holder(self) -> lease.Holder | None:
+        """The supervisor that the free claim still names, None where it ended in order. See `lease.last_holder`."""
+        return lease.last_holder(self.path / layout.CLAIM_LOCK)
 
     def worker_lock(self, wait_seconds: float = 0.0) -> lease.Lease:
         """The lock a worker process holds for its whole life. Raises `RunClaimed`."""
         return lease.acquire(self.path / layout.WORKER_LOCK, wait_seconds=wait_seconds)
 
-    def worked_on_by(self) -> lease.Holder | None:
+    def worker_holder(self) -> lease.Holder | None:
         return lease.holder(self.path / layout.WORKER_LOCK)
 
     def unfinished_start(self) -> bool:

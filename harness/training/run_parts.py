@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,22 +117,27 @@ class RunParts(TaskParts):
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
-        # The engine.
+        # The engine, which is closed where a part after it cannot be made.
         engine = build_engine(config, self.policy, self.tokenizer)
-        self.engine = self._wrap_recording(engine)
-        # The check of a weight update belongs to no rollout, so it bypasses the recording.
-        self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
-        # Where responses come from.
-        source, score = config.algorithm.source, self.updater.score_responses
-        context = SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score)
-        self.source: Source = implementation(SOURCE, source).build(source, context)
-        # Evaluation. A record has to hold a run's own samples, so it shares none.
-        cache = None
-        if not config.runtime.record_rollouts:
-            cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
-        self.evaluator = Evaluator(
-            config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, cache, self.ranks
-        )
+        with ExitStack() as on_failure:
+            on_failure.callback(engine.close)
+            self.engine = self._wrap_recording(engine)
+            # The check of a weight update belongs to no rollout, so it bypasses the recording.
+            self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
+            # Where responses come from.
+            source, score = config.algorithm.source, self.updater.score_responses
+            context = SourceContext(
+                config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score
+            )
+            self.source: Source = implementation(SOURCE, source).build(source, context)
+            # Evaluation. A record has to hold a run's own samples, so it shares none.
+            cache = None
+            if not config.runtime.record_rollouts:
+                cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
+            self.evaluator = Evaluator(
+                config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, cache, self.ranks
+            )
+            on_failure.pop_all()
 
     def close(self) -> None:
         self.engine.close()

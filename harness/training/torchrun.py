@@ -21,7 +21,7 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly
-from harness.store.atomic import write_file
+from harness.store.atomic import FULL, write_file
 from harness.store.layout import attempt_dir
 
 STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.json"
@@ -101,6 +101,8 @@ def record_error(folder: Path, error: Exception, text: str) -> None:
     kind = "failed"
     if isinstance(error, StoreError | ConfigError):
         kind = "disk" if isinstance(error, StoreFull | StoreReadOnly) else "refused"
+    elif isinstance(error, OSError) and error.errno in FULL:
+        kind = "disk"
     write_file(folder / ERROR, json.dumps({"kind": kind, "text": text}).encode())
 
 
@@ -123,7 +125,7 @@ def main(run_path: Path, attempt: int) -> int:
     from harness.configuration.user_code import blame_members
     from harness.model.ranks import Ranks, close_groups
 
-    run = RunDir(run_path)
+    run = RunDir(run_path, attempt)
     folder = attempt_dir(run.path, attempt)
     try:
         config = load(run.settings())

@@ -93,6 +93,8 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
         (["backend.liger=true"], "backend.liger=true"),
         (["backend.overrides=['temperature=2']"], "temperature follows from the configuration"),
+        (["backend.overrides=['+temperature=2']"], "temperature follows from the configuration"),
+        (["backend.overrides=['~min_p=0']"], "'~min_p=0' is no key=value"),
         (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
     ],
 )  # fmt: skip
@@ -104,6 +106,12 @@ def test_what_is_refused_is_named(given: list[str], named: str) -> None:
 def test_an_unknown_sampler_names_the_choices() -> None:
     with pytest.raises(ConfigError, match="vllm_colocate"):
         compose_run([*COMMON, "backend.sampler=vllm"])
+
+
+def test_a_number_in_exponent_notation_is_one_and_what_is_no_yaml_is_named() -> None:
+    assert settings(compose_run([*COMMON, "backend.overrides=['min_p=5e-2']"]))["min_p"] == 0.05
+    with pytest.raises(ConfigError, match=r"backend\.overrides: 'top_k=\[1' is not YAML"):
+        refusals(compose_run([*COMMON, "backend.overrides=['top_k=[1']"]))
 
 
 def test_all_rungs_of_the_ladder_can_be_said() -> None:

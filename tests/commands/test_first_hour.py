@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import shutil
 import subprocess
 
 import pytest
 import torch
-from rich.console import Console
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
 from harness.execution.attempt import dirty_hash
-from harness.execution.progress import LiveProgress, Snapshot
 from harness.experiment.declaration import as_file
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
-from harness.store.reader import RunState
 
 
 def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, said):
@@ -52,12 +48,6 @@ def test_plan_reads_local_problems(text, says, tmp_path, said):
     assert "cannot start: task: " in told
     assert says in told
     assert "cannot start" not in said("plan", *given, "runtime.elsewhere=true")
-
-
-@pytest.mark.parametrize("verb", ["report", "status"])
-def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, said):
-    text = said(verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}", code=2)
-    assert "run it first: harness run experiment=dapo_ladder" in text
 
 
 def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_path, said):
@@ -104,15 +94,6 @@ def test_an_arm_of_an_experiment_is_exported(said):
 def test_brackets_in_a_title_are_text(tmp_path, said):
     text = said("plan", "-m", "experiment.title='caps [red]'", "patch=[clip_higher],[]", f"runtime.results={tmp_path}")
     assert text.startswith("caps [red]")
-
-
-def test_brackets_in_the_name_of_a_run_are_text():
-    stream = io.StringIO()
-    live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
-    live.begin(1, 0)
-    live.update(Snapshot(1, 0, 0, 0, 0, running=[RunState("0" * 16, name="caps [red] seed 0", total=60)]))
-    live.close()
-    assert "caps [red] seed 0" in stream.getvalue()
 
 
 def test_a_mapping_may_be_given_whole():

@@ -143,3 +143,11 @@ def test_a_run_that_cannot_be_read_stays_apart_and_the_rest_is_merged(tmp_path: 
     merged = pack.merge(store, source.root)
     assert [line for line in merged.conflicts if "Is a directory" in line and "a" * 16 in line]
     assert (store.run("b" * 16).last_step() or {})["step"] == 3
+
+
+def test_a_plan_whose_seeds_are_no_list_stays_apart(tmp_path: Path) -> None:
+    store, source = ResultStore(tmp_path / "results"), ResultStore(tmp_path / "other")
+    for root, seeds in ((store, [0]), (source, None)):
+        root.write_plan("e", {"arms": [], "seeds": seeds})
+    (conflict,) = pack.merge(store, source.root).conflicts
+    assert conflict.startswith("experiment e: ")

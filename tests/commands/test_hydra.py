@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -11,11 +12,11 @@ from omegaconf import OmegaConf
 from small_runs import SMALL
 from verbs import Said, harness, python
 
-from harness.commands._sweep import run_value
+from harness.commands._sweep import _job_return, run_value
 from harness.configuration.identity import run_id
 from harness.configuration.schema import dump, load
 from harness.experiment.planning import make_plan
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 
 TWO = [*SMALL, "training.steps=1", "training.evaluate_every=1", "--no-answer"]
 
@@ -38,34 +39,18 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert "ProcessLauncher" in alone["launcher"]["_target_"]
     assert alone["callbacks"]["answer"]["write"] is True
     assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
+    assert "%S-%f" in sweep["sweep"]["dir"], "sweeps that start in the same second have a folder each"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["algorithm=grpo,dapo"], "for a run of each value add -m"),
-        (
-            ["-m", "hydra/launcher=jobli", "seed=0,1"],
-            "hydra/launcher has no option 'jobli'; did you mean 'joblib'",
-        ),
-        (["hydra.job.chdir=true"], "relative to where you call"),
-        (["hydra.run.dir=elsewhere"], "set runtime.results=DIR instead"),
-        (["hydra.sweep.subdir=elsewhere", "-m", "seed=0,1"], "set runtime.results=DIR instead"),
-        (["launcher=slurm"], "hydra/launcher=submitit_slurm"),
-        (["config_dir=mine"], "give --config-dir mine"),
-        (["--resolve"], "--resolve flag can only be used"),
-        (["--config-name=other"], "every run is composed from config.yaml"),
-        (["+absent=1"], "unknown key 'absent'"),
-        (["optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
-        (["algorithm=grpo", "algorithm=dapo"], "keep one of them"),
-        # A key that exists only in a group which the experiment chooses for its arms.
-        (["experiment=language_ladder", "model.precision=half"], "model.precision='half' is not known"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(said: Said, arguments: list[str], says: str) -> None:
-    words = said("run", *arguments, code=2)
-    assert says in words
-    assert len(words.strip().splitlines()) == 1
+def test_hydras_files_of_a_run_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
+    run = ResultStore(tmp_path).run("a" * 16)
+    run.path.mkdir(parents=True)
+    (run.path / ".hydra").touch()
+    config = OmegaConf.create({"hydra": {"output_subdir": ".hydra"}})
+    sweep, spec = Mock(store=ResultStore(tmp_path)), Mock(run_id=run.run_id, config_yaml="")
+    sweep.plan.arms = sweep.plan.metrics = []
+    with pytest.raises(StoreError, match=r"cannot write .*\.hydra/config\.yaml"):
+        _job_return(config, sweep, spec, ["seed=0"])
 
 
 def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,8 @@ def test_one_torn_manifest_ends_no_sweep(store, arms, said):
         store, [spec.run_id for spec in arms[1:]], runtime
     )
     assert answered_runs(store, NAME) == {spec.run_id for spec in arms[1:]}
-    assert "manifest.json" in said("report", EXPERIMENT, "only=table", f"runtime.results={store.root}")
+    for verb in (["report", EXPERIMENT, "only=table"], ["status"]):
+        assert "manifest.json" in said(*verb, f"runtime.results={store.root}")
     told = said("pack", EXPERIMENT, f"out={store.root / 'pack'}", f"runtime.results={store.root}", code=1)
     assert "3 finished runs of 4" in told
     said("clean", "--unfinished", "--yes", EXPERIMENT, f"runtime.results={store.root}")

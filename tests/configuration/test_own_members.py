@@ -11,7 +11,6 @@ import torch
 from verbs import Said
 
 from harness.commands._verifier_rules import verifier_config
-from harness.configuration import compose as folders
 from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
@@ -265,22 +264,6 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
         "two problems have one id",
     ):
         assert told.count(fault) == 1
-
-
-def test_an_installed_package_brings_members_by_an_entry_point(
-    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.move(mine, tmp_path / "site" / "their_tricks")
-    information = tmp_path / "site" / "their_tricks-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tricks\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[rlvr_harness.config_dir]\ntheirs = their_tricks\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    folders.installed_folders.cache_clear()
-    try:
-        assert implementation(FAMILIES[0], composed().algorithm.advantage).__file__.startswith(str(tmp_path / "site"))
-    finally:
-        folders.installed_folders.cache_clear()
 
 
 def test_every_family_says_what_a_member_defines() -> None:

@@ -125,32 +125,6 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: 
     assert '"interrupted"' in (run / "manifest.json").read_text()
 
 
-def test_a_failing_run_leaves_the_others_alone(ladder: Path, tmp_path: Path) -> None:
-    """One arm's reward function ends with an error when its file is run; the others finish, and the reason is printed."""
-    with_base_policy(tmp_path, ladder)
-    broken = tmp_path / "broken.py"
-    broken.write_text("def score(response):\n    return True\n\n\nthreshold = 1 / 0\n")
-    arms = ["training.steps=1", f"algorithm.reward.function='','{broken}:score'"]
-    done = harness(tmp_path, "run", "-m", "--no-answer", *arms, *SMALL, code=1)
-    assert "1 finished" in done.stdout
-    assert "1 failed" in done.stdout
-    assert "ZeroDivisionError" in done.stdout
-
-
-def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "results"
-    shutil.copytree(ladder, copy)
-    (copy / "runs" / "notes.txt").write_text("not a run")
-    run, other = sorted(path for path in (copy / "runs").iterdir() if path.is_dir())[:2]
-    (run / "manifest.json").write_text('{"schema_version": 1, "run_')
-    with (other / "metrics.jsonl").open("ab") as metrics:
-        metrics.write(b'{"step": 99, "rew')  # a torn last line is dropped without a word
-    said = harness(copy, "status").stdout.replace("\n", "")  # long paths are wrapped
-    assert "notes.txt" in said
-    assert f"{run.name}/manifest.json" in said
-    assert "Missing: " in harness(copy, "report", "experiment=dapo_ladder", "only=table").stdout
-
-
 def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(
     ladder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -176,7 +176,7 @@ def test_a_run_that_is_killed_at_step_two_goes_on_bit_for_bit(root: Path, undist
             assert process.poll() is None, "the command ended too early"
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        worker = again.worked_on_by()
+        worker = again.worker_holder()
         assert worker is not None
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)

@@ -12,10 +12,11 @@ import yaml
 from trainer_configs import ACTOR, TRL, VERL
 from verbs import Said
 
-from harness.commands._arguments import key_values, read_yaml
+from harness.commands._arguments import key_values
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
+from harness.configuration.yaml_value import read_yaml
 from harness.exchange.dialect import hydra_value, read_config
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -75,6 +76,8 @@ def by_config(path: Path) -> int:
             raise ConfigError("runtime.ranks=3 cannot be; set runtime.ranks=1")
         case "full":
             raise StoreFull("no space left writing checkpoints; free space")
+        case "full_elsewhere":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "rollouts.jsonl")
         case "crash_once" if len(list((path / "attempts").iterdir())) == 1:
             raise RuntimeError("the GPU fell off the bus")
         case "signal":

@@ -41,28 +41,22 @@ def scontrol(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_a_task_of_an_array_requeues_itself_and_not_the_array(
     scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not slurm.requeue()
-    assert not slurm.is_pre_empted()
-    assert scontrol == []
+    pre_empted = Summary(interrupted=STOPPED, stopped_by=signal.SIGTERM)
+    assert not requeue_if_it_has_to_leave(pre_empted, has_new_checkpoint=True)
+    assert scontrol == [], "this is no job of Slurm"
     monkeypatch.setenv("SLURM_JOB_ID", "40")
-    slurm.requeue()
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "40")  # of the last task, whose number is the array's
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
-    assert slurm.requeue()
-    assert slurm.is_pre_empted()
-    assert scontrol == [
-        ["scontrol", "requeue", "40"],
-        ["scontrol", "requeue", "40_0"],
-        ["scontrol", "show", "job", "40_0"],
-    ]
+    assert requeue_if_it_has_to_leave(pre_empted, has_new_checkpoint=True)
+    assert scontrol == [["scontrol", "show", "job", "40_0"], ["scontrol", "requeue", "40_0"]]
 
 
-def test_a_requeue_that_slurm_refuses_is_reported(scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "40")
+@pytest.mark.usefixtures("scontrol")
+def test_a_requeue_that_slurm_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(RequeueError, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"):
-        slurm.requeue()
+        slurm.requeue("40")
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])

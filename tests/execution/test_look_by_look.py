@@ -102,32 +102,6 @@ def test_interrupted_at_any_run_and_repeated_it_ends_with_the_same_bytes(undistu
     assert (again.summary.finished, len(again.summary.skipped), again.shown) == ([], 17, [])
 
 
-class Submitting(Invocation):
-    """One `harness run` on a cluster that does not wait: the jobs end after the command has returned."""
-
-    def bring(self, part):
-        waiting = [spec for spec in part.specs if self.store.run(spec.run_id).status != "finished"]
-        self.jobs = waiting
-        done = [spec.run_id for spec in part.specs if spec not in waiting]
-        self.swept.append(len(part.specs))
-        return Summary(skipped=done, submitted=[spec.run_id for spec in waiting])
-
-
-def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_path):
-    root, whole = undisturbed
-    submitted = []
-    for _ in range(3):  # a command for each look; Slurm and Ray finish its jobs before the next
-        invocation = Submitting(tmp_path)
-        submitted.append(len(invocation.summary.submitted))
-        for spec in invocation.jobs:
-            finish(invocation.store, spec)
-    assert submitted == [9, 4, 4]
-    last = Submitting(tmp_path)
-    assert (last.summary.complete, last.summary.submitted, last.decisions.open) == (True, [], 0)
-    assert plan_text(tmp_path) == plan_text(root)
-    assert last.store.run_ids() == whole.store.run_ids()
-
-
 def status_lines(root):
     return [one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))]
 
@@ -142,7 +116,7 @@ def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
 
 
 def test_status_looks_at_runs_that_have_finished_since_the_command(tmp_path):
-    for spec in Submitting(tmp_path).jobs:
+    for spec in Invocation(tmp_path, patience=0).part.specs:  # jobs that end after the command has returned
         finish(ResultStore(tmp_path), spec)
     decided, open_ = status_lines(tmp_path)
     assert decided.endswith("3 seeds), higher")

@@ -22,8 +22,8 @@ from harness.store.reader import RunState, run_name, run_state, total_steps
 
 
 def running(step: int = 30, total: int | None = 100, phase: str = "") -> RunState:
-    """A run whose steps take half a second."""
-    return RunState("0" * 16, "running", "clip_higher seed 0", 1, step, total, phase, reward=0.5, pace=0.5)
+    """A run whose steps take half a second; brackets in its name are no markup."""
+    return RunState("0" * 16, "running", "caps [red] seed 0", 1, step, total, phase, reward=0.5, pace=0.5)
 
 
 def test_the_time_left_follows_from_the_pace_of_the_newest_step():
@@ -67,7 +67,7 @@ def test_the_live_table_shows_runs_and_keeps_failures():
     live.end_run("naive seed 2", "1" * 16, "finished", "")
     live.close()
     text = stream.getvalue()
-    assert "clip_higher seed 0" in text
+    assert "caps [red] seed 0" in text
     assert "30/100" in text
     assert "10 %" in text  # of all runs, by steps
     assert "━" in text

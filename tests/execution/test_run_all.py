@@ -47,7 +47,7 @@ def test_every_run_ends_finished_with_its_record(store):
     assert attempt["pid"] > 0
     assert attempt["ended_at"] >= attempt["started_at"] >= manifest["created_at"]
     assert (store.run(specs[1].run_id).path / "attempts/000/env.json").exists()
-    assert store.run(specs[1].run_id).claimed_by() is None
+    assert store.run(specs[1].run_id).claim_holder() is None
 
 
 def test_running_again_touches_nothing(store):
@@ -121,10 +121,17 @@ def test_what_is_refused_is_not_attempted_twice(store):
     assert len(store.run(spec(0).run_id).manifest()["attempts"]) == 1
 
 
-def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store):
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        ("full", r"^no space left writing checkpoints; free space$"),
+        ("full_elsewhere", r"^no space left \(\[Errno 28\] .* 'rollouts\.jsonl'\); free space, then run the same"),
+    ],
+)
+def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store, do, says):
     """Every other run would train up to its first checkpoint, and fail there."""
-    specs = [spec(0, do="full"), spec(1, steps=3, seconds=0), spec(2), spec(3)]
-    with pytest.raises(StoreFull, match=r"^no space left writing checkpoints; free space$"):
+    specs = [spec(0, do=do), spec(1, steps=3, seconds=0), spec(2), spec(3)]
+    with pytest.raises(StoreFull, match=says):
         run(store, specs, workers=1)
     assert [store.run(one.run_id).status for one in specs] == ["failed", None, None, None]
 
@@ -207,7 +214,7 @@ def test_the_fork_server_dying_costs_its_runs_an_attempt_and_the_rest_goes_on(st
         done = False
 
         def update(self, snapshot):
-            holder = store.run(spec(0).run_id).worked_on_by()
+            holder = store.run(spec(0).run_id).worker_holder()
             if not self.done and holder is not None and holder.pid is not None:
                 self.done = True
                 parent = int(Path(f"/proc/{holder.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])

@@ -191,10 +191,10 @@ def test_a_claim_names_its_holder_and_dies_with_it(tmp_path):
     holder = started(code, run.path)
     with pytest.raises(RunClaimed, match=rf"claim\.lock is held by process {holder.pid} on "):
         run.lock()
-    assert run.claimed_by().pid == holder.pid
+    assert run.claim_holder().pid == holder.pid
     holder.kill()
     holder.communicate()
-    assert run.claimed_by() is None
+    assert run.claim_holder() is None
     run.lock().release()
 
 
@@ -204,7 +204,7 @@ def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
     code = (
         "import sys; from pathlib import Path; from harness.store import RunDir\n"
         "run = RunDir(Path(sys.argv[1])); print('go', flush=True)\n"
-        "while True: run.claimed_by()"
+        "while True: run.claim_holder()"
     )
     with started(code, run.path) as watcher:
         try:
@@ -233,8 +233,8 @@ def test_a_free_lock_that_names_another_host_says_so(tmp_path):
     run = store.run(RUN_ID)
     run.create("a: 1", MANIFEST)
     with run.lock():
-        assert run.left_behind_by() is None
-    assert run.left_behind_by() is None, "a holder that ends in order takes its name out"
+        assert run.last_claim_holder() is None
+    assert run.last_claim_holder() is None, "a holder that ends in order takes its name out"
     (run.path / "claim.lock").write_text('{"host": "node7", "pid": 4711}')
     state = run_state(store, RUN_ID)
     assert state.status == "lost"

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from stored_runs import about
 
-from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, TornFile, atomic, layout, lease
+from harness.store import (
+    ResultStore,
+    RunDir,
+    SchemaMismatch,
+    StoreFull,
+    StoreReadOnly,
+    TornFile,
+    atomic,
+    layout,
+    lease,
+)
 from harness.store.reader import run_state
 
 RUN_ID = "00000000000000aa"
@@ -127,3 +137,21 @@ def test_an_error_of_a_library_after_a_full_disk_is_a_full_disk(tmp_path: Path) 
 
     with pytest.raises(StoreFull, match=r"no space left writing .*state\.pt"):
         atomic.publish_file(tmp_path / "state.pt", write)
+
+
+@pytest.mark.parametrize("place", ["folder", "file/x", "link/x", "loop/x"])
+def test_what_stands_in_the_way_of_a_file_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreReadOnly, match=rf"cannot write .*{place} \(.*name another place"):
+        atomic.write_file(tmp_path / place, b"")
+
+
+def test_a_folder_in_the_place_of_a_manifest_is_a_problem_of_its_run_alone(run: RunDir) -> None:
+    (run.path / "manifest.json").unlink()
+    (run.path / "manifest.json").mkdir()
+    store = ResultStore(run.path.parent.parent)
+    assert store.run_ids() == []
+    assert [problem for problem in store.problems() if "manifest.json cannot be read (Is a directory)" in problem]

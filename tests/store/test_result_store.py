@@ -111,7 +111,7 @@ store = ResultStore(".")
 if os.geteuid() == 0:
     os.setuid(65534)
 assert [len(store.run(name).steps()) for name in store.run_ids()] == [1, 2, 3] and store.problems() == []
-assert store.run(store.run_ids()[0]).claimed_by() is None
+assert store.run(store.run_ids()[0]).claim_holder() is None
 run = store.run(store.run_ids()[0])
 for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), lambda: store.cache_dir("x"),
               lambda: run.write_manifest(run.manifest()), lambda: store.write_plan("p", {})):

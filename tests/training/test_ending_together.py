@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import time
@@ -55,8 +56,8 @@ from pathlib import Path
 from harness.store import StoreFull
 from harness.training import loop, torchrun
 
-def train_run(*_):
-    raise StoreFull("no space left writing the checkpoint")
+def train_run(config, run, *_):
+    raise StoreFull(f"no space left writing the checkpoint of attempt {run.attempt}")
 
 loop.train_run = train_run
 torchrun.main(Path(sys.argv[1]), 1)
@@ -66,8 +67,13 @@ torchrun.main(Path(sys.argv[1]), 1)
 def test_a_full_disk_of_a_rank_is_one_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = claimed(small_config(), tmp_path)
     command = [sys.executable, "-c", FULL_DISK, str(run.path)]
-    with pytest.raises(StoreFull, match="rank 0: StoreFull: no space left writing the checkpoint"):
+    with pytest.raises(StoreFull, match="rank 0: StoreFull: no space left writing the checkpoint of attempt 1"):
         train_with(command, run.path, monkeypatch)
+
+
+def test_a_disk_that_something_else_filled_is_full_all_the_same(tmp_path: Path) -> None:
+    torchrun.record_error(tmp_path, OSError(errno.ENOSPC, "No space left on device"), "rank 0")
+    assert json.loads((tmp_path / torchrun.ERROR).read_text())["kind"] == "disk"
 
 
 def test_a_disk_too_full_for_the_error_itself_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,17 @@ def never() -> bool:
     return False
 
 
+def test_an_engine_is_closed_where_a_later_part_of_the_run_cannot_be_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Mock()
+    monkeypatch.setattr("harness.training.run_parts.build_engine", lambda *_: engine)
+    monkeypatch.setattr("harness.sampling.source.policy.build", Mock(side_effect=ValueError("no demonstrations")))
+    with pytest.raises(ValueError, match="no demonstrations"):
+        bench.trainer(small_config())
+    engine.close.assert_called_once_with()
+
+
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: RunParts) -> None:
     plain = trainer.updater.policy.token_log_probs
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
+from harness.configuration.yaml_value import read_yaml
 from harness.exchange import trl as dialect
 from harness.exchange.dialect import read_assignments, reward_weights
 from harness.training.torchrun import refused_places, wanted_ranks
@@ -58,7 +57,9 @@ def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
 
 
 def _overrides(config: RunConfig) -> dict[str, Any]:
-    return read_assignments(config.backend.overrides, lambda text, _: yaml.safe_load(text))
+    return read_assignments(
+        config.backend.overrides, lambda text, item: read_yaml(text, f"backend.overrides: {item!r}")
+    )
 
 
 def _rewards(config: RunConfig) -> dict[str, Any]:
@@ -195,8 +196,8 @@ def _refused_overrides(config: RunConfig) -> Iterator[str]:
     items = config.backend.overrides
     ours = {*settings(replace(config, backend=replace(config.backend, overrides=[]))), *_SCHEDULE, "output_dir"}
     for item in items:
-        key, equals, _ = item.partition("=")
-        if not equals:
+        key, equals, _ = item.lstrip("+").partition("=")
+        if not equals or key.startswith("~"):
             yield f"backend.overrides: {item!r} is no key=value"
         elif key in ours or key == "lr_scheduler_kwargs":
             yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"
