@@ -162,12 +162,15 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
     """
     pairs = difference(old, new)
     changed_keys = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
-    entries, covered_keys = [], set[str]()
-    for prefix, measure, side in _rules(old, new, changed_keys):
-        keys = tuple(key for key in changed_keys if key.startswith(prefix))
-        covered_keys.update(keys)
-        entries.append(dataclasses.replace(measure, keys=keys, arm=names[side]))
-    remaining_keys = [key for key in changed_keys if key not in covered_keys]
+    keys_by_measure: dict[tuple[Measure, bool], dict[str, None]] = {}
+    for prefix, measure, side in _rules(old, new, changed_keys):  # one measure may stand for keys of several rules
+        keys = [key for key in changed_keys if key.startswith(prefix)]
+        keys_by_measure.setdefault((measure, side), {}).update(dict.fromkeys(keys))
+    entries = [
+        dataclasses.replace(measure, keys=tuple(keys), arm=names[side])
+        for (measure, side), keys in keys_by_measure.items()
+    ]
+    remaining_keys = [key for key in changed_keys if not any(key in keys for keys in keys_by_measure.values())]
     wide_keys = tuple(key for key in remaining_keys if key.startswith(_TOUCHES_ALL))
     unmeasured_keys = tuple(key for key in remaining_keys if key not in wide_keys)
     sizes = [

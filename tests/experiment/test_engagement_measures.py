@@ -108,6 +108,12 @@ def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:
     ]
 
 
+def test_two_keys_of_one_measure_are_said_once() -> None:
+    (flipped,) = found([], ["algorithm.reward.true_positive=0.5", "algorithm.reward.false_positive=0.5"])
+    assert flipped.fields == ("flipped_verdicts_fraction",)
+    assert sorted(flipped.keys) == ["algorithm.reward.false_positive", "algorithm.reward.true_positive"]
+
+
 @pytest.mark.parametrize("kind", ["clip_cov", "kl_cov"])
 def test_tokens_chosen_by_covariance_are_counted_beside_the_clip_that_is_gone(kind: str) -> None:
     other = "algorithm/surrogate=ppo_clip"
