@@ -164,7 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_table(table, options.out, "transfer")
         with figure_style("paper"):
             points = {pair.label: (_drawn(pair), pair.language) for pair in ordered(pairs)}
-            figure = transfer_plot(points, "points of accuracy, 95 % intervals; faint: testbed (0.15M), full: SmolLM2 (135M)", AXIS)
+            figure = transfer_plot(
+                points, "points of accuracy, 95 % intervals; faint: testbed (0.15M), full: SmolLM2 (135M)", AXIS
+            )
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0
 
