@@ -231,7 +231,9 @@ def _parts(name: str, store: ResultStore) -> list[str]:
         if not run_ids:
             raise ConfigError(f"{name} has no finished run")
         return run_ids
-    return [_part(part, store) for part in name.split(",")]
+    if not all(parts := name.split(",")):
+        raise ConfigError(f"{name}: nothing stands at one side of a comma; write RUN,RUN without blanks")
+    return [_part(part, store) for part in parts]
 
 
 def _part(part: str, store: ResultStore) -> str:

@@ -45,8 +45,8 @@ class OptimizerConfig(Checked, key="optimizer"):
     """
 
     learning_rate: float = ranged(2e-4, low=0.0)
-    beta1: float = ranged(0.9, low=0.0, high=1.0)
-    beta2: float = ranged(0.99, low=0.0, high=1.0)
+    beta1: float = ranged(0.9, low=0.0, high=0.99999)
+    beta2: float = ranged(0.99, low=0.0, high=0.99999)
     epsilon: float = ranged(1e-8, low=0.0)
     weight_decay: float = ranged(0.0, low=0.0)
     warmup_steps: int = ranged(0, low=0)
@@ -366,6 +366,11 @@ class RewardConfig(Checked, key="algorithm.reward"):
         super().__post_init__()
         if self.function and not self._certain:
             raise ConfigError("algorithm.reward.function takes no true_positive or false_positive: let it err alone")
+        if not self.function and self.correct <= self.wrong:
+            raise ConfigError(
+                f"algorithm.reward.correct={self.correct:g} must be above algorithm.reward.wrong={self.wrong:g}; "
+                "for a reward that errs set algorithm.reward.true_positive and false_positive"
+            )
 
     @property
     def exact(self) -> bool:
@@ -508,7 +513,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
     aggregation: Any = family(AGGREGATION, "response_mean")
     kl: Any = family(KL, "k3")
     entropy_coefficient: float = 0.0
-    positive_nll_coefficient: float = 0.0
+    positive_nll_coefficient: float = ranged(0.0, low=0.0)
     reward: RewardConfig = field(default_factory=RewardConfig)
     overlong: OverlongConfig = field(default_factory=OverlongConfig)
     dead_groups: DeadGroupsConfig = field(default_factory=DeadGroupsConfig)

@@ -196,8 +196,11 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
     }
     result["graders"] = graders_of(frame)
     result["unusable_golds"] = frame["problem_id"][frame["verdict"] == "gold_unparsable"].unique().tolist()
-    if frame["label"].notna().all():
+    unlabelled = int(frame["label"].isna().sum())
+    if not unlabelled:
         result["labels"] = compare_labels(frame, ks)
+    elif unlabelled < len(frame):
+        result["unlabelled_samples"] = unlabelled
     return result
 
 
@@ -244,6 +247,8 @@ def describe(summary: dict[str, Any]) -> list[str]:
         lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_EXAMPLES])}")
     if summary["lost_samples"]:
         lines.append(f"{summary['lost_samples']} samples were lost; they count as wrong")
+    if "unlabelled_samples" in summary:
+        lines.append(f"labels: not compared, {summary['unlabelled_samples']} samples have none")
     if "labels" in summary:
         labels = summary["labels"]
         lines.append(

@@ -110,6 +110,8 @@ def test_an_unknown_sampler_names_the_choices() -> None:
 
 def test_a_number_in_exponent_notation_is_one_and_what_is_no_yaml_is_named() -> None:
     assert settings(compose_run([*COMMON, "backend.overrides=['min_p=5e-2']"]))["min_p"] == 0.05
+    given = compose_run([*COMMON, "backend.overrides=['generation_kwargs={no_repeat_ngram_size: 3}']"])
+    assert settings(given)["generation_kwargs"] == {"no_repeat_ngram_size": 3}
     with pytest.raises(ConfigError, match=r"backend\.overrides: 'top_k=\[1' is not YAML"):
         refusals(compose_run([*COMMON, "backend.overrides=['top_k=[1']"]))
 

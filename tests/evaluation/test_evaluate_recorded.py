@@ -115,7 +115,14 @@ def test_problems_that_are_null_are_not_one_problem(tmp_path: Path) -> None:
 def test_labels_that_are_null_are_absent(tmp_path: Path) -> None:
     rows = [{**row, "labels": None, "finish_reasons": None} for row in TWO]
     summary = evaluate(jsonl(tmp_path / "null.jsonl", rows), tmp_path / "out")
-    assert "labels" not in summary
+    assert not {"labels", "unlabelled_samples"} & set(summary)
+
+
+def test_labels_of_which_some_are_null_are_not_compared_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(jsonl(tmp_path / "some.jsonl", [{**TWO[1], "labels": [False, None, None, True]}]), tmp_path / "out")
+    assert "labels: not compared, 2 samples have none" in capsys.readouterr().out
 
 
 def test_a_file_of_another_encoding_is_one_error_with_its_line(tmp_path: Path, said: Said) -> None:

@@ -14,7 +14,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.configuration.yaml_value import read_yaml
 from harness.exchange import trl as dialect
-from harness.exchange.dialect import read_assignments, reward_weights
+from harness.exchange.dialect import reward_weights
 from harness.training.torchrun import refused_places, wanted_ranks
 
 EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
@@ -57,9 +57,9 @@ def settings(config: RunConfig, longest_prompt: int = 0) -> dict[str, Any]:
 
 
 def _overrides(config: RunConfig) -> dict[str, Any]:
-    return read_assignments(
-        config.backend.overrides, lambda text, item: read_yaml(text, f"backend.overrides: {item!r}")
-    )
+    """Return further fields of `GRPOConfig`; a mapping is the value of its field."""
+    parts = [(item, *item.lstrip("+").partition("=")) for item in config.backend.overrides]
+    return {key: read_yaml(text, f"backend.overrides: {item!r}") for item, key, _, text in parts}
 
 
 def _rewards(config: RunConfig) -> dict[str, Any]:
