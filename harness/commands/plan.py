@@ -35,6 +35,7 @@ from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
 from harness.experiment.power import half_width_lines, power_lines, power_of_metrics
 from harness.store import ResultStore
+from harness.store.reader import run_status
 
 ARGUMENTS = {
     "-m --multirun": flag("expand overrides as Hydra's multirun does"),
@@ -128,7 +129,7 @@ def answer(options: argparse.Namespace) -> Answer:
     plan = make_plan(options.overrides, options.multirun)
     runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
-    statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
+    statuses = {spec.run_id: run_status(store.run(spec.run_id)) or "new" for spec in plan.specs}
     history = History(store)
     engagement = past_engagement(plan, store, history)
     arms = [_arm_row(plan, arm, statuses, history, engagement, whole=options.cfg) for arm in plan.arms]

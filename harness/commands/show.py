@@ -24,6 +24,7 @@ from harness.configuration.schema import dump
 from harness.execution.progress import Terminal
 from harness.store import ResultStore, RunDir, layout
 from harness.store.atomic import devices_of
+from harness.store.reader import run_status
 
 ARGUMENTS = {
     "run_id": {"metavar": "RUN", "help": "run id, or its beginning; a second one behind it: what differs"},
@@ -99,7 +100,8 @@ def answer(options: argparse.Namespace) -> Answer:
     manifest = run.manifest(hashes=True) or {}
     keys = [item.name for item in fields(Attempt)]
     return Answer(
-        **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")},
+        **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
+        status=run_status(run) or "",
         labels={key: str(value) for key, value in manifest["labels"].items()},
         error=manifest.get("error") or None,
         directory=str(run.path),

@@ -231,6 +231,11 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
     return state if alive else replace(state, status="lost", phase="", problem=_last_holder(run))
 
 
+def run_status(run: RunDir) -> str | None:
+    """Read the status of a run off its manifest, or `lost` where its supervisor is gone; None: not started."""
+    return "lost" if run.status in UNDER_WAY and not _is_supervised(run) else run.status
+
+
 def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
     """The state of a run by its manifest, its newest metrics row and its phase, without a look at its claim.
 

@@ -18,7 +18,7 @@ from harness.execution.progress import (
     status_table,
 )
 from harness.store import ResultStore, layout
-from harness.store.reader import RunState, run_name, run_state, total_steps
+from harness.store.reader import RunState, run_name, run_state, run_status, total_steps
 
 
 def running(step: int = 30, total: int | None = 100, phase: str = "") -> RunState:
@@ -94,6 +94,7 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     stream = io.StringIO()
     with store.run(spec(0).run_id).lock():
         Console(file=stream, width=200).print(status_table([run_state(store, spec(n).run_id) for n in range(6)]))
+        assert [run_status(store.run(spec(n).run_id)) for n in (0, 1, 2, 4)] == ["running", "lost", "failed", None]
     text = stream.getvalue()
     lines = {line.split()[0]: line for line in map(str.strip, text.splitlines()) if line.startswith("0" * 8)}
     assert "1 failed, 1 finished, 1 lost, 1 running, 1 unreadable, 1 waiting" in text
