@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import Counter, VerbAnswer, find_run, key_values
 from harness.commands._values import Interval
-from harness.commands._verifier_rules import RULES, verifier_config
-from harness.commands.evaluate import ks_of
+from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash

@@ -13,13 +13,13 @@ import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
-from harness.commands._arguments import FAMILY, Exit, answering
+from harness.commands._arguments import FAMILY, Exit
 from harness.configuration.registry import kinds, member
 from harness.experiment.planning import make_plan
 from harness.store.reader import run_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
-VERBS = {name: verb for name in kinds(FAMILY) if (verb := answering(member(FAMILY, name)))}
+VERBS = {name: verb for name in kinds(FAMILY) if hasattr(verb := member(FAMILY, name), "Answer")}
 
 
 @pytest.fixture
