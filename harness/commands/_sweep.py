@@ -65,7 +65,7 @@ from harness.store.reader import run_state
 from harness.tracking._feed import send_results
 
 if TYPE_CHECKING:
-    from harness.commands._search import Trials
+    from harness.search.ask_and_tell import Sweep as SearchSweep
 
 _JOBS = ".harness_jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
@@ -83,7 +83,7 @@ class Outcome:
 
     arguments: Sequence[str] = ()
     overrides: Sequence[str] = ()
-    sweep: Sweep | Trials | None = None
+    sweep: Sweep | SearchSweep | None = None
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
     exit_code: int = Exit.DONE
@@ -284,21 +284,17 @@ def sweep_search(
     config: DictConfig, arguments: Sequence[str], launcher: Launcher, options: Mapping[str, Any]
 ) -> list[Sequence[JobReturn]]:
     """Search what the experiment declares, or the ranges among the arguments: Optuna asks, the launcher runs, the study is told."""
-    from harness.commands._search import trials_of
-
     refuse_settings(config.hydra)
+    try:
+        from harness.search.ask_and_tell import sweep_of
+    except ModuleNotFoundError as error:
+        raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
     state, jobs = outcome.get(), Jobs(config, launcher)
-    trials, places = trials_of(_launcher_overrides(config, arguments), options, state.command)
-    refuse_imported(trials.store, trials.study.experiment.name)
-    state.sweep = trials
-
-    def dispatch(specs: Sequence[RunSpec]) -> Summary:
-        trials.record()
-        return jobs.bring(trials.part, specs, trials.store)
-
-    trials.summary = trials.study.run(dispatch, places)
-    trials.record()
-    state.exit_code = trials.code
+    sweep, places = sweep_of(_launcher_overrides(config, arguments), options, state.command)
+    refuse_imported(sweep.store, sweep.experiment.name)
+    state.sweep = sweep
+    sweep.run(lambda specs: jobs.bring(sweep.part, specs, sweep.store), places)
+    state.exit_code = Exit.FOUND if sweep.has_failed else Exit.DONE if sweep.is_complete else Exit.AGAIN
     return jobs.returns
 
 
@@ -336,7 +332,7 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     return [_job_return(config, state.sweep, specs.get(name), job) for name, job in pairs]
 
 
-def _job_return(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
+def _job_return(config: DictConfig, sweep: Sweep | SearchSweep, spec: RunSpec | None, job: list[str]) -> JobReturn:
     """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
     value: float | list[float] = math.nan
     directory = sweep.store.root
