@@ -18,6 +18,7 @@ from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples
 from analysis.answer import answer_sentences
 from analysis.designs import grid_axes, near_best
 from analysis.effects import differences_to_reference, pairs_of
+from analysis.html.page import render_page
 from analysis.samples import run_cells, tokens_to
 from analysis.tables.experiment import (
     all_tables,
@@ -81,7 +82,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
     for table in all_tables(results):
         assert "nan" not in to_markdown(table)
         assert to_latex(table)
-    assert answer_sentences(results)[0] == "Nothing to compare yet: 0 of 4 runs have finished."
+    assert "Nothing to compare yet: 0 of 4 runs have finished." in render_page(results, tmp_path)
 
 
 def test_runs_of_no_steps_are_an_evaluation_alone_and_have_tables(tmp_path):
