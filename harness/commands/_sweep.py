@@ -158,7 +158,6 @@ class Sweep:
         return summary
 
     def answer(self) -> None:
-        """Write tables, figures and page, and print what was found."""
         summary, store, name = self.summary, self.store, self.plan.name
         put_back(store, name, self.record)
         # Tables that stand already are shown, in a second instead of twenty.
@@ -468,7 +467,6 @@ class Answer(Callback):  # type: ignore[misc]
 
 
 def _gather(config: DictConfig) -> None:
-    """Make a plan of the jobs that another launcher ran."""
     if notes := _notes(config):
         jobs = [_launcher_overrides(config, note["overrides"]) for note in notes]
         plan = refuse(plan_jobs(jobs, outcome.get().overrides))
@@ -486,7 +484,6 @@ def _notes(config: DictConfig) -> list[dict[str, Any]]:
 
 
 def finished_runs(part: Plan, store: ResultStore) -> frozenset[str]:
-    """The ids of the runs that are finished."""
     names = (spec.run_id for spec in part.specs)
     return frozenset(name for name in names if run_state(store, name).status == "finished")
 
@@ -544,7 +541,6 @@ def _say(line: str) -> None:
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:
-    """Say what the invocation did, in a line or a few."""
     if len(summary.skipped) == total:
         runs = f"all {total} runs were" if total > 1 else "its run was"
         return f"{name}: {runs} finished already; nothing to do"

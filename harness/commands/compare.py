@@ -155,7 +155,6 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read and grade the sides, compare them, and write the tables and figures."""
     from harness.evaluation.side_by_side import compare
 
     settings = [item for item in options.values if item.partition("=")[0] in _KEYS]
@@ -243,7 +242,6 @@ def _part(part: str, store: ResultStore) -> str:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print the table, where the sides differ most and where graders disagree."""
     print("\n".join([*result.said, result.text]))
     print("where they differ most, share right:")
     for row in result.apart:
@@ -257,7 +255,6 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 
 def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
-    """Write tables, problems, disagreements and figures, and return what they say."""
     import pandas as pd
 
     from analysis.comparison import comparison_figure, comparison_table, difficulty_table, notes_of
