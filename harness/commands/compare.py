@@ -342,13 +342,12 @@ def _bands(comparison: Comparison) -> list[BandComparison]:
     rows = comparison.by_difficulty.rows if comparison.by_difficulty else ()
     return [
         BandComparison(
-            row.difficulty,
-            row.problems,
-            row.metric,
-            row.side,
-            100 * row.first,
-            100 * row.other,
-            Interval.of(row.difference, 100),
+            **{
+                **vars(row),
+                "first": 100 * row.first,
+                "other": 100 * row.other,
+                "difference": Interval.of(row.difference, 100),
+            }
         )
         for row in rows
     ]

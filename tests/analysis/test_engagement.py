@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from synthetic_store import RUNGS, build_store, loaded
+from synthetic_store import RUNGS, build_store, loaded, relogged
 
 from analysis.answer import answer_of, answer_sentences
 from analysis.caveats import Engagement
@@ -17,7 +16,6 @@ from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
-from harness.store import ResultStore
 
 CLIP = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a")
 MASK = Measure("masked", ("algorithm.overlong.policy",), "of responses", ("masked_fraction",), 0.003, "b")
@@ -72,16 +70,9 @@ def ladder(root: Path, *, measured: bool) -> Results:
             plan["arms"][index]["engagement"] = [record]
         for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
             for run_id in plan["arms"][index]["runs"].values():
-                log(store, run_id, field, share)
+                relogged(store.run(run_id), lambda _, fields={field: share}: fields)
         store.write_plan("ladder", plan)
     return loaded(root)
-
-
-def log(store: ResultStore, run_id: str, field: str, share: float) -> None:
-    """Give every logged step of a run one field more."""
-    path = store.run(run_id).path / "metrics.jsonl"
-    rows = [json.loads(line) | {field: share} for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_path: Path) -> None:
