@@ -118,32 +118,26 @@ class Outcome:
 outcome: ContextVar[Outcome] = ContextVar("outcome")
 
 
-@dataclass
 class Sweep:
     """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them while runs go on.
 
     `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `record` what is stored of it.
     """
 
-    plan: Plan
-    bring: Bring
-    store: ResultStore = field(init=False)
-    checks: list[str] = field(init=False)
-    tables: bool = field(init=False)
-    part: Plan = field(init=False)
-    record: dict[str, Any] = field(init=False)
-    summary: Summary = field(init=False)
+    part: Plan
+    record: dict[str, Any]
+    summary: Summary
 
-    def __post_init__(self) -> None:
-        config = self.plan.arms[0].config
-        self.store = ResultStore(config.runtime.results)
+    def __init__(self, plan: Plan, bring: Bring) -> None:
+        config = plan.arms[0].config
+        self.plan, self.bring, self.store = plan, bring, ResultStore(config.runtime.results)
         self.tables = "--no-answer" not in outcome.get().arguments
-        refuse_imported(self.store, self.plan.name)
-        self.checks = [str(finding) for finding in report_checks(self.plan, config.runtime.checks)]
+        refuse_imported(self.store, plan.name)
+        self.checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
         report_data(config)
-        self._previous_runs = answered_runs(self.store, self.plan.name)
-        _say(dropped_runs_line(self.plan, self._previous_runs))
-        _say("\n".join(code_change_lines(self.plan, self.store)))
+        self._previous_runs = answered_runs(self.store, plan.name)
+        _say(dropped_runs_line(plan, self._previous_runs))
+        _say("\n".join(code_change_lines(plan, self.store)))
 
     def run_to_end(self) -> Summary:
         """Run what is not finished, say what became of it, and set the exit code."""
