@@ -63,7 +63,8 @@ def _main(arguments: Sequence[str] | None) -> int:
         return Exit.REFUSED
     verb, *items = arguments
     module = member(FAMILY, verb)
-    parser = _verb_parser(verb, (module.__doc__ or "").strip())
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog=f"harness {verb}", description=(module.__doc__ or "").strip(), formatter_class=layout)
     hydra = getattr(module, "HYDRA", False)
     for names, settings in {} if hydra else module.ARGUMENTS.items():
         parser.add_argument(*names.split(), **settings)
@@ -125,12 +126,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.REFUSED, f"{self.prog}: {message}; see `{self.prog} --help`\n")
-
-
-def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
-    return _Parser(
-        prog=f"harness {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
 
 
 def _first_line(verb: str) -> str:

@@ -75,8 +75,11 @@ def ladder(root: Path, *, measured: bool) -> Results:
     return loaded(root)
 
 
-def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_path: Path) -> None:
-    table = main_table(ladder(tmp_path, measured=True))
+def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_the_answer_says_it(
+    tmp_path: Path,
+) -> None:
+    results = ladder(tmp_path, measured=True)
+    table = main_table(results)
     keys = [column.key for column in table.columns]
     assert keys.index("engaged") == keys.index("delta") + 1
     cells = [row.get("engaged") for row in table.rows]
@@ -86,11 +89,8 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_p
     assert '"0.02 % of tokens, hardly engaged"' in to_csv(table)
     assert "hardly engaged" in to_terminal(table, width=240)
     assert any("docs/objective/engagement.md" in note for note in table.notes)
-
-
-def test_the_answer_says_it_with_the_difference(tmp_path: Path) -> None:
-    answer = answer_of(ladder(tmp_path, measured=True))
-    assert [line.touched for line in answer.lines] == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
+    touched = [line.touched for line in answer_of(results).lines]
+    assert touched == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
 
 
 def test_a_store_of_before_has_no_column_and_no_words(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from harness.cli import main
 from harness.commands._answer import answer_key, answer_stands, sign_answer
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.experiment.planning import plan_multirun
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.intervals import comparison_level, minimum_detectable_difference
 
@@ -143,12 +142,6 @@ def test_equal_content_has_one_id():
 
     assert id_of("evaluation.caps=[64,32]") == id_of("evaluation.caps=[32,64]") == id_of()
     assert id_of("optimizer.weight_decay=-0.0") == id_of("optimizer.weight_decay=0.0")
-
-
-def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
-    given = ["training.steps=2", "training.steps=4", "rung=dapo_0_naive_grpo,dapo_2_clip_higher", "seed=0,1"]
-    names = [planned.name for planned in plan_multirun(given).arms]
-    assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
 
 
 def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(store):
