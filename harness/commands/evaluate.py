@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
-    """Return the verifier's settings: those of the member `verifier`, then `verifier.KEY` (`RULES`). Raises `ConfigError`."""
+    """Return the verifier's settings: those of the member `verifier`, then `verifier.KEY`. Raises `ConfigError`."""
     settings: dict[str, object] = {}
     if "verifier" in values:
         require("verifier", values["verifier"], options("verifier"))
