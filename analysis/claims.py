@@ -69,7 +69,6 @@ class Look:
 
     @property
     def most_seeds(self) -> int:
-        """Seeds at the last look of the design."""
         return max([*self.plan.looks, self.seeds])
 
     @property
@@ -86,7 +85,6 @@ class Look:
 
     @property
     def decided(self) -> bool:
-        """Whether the word is one that a second look can repeat."""
         return self.finding in DECIDED
 
     @property
@@ -326,7 +324,6 @@ def _row(claim: JudgedClaim, name: str, look: Look) -> dict[str, object]:
 
 
 def claims_text(claims: Sequence[JudgedClaim]) -> str:
-    """The table for a terminal and the count of each verdict."""
     table = to_terminal(claims_table(claims), 200)
     return f"{table}\n{len(claims)} claims: {counts(claims)}\n{wrong_words(claims)}\n"
 

@@ -62,7 +62,6 @@ class Frames:
 
     @property
     def finished_runs(self) -> pd.DataFrame:
-        """The rows of ``runs`` that have finished."""
         return self.runs[self.runs["status"] == "finished"]
 
     @cached_property
@@ -158,7 +157,6 @@ class _BenchmarkCells:
                     self.notes.append(f"{run_name}: evaluated on other problems than the first run")
 
     def put_in(self, experiment: Frames) -> Frames:
-        """The experiment with these cells and notes."""
         return replace(
             experiment,
             scores=long(pd.DataFrame.from_records(self.rows)) if self.rows else _no_rows(SCORES),
@@ -280,7 +278,6 @@ def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFram
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 

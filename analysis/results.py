@@ -44,7 +44,6 @@ class Results:
 
     @property
     def column(self) -> str:
-        """Its column of ``per_seed``."""
         return column_of(self.metric)
 
     @property
@@ -258,7 +257,6 @@ def _add_means(rows: list[dict[str, Any]], cells: pd.DataFrame, indices: Sequenc
 
 
 def _training_costs(training: pd.DataFrame, step: int) -> dict[str, float]:
-    """What a run had spent by a step."""
     columns = [name for name in TOKEN_COLUMNS if name in training] if len(training) else []
     last = int(training["step"].searchsorted(step, "right")) - 1
     return {f"train_{name}": float(training[name].to_numpy()[last]) for name in columns}
@@ -269,7 +267,6 @@ def _row_key(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
 
 
 def _run_steps(experiment: Frames, row: Mapping[str, Any]) -> pd.DataFrame:
-    """The step metrics of a run."""
     return experiment.training.get(_row_key(row), experiment.steps.iloc[:0])
 
 

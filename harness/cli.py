@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from harness import __version__
-from harness.commands._arguments import FAMILY, Exit, answering, to_json
+from harness.commands._arguments import FAMILY, Exit, VerbAnswer, to_json
 from harness.configuration.compose import config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
@@ -63,11 +63,12 @@ def _main(arguments: Sequence[str] | None) -> int:
         return Exit.REFUSED
     verb, *items = arguments
     module = member(FAMILY, verb)
-    parser = _verb_parser(verb, (module.__doc__ or "").strip())
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog=f"harness {verb}", description=(module.__doc__ or "").strip(), formatter_class=layout)
     hydra = getattr(module, "HYDRA", False)
     for names, settings in {} if hydra else module.ARGUMENTS.items():
         parser.add_argument(*names.split(), **settings)
-    if answering(module):
+    if hasattr(module, "Answer"):
         parser.add_argument("--json", action="store_true", help="print the answer as JSON (docs/scripts.md)")
     parser.add_argument(
         "--config-dir",
@@ -94,15 +95,14 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def _carry_out(module: Any, options: argparse.Namespace) -> int:
     """Run a verb that acts; of one that answers show the answer, or print it as JSON and nothing else on standard output."""
-    verb = answering(module)
-    if verb is None:
+    if not hasattr(module, "Answer"):
         return int(module.run(options))
     if not options.json:
-        answer = verb.answer(options)
-        verb.show(answer, options)
+        answer: VerbAnswer = module.answer(options)
+        module.show(answer, options)
         return answer.exit_code
     with contextlib.redirect_stdout(sys.stderr):
-        answer = verb.answer(options)
+        answer = module.answer(options)
     print(to_json(answer))
     return answer.exit_code
 
@@ -126,12 +126,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.REFUSED, f"{self.prog}: {message}; see `{self.prog} --help`\n")
-
-
-def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
-    return _Parser(
-        prog=f"harness {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
 
 
 def _first_line(verb: str) -> str:

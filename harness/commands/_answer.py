@@ -89,17 +89,16 @@ def report_of(
     experiment: str,
     *,
     only: str = "all",
-    figures: str = "main",
-    tables: str = "main",
-    style: str = "paper",
     formats: str = "pdf,png",
     out: str | None = None,
     columns: str = "",
     notes: bool = False,
+    **options: str,
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
 
-    With `notes` the text has the tables of scores, and what every number means, behind the answer.
+    With `notes` the text has the tables of scores, and what every number means, behind the answer. `options`: what else
+    `analysis.report.write_answer` takes (figures, tables, style).
     """
     from analysis.answer import answer_sentences
     from analysis.terminal import terminal_text
@@ -120,12 +119,10 @@ def report_of(
             experiment,
             folder,
             only=only,
-            figures=figures,
-            tables=tables,
-            style=style,
             formats=formats_of(formats),
             columns=[name for name in columns.split(",") if name],
             results=results,
+            **options,
         )
     except UnknownColumn as error:
         raise ConfigError(str(error)) from error

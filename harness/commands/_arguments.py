@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import signal
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol, TextIO, cast
+from typing import Any, TextIO
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -246,20 +245,6 @@ class VerbAnswer:
     def exit_code(self) -> int:
         """The code that the verb ends with."""
         return Exit.DONE
-
-
-class AnsweringVerb(Protocol):
-    """A verb whose answer is a value: `answer` computes it, `show` prints it for a person, the command line prints it as JSON."""
-
-    Answer: type[VerbAnswer]
-
-    def answer(self, options: argparse.Namespace) -> VerbAnswer: ...
-    def show(self, result: VerbAnswer, options: argparse.Namespace) -> None: ...
-
-
-def answering(module: object) -> AnsweringVerb | None:
-    """The module as a verb with an answer; None of one that only acts."""
-    return cast(AnsweringVerb, module) if hasattr(module, "Answer") else None
 
 
 def to_json(answer: VerbAnswer) -> str:

@@ -227,7 +227,6 @@ class Watch:
             return self._pages[name][1]
 
     def _render(self, name: str, progress: Mapping[str, Any]) -> tuple[str, str]:
-        """The page of an experiment and the headline of its answer."""
         try:
             results = results_of(load_plan(self.store, self.plan(name), further=True, reduce=self._reduce))
             return render_page(results, self.store.root, progress), " ".join(answers(results)[0].headline)

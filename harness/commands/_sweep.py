@@ -65,7 +65,7 @@ from harness.store.reader import run_state
 from harness.tracking._feed import send_results
 
 if TYPE_CHECKING:
-    from harness.commands._search import Trials
+    from harness.search.ask_and_tell import Sweep as SearchSweep
 
 _JOBS = ".harness_jobs"  # in the sweep's directory, a file for each job of another launcher
 _SECONDS_TO_LEAVE = 600.0
@@ -83,7 +83,7 @@ class Outcome:
 
     arguments: Sequence[str] = ()
     overrides: Sequence[str] = ()
-    sweep: Sweep | Trials | None = None
+    sweep: Sweep | SearchSweep | None = None
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
     exit_code: int = Exit.DONE
@@ -118,32 +118,26 @@ class Outcome:
 outcome: ContextVar[Outcome] = ContextVar("outcome")
 
 
-@dataclass
 class Sweep:
     """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them while runs go on.
 
     `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `record` what is stored of it.
     """
 
-    plan: Plan
-    bring: Bring
-    store: ResultStore = field(init=False)
-    checks: list[str] = field(init=False)
-    tables: bool = field(init=False)
-    part: Plan = field(init=False)
-    record: dict[str, Any] = field(init=False)
-    summary: Summary = field(init=False)
+    part: Plan
+    record: dict[str, Any]
+    summary: Summary
 
-    def __post_init__(self) -> None:
-        config = self.plan.arms[0].config
-        self.store = ResultStore(config.runtime.results)
+    def __init__(self, plan: Plan, bring: Bring) -> None:
+        config = plan.arms[0].config
+        self.plan, self.bring, self.store = plan, bring, ResultStore(config.runtime.results)
         self.tables = "--no-answer" not in outcome.get().arguments
-        refuse_imported(self.store, self.plan.name)
-        self.checks = [str(finding) for finding in report_checks(self.plan, config.runtime.checks)]
+        refuse_imported(self.store, plan.name)
+        self.checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
         report_data(config)
-        self._previous_runs = answered_runs(self.store, self.plan.name)
-        _say(dropped_runs_line(self.plan, self._previous_runs))
-        _say("\n".join(code_change_lines(self.plan, self.store)))
+        self._previous_runs = answered_runs(self.store, plan.name)
+        _say(dropped_runs_line(plan, self._previous_runs))
+        _say("\n".join(code_change_lines(plan, self.store)))
 
     def run_to_end(self) -> Summary:
         """Run what is not finished, say what became of it, and set the exit code."""
@@ -158,7 +152,6 @@ class Sweep:
         return summary
 
     def answer(self) -> None:
-        """Write tables, figures and page, and print what was found."""
         summary, store, name = self.summary, self.store, self.plan.name
         put_back(store, name, self.record)
         # Tables that stand already are shown, in a second instead of twenty.
@@ -284,21 +277,17 @@ def sweep_search(
     config: DictConfig, arguments: Sequence[str], launcher: Launcher, options: Mapping[str, Any]
 ) -> list[Sequence[JobReturn]]:
     """Search what the experiment declares, or the ranges among the arguments: Optuna asks, the launcher runs, the study is told."""
-    from harness.commands._search import trials_of
-
     refuse_settings(config.hydra)
+    try:
+        from harness.search.ask_and_tell import sweep_of
+    except ModuleNotFoundError as error:
+        raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
     state, jobs = outcome.get(), Jobs(config, launcher)
-    trials, places = trials_of(_launcher_overrides(config, arguments), options, state.command)
-    refuse_imported(trials.store, trials.study.experiment.name)
-    state.sweep = trials
-
-    def dispatch(specs: Sequence[RunSpec]) -> Summary:
-        trials.record()
-        return jobs.bring(trials.part, specs, trials.store)
-
-    trials.summary = trials.study.run(dispatch, places)
-    trials.record()
-    state.exit_code = trials.code
+    sweep, places = sweep_of(_launcher_overrides(config, arguments), options, state.command)
+    refuse_imported(sweep.store, sweep.experiment.name)
+    state.sweep = sweep
+    sweep.run(lambda specs: jobs.bring(sweep.part, specs, sweep.store), places)
+    state.exit_code = Exit.FOUND if sweep.has_failed else Exit.DONE if sweep.is_complete else Exit.AGAIN
     return jobs.returns
 
 
@@ -336,7 +325,7 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
     return [_job_return(config, state.sweep, specs.get(name), job) for name, job in pairs]
 
 
-def _job_return(config: DictConfig, sweep: Sweep | Trials, spec: RunSpec | None, job: list[str]) -> JobReturn:
+def _job_return(config: DictConfig, sweep: Sweep | SearchSweep, spec: RunSpec | None, job: list[str]) -> JobReturn:
     """What a launcher returns of a job, and `.hydra/` of it in the directory of its run."""
     value: float | list[float] = math.nan
     directory = sweep.store.root
@@ -472,7 +461,6 @@ class Answer(Callback):  # type: ignore[misc]
 
 
 def _gather(config: DictConfig) -> None:
-    """Make a plan of the jobs that another launcher ran."""
     if notes := _notes(config):
         jobs = [_launcher_overrides(config, note["overrides"]) for note in notes]
         plan = refuse(plan_jobs(jobs, outcome.get().overrides))
@@ -490,7 +478,6 @@ def _notes(config: DictConfig) -> list[dict[str, Any]]:
 
 
 def finished_runs(part: Plan, store: ResultStore) -> frozenset[str]:
-    """The ids of the runs that are finished."""
     names = (spec.run_id for spec in part.specs)
     return frozenset(name for name in names if run_state(store, name).status == "finished")
 
@@ -548,7 +535,6 @@ def _say(line: str) -> None:
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:
-    """Say what the invocation did, in a line or a few."""
     if len(summary.skipped) == total:
         runs = f"all {total} runs were" if total > 1 else "its run was"
         return f"{name}: {runs} finished already; nothing to do"

@@ -83,12 +83,10 @@ class Answer(VerbAnswer):
 
     @property
     def exit_code(self) -> int:
-        """That of the first claim whose runs did not end well."""
         return self.code
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Run the claims unless told not to, and judge them."""
     names, rest = _claims(options.overrides)
     replicate, rest = _replicate(rest)
     settings, rest = [item for item in rest if of_hydra(item)], [item for item in rest if not of_hydra(item)]
@@ -99,7 +97,6 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print the table of the claims, and where the page of all lies."""
     sys.stderr.writelines(f"{line}\n" for line in result.unread)
     print(result.text, end="")
     print(f"written: {result.folder}" if result.folder else "page and figure of all: harness audit claim=all --judge")
@@ -198,7 +195,6 @@ def _row(claim: JudgedClaim) -> ClaimRow:
 
 
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
-    """Split into names of claims, and the other overrides."""
     values, rest = split(overrides, "claim")
     declared_names = options("claim")
     if len(values) != 1:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import Counter, VerbAnswer, find_run, key_values
 from harness.commands._values import Interval
-from harness.commands._verifier_rules import RULES, verifier_config
-from harness.commands.evaluate import ks_of
+from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash
@@ -156,7 +155,6 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read and grade the sides, compare them, and write the tables and figures."""
     from harness.evaluation.side_by_side import compare
 
     settings = [item for item in options.values if item.partition("=")[0] in _KEYS]
@@ -246,7 +244,6 @@ def _part(part: str, store: ResultStore) -> str:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print the table, where the sides differ most and where graders disagree."""
     print("\n".join([*result.said, result.text]))
     print("where they differ most, share right:")
     for row in result.apart:
@@ -260,7 +257,6 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 
 def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answer:
-    """Write tables, problems, disagreements and figures, and return what they say."""
     import pandas as pd
 
     from analysis.comparison import comparison_figure, comparison_table, difficulty_table, notes_of
@@ -348,13 +344,12 @@ def _bands(comparison: Comparison) -> list[BandComparison]:
     rows = comparison.by_difficulty.rows if comparison.by_difficulty else ()
     return [
         BandComparison(
-            row.difficulty,
-            row.problems,
-            row.metric,
-            row.side,
-            100 * row.first,
-            100 * row.other,
-            Interval.of(row.difference, 100),
+            **{
+                **vars(row),
+                "first": 100 * row.first,
+                "other": 100 * row.other,
+                "difference": Interval.of(row.difference, 100),
+            }
         )
         for row in rows
     ]

@@ -76,13 +76,11 @@ class Answer(VerbAnswer):
 
     @property
     def exit_code(self) -> int:
-        """1 if something that is needed is not in order."""
         wrong = any(check.good is False for check in self.checks) or any(item.faults for item in self.members)
         return Exit.FOUND if wrong else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Look at the machine, or at members of one's own."""
     if _MEMBERS in options.overrides:
         return _check_members([item for item in options.overrides if item != _MEMBERS])
     selection = select([item for item in options.overrides if item != _STORE])

@@ -15,27 +15,31 @@ which model= names the tokenizer only. Repeat an interrupted command to go on.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from harness.commands._arguments import Counter, Exit, key_values, listed_names
-from harness.commands._verifier_rules import RULES, verifier_config
-from harness.configuration.compose import compose_run, options
-from harness.configuration.error import ConfigError
+from harness.configuration.compose import compose_run, file_of, options
+from harness.configuration.error import ConfigError, require
+from harness.configuration.schema import load_dataclass
 from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
 from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
-from harness.verify import MathVerifier
+from harness.verify import MathVerifier, VerifierConfig
 
 if TYPE_CHECKING:
     from harness.evaluation.protocol import Request
 
+RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))
 _OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
 _LOG_WIDTH = 200
 
@@ -63,6 +67,19 @@ def run(options: argparse.Namespace) -> int:
         print(f"harness evaluate: {error}\nrepeat the command to go on from here", file=sys.stderr)
         return Exit.FOUND
     raise ConfigError("evaluate needs model=, samples=, regrade= or check")
+
+
+def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
+    """Return the verifier's settings: those of the member `verifier`, then `verifier.KEY`. Raises `ConfigError`."""
+    settings: dict[str, object] = {}
+    if "verifier" in values:
+        require("verifier", values["verifier"], options("verifier"))
+        settings = yaml.safe_load(file_of("verifier", str(values["verifier"])).read_text())
+    settings |= {key.removeprefix("verifier."): value for key, value in values.items() if key != "verifier"}
+    try:
+        return load_dataclass(VerifierConfig, settings, "verifier")
+    except ValueError as error:  # of the verifier's room, which knows no `ConfigError`
+        raise ConfigError(str(error)) from error
 
 
 def evaluate_recorded(items: Sequence[str]) -> int:

@@ -62,7 +62,6 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read the table, judge it, and write what it says."""
     from analysis.judgement import judge
 
     files = [item for item in options.values if "=" not in item or Path(item).exists()]
@@ -102,6 +101,5 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print the table, what it says, how it was read, and where the files lie."""
     print(result.text)
     print(f"written: {result.folder} (the page: report.html; every sentence: answer.md)")

@@ -51,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def all_keys() -> list[Key]:
-    """The keys of a run, then those of an experiment."""
     return [*keys_of(RunConfig), *keys_of(Experiment, "experiment.")]
 
 

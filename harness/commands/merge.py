@@ -22,7 +22,6 @@ ARGUMENTS = {"sources": {"nargs": "+", "help": "ROOT_OR_PACK ... [runtime.result
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb. 1 where something stays apart or cannot be read; the rest is merged."""
     sources = [item for item in options.sources if not of_machine(item)]
     if not sources:
         raise ConfigError("name a folder of results or a pack: harness merge ROOT_OR_PACK")

@@ -231,12 +231,10 @@ def _device() -> str:
 
 
 def _results_at_longest_cap(results: Sequence[_FormResult]) -> list[_FormResult]:
-    """Return what was seen at the largest cap, a form each."""
     return [result for result in results if result.cap == max(other.cap for other in results)]
 
 
 def _lines(results: Sequence[_FormResult], form: _FormResult) -> list[str]:
-    """Tell what was seen of each form at the largest cap, and what that means for training."""
     lines = [
         f"{result.template!r}: {100 * result.right_share:.0f} % right, {100 * result.unanswered_share:.0f} % without an answer, "
         f"{100 * result.cut_share:.0f} % cut off at {result.cap} tokens"

@@ -178,7 +178,6 @@ def answer(options: argparse.Namespace) -> Answer:
 def _arm_row(
     plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History, engagement: dict[str, str], *, whole: bool
 ) -> ArmRow:
-    """One arm of the plan; `statuses` by run id, `whole`: with its configuration."""
     config = arm.config
     seeds = list(arm.runs or arm.seeds)
     cost = history.expect(config, arm.arm_id) if arm.runs else None
@@ -218,7 +217,6 @@ def unread_data(config: RunConfig) -> list[str]:
 
 
 def totals_of(arms: Sequence[ArmRow]) -> Totals:
-    """Count what is left to do, each run once, and add up what it is expected to take."""
     statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
     finished_count = sum(status == "finished" for status in statuses.values())
     costs: dict[str, Cost | None] = {}
@@ -377,7 +375,6 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def total_lines(totals: Totals) -> list[str]:
-    """Tell what is left to do and what it is expected to take."""
     counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:

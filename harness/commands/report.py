@@ -46,7 +46,6 @@ Answer = Report
 
 
 def answer(options: argparse.Namespace) -> Report:
-    """Read what the experiment found, and write what is asked for."""
     with unpack(options.overrides) as overrides:
         return _report(overrides, any(item.startswith("pack=") for item in options.overrides), options.notes)
 

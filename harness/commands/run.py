@@ -21,7 +21,6 @@ HYDRA = True  # arguments are read by Hydra
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Hand the arguments to the application and return its exit code."""
     from harness.commands._application import main
 
     return main(arguments)

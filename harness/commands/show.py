@@ -81,7 +81,6 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read the run, and the second one where two are named."""
     others = [item for item in options.overrides if "=" not in item]
     store = select([item for item in options.overrides if "=" in item]).store
     if len(others) > 1:
@@ -116,7 +115,6 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def show(run: Answer, options: argparse.Namespace) -> None:
-    """Print the tables, or the configuration as it is stored."""
     console = Terminal()
     if options.config:
         text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
@@ -143,7 +141,6 @@ def show(run: Answer, options: argparse.Namespace) -> None:
 
 
 def _show_differences(console: Terminal, run: Answer) -> None:
-    """Print a table of each kind of difference between the two runs."""
     for kind, rows in run.differences.items():
         title = "last step and scores" if kind == "results" else kind
         if not rows:
@@ -183,7 +180,6 @@ def scores_of(store: ResultStore, run_id: str) -> dict[str, Any]:
 
 
 def format_value(value: object) -> str:
-    """A value as a table shows it: numbers to six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

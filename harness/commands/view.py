@@ -26,7 +26,6 @@ ARGUMENTS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb. 0 after an interrupt."""
     with unpack(options.overrides) as overrides:
         return _view(overrides)
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
@@ -53,7 +52,6 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 
 def check_plan(plan: Plan) -> list[Objection]:
-    """All objections of a plan, arm by arm."""
     arms_by_name = {arm.name: arm for arm in plan.arms}
     objections, implied_parents = list(_same_arm_twice(plan)), dict[str, str]()
     for arm in plan.arms:  # of a list; designs from patches mean it
@@ -98,11 +96,6 @@ def _inert_clip(config: RunConfig) -> Iterator[Remark]:
             "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
             "raise algorithm.updates_per_step, or drop the arm",
         )
-
-
-def _ratio_keys(surrogate: Any) -> set[str]:
-    """The keys of a surrogate that its member says to matter only where the ratio is not 1."""
-    return {f"algorithm.surrogate.{name}" for name in surrogate.ratio_keys}
 
 
 def _reward_refill(config: RunConfig) -> Iterator[Remark]:
@@ -250,8 +243,9 @@ def inert(key: str, config: RunConfig) -> bool:
         "engine_correction.floor": algorithm.engine_correction.kind == "none",
         **dict.fromkeys(("surrogate.cap", "surrogate.floor"), getattr(algorithm.surrogate, "weight", "") == "none"),
     }
-    off_ratio = key in _ratio_keys(algorithm.surrogate) and idle["importance_ratio"]
-    return off_ratio or idle.get(key.removeprefix("algorithm."), False)
+    # Keys that the surrogate's member says to matter only where the ratio is not 1.
+    ratio_keys = {f"algorithm.surrogate.{name}" for name in algorithm.surrogate.ratio_keys}
+    return (key in ratio_keys and idle["importance_ratio"]) or idle.get(key.removeprefix("algorithm."), False)
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:

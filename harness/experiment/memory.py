@@ -82,7 +82,6 @@ def head_bytes(config: RunConfig) -> int:
 
 
 def longest_sequence(config: RunConfig) -> int:
-    """Tokens of a prompt and the longest response."""
     return config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
 
 
@@ -146,7 +145,6 @@ def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
 
 
 def total(parts: Mapping[str, float]) -> float:
-    """Bytes of all parts together."""
     return sum(parts.values())
 
 
@@ -246,7 +244,6 @@ class Fit:
 
 
 def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
-    """Return the fit of a run on GPUs; None where the model's sizes are not known."""
     shape = shape_of(config.model)
     if shape is None:
         return None
@@ -258,7 +255,6 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
 
 
 def _fits(config: RunConfig, memory: float | None, changes: Mapping[str, Any]) -> bool:
-    """Say if the run fits with other values under dotted keys."""
     fit = fit_of(_apply_changes(config, changes), memory)
     return fit is not None and fit.fits
 
@@ -380,7 +376,6 @@ def _settings(values: Mapping[str, Any], separator: str = " and ") -> str:
 
 
 def _apply_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
-    """A copy of the configuration with other values under dotted keys."""
     trial = copy.deepcopy(config)
     for key, value in changes.items():
         section, _, name = key.rpartition(".")
@@ -405,7 +400,6 @@ def _share(config: RunConfig, memory: float | None) -> float:
 
 
 def model_name(config: RunConfig) -> str:
-    """Name the model for messages."""
     return str(getattr(config.model, "path", "") or getattr(config.model, "shape", config.model.kind))
 
 

@@ -105,7 +105,6 @@ class RunSpec:
 
     @property
     def config_yaml(self) -> str:
-        """The resolved configuration as stored with the run."""
         return yaml_text(portable(self.config))
 
 
@@ -172,7 +171,6 @@ class PlannedArm(Arm):
         return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
     def record(self) -> dict[str, Any]:
-        """The arm as plain values."""
         foreign = ("foreign",) if self.foreign else ()
         return {key: _as_plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
 
@@ -373,7 +371,6 @@ class Plan:
 
     @property
     def about_score(self) -> bool:
-        """True where the score is all that the experiment is about."""
         return self.metrics == (self.score,)
 
     @property
@@ -410,7 +407,6 @@ class Plan:
 
 
 def _as_plain(value: Any) -> Any:
-    """A value as JSON has it."""
     if hasattr(value, "record"):
         return value.record()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -45,7 +45,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
     is_sample = shapley and math.factorial(len(experiment.patches)) > experiment.orders
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
-    seeds = _seeds(experiment, arms)
+    seeds = _seeds(experiment.seeds, arms)
     claim: dict[str, Any] = {}
     if experiment.claim is not None:
         configs = [arm.config for arm in arms]
@@ -104,9 +104,9 @@ def cost_labels(config: RunConfig) -> dict[str, str]:
     return {"cost_class": cost_class(config), **steps}
 
 
-def _seeds(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[int, ...]:
-    """The experiment's seeds, then those that single arms have of their own."""
-    return tuple(dict.fromkeys([*experiment.seeds, *(seed for arm in arms for seed in arm.runs)]))
+def _seeds(shared: Iterable[int], arms: Sequence[PlannedArm]) -> tuple[int, ...]:
+    """The seeds of all arms, then those that single arms have of their own."""
+    return tuple(dict.fromkeys([*shared, *(seed for arm in arms for seed in arm.runs)]))
 
 
 def _base_policies(arms: Sequence[PlannedArm]) -> int | None:
@@ -176,9 +176,8 @@ def with_runs(plan: Plan) -> Plan:
         return dataclasses.replace(arm, composed_config=config, arm_id=arm_id, runs=runs, labels=labels)
 
     def complete_plan(arms: Sequence[PlannedArm], waits_for: str | None = None) -> Plan:
-        seeds = tuple(dict.fromkeys([*plan.seeds, *(seed for arm in arms for seed in arm.runs)]))
         described_arms = _describe_arms(arms, plan.design, plan.match)
-        return dataclasses.replace(plan, arms=described_arms, seeds=seeds, waits_for=waits_for)
+        return dataclasses.replace(plan, arms=described_arms, seeds=_seeds(plan.seeds, arms), waits_for=waits_for)
 
     if plan.match == "steps" or budget is not None:
         return complete_plan([with_ids(arm, budget) for arm in plan.arms])
@@ -267,7 +266,6 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
-    """Plan what Hydra's multirun would run."""
     refuse_second_choice(overrides)
     return plan_jobs(expand(overrides), overrides)
 

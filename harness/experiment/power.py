@@ -49,7 +49,6 @@ class Power:
         self.alpha = 1 - comparison_level(self.comparisons)
 
     def resolvable(self, sd: float) -> float:
-        """The smallest difference that is found."""
         return minimum_detectable_difference(sd, self.replicates, paired=self.paired, alpha=self.alpha)
 
     def of_effects(self, sd: float, scale: float, digits: int) -> str:
@@ -74,7 +73,6 @@ class Power:
         return f"; {', '.join(text)}"
 
     def replicates_needed(self, difference: float, sd: float) -> int | None:
-        """The replicates that find a difference; None where a thousand do not."""
         return seeds_needed(difference, sd, paired=self.paired, alpha=self.alpha)
 
     @property
@@ -218,12 +216,10 @@ def _arm_scores(plan: Plan, store: ResultStore, arm: PlannedArm) -> dict[int, fl
     return {seed: value for seed, value in scores.items() if value is not None}
 
 
-def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int | None = None) -> float | None:
-    """avg@n of a run's evaluation at `step` (None: the last) and a response cap; None where it has none."""
+def score(store: ResultStore, run_id: str, benchmark: str, cap: int) -> float | None:
+    """avg@n of a run's last evaluation at a response cap; None where it has none."""
     steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
-    if not steps or (step is not None and step not in steps):
-        return None
-    return store.run(run_id).accuracies(benchmark, steps[-1] if step is None else step).get(cap)
+    return store.run(run_id).accuracies(benchmark, steps[-1]).get(cap) if steps else None
 
 
 def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:

@@ -11,35 +11,31 @@ import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import optuna
 
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import flatten, identity
+from harness.configuration.identity import content_hash, flatten, identity
 from harness.configuration.schema import RunConfig
-from harness.execution.supervisor import Summary
-from harness.experiment.declaration import Experiment
+from harness.configuration.sections import of_machine, visible_gpus
+from harness.execution.progress import progress_on
+from harness.execution.supervisor import Summary, dispatch_runs, worker_count
+from harness.experiment.checks import absent, refusals
+from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
-from harness.experiment.planning import plan_of, planned_arm
+from harness.experiment.planning import common_overrides, declared_experiment, plan_of, planned_arm
 from harness.experiment.power import score
-from harness.search.study import Search, grid_values, open_study, overrides_of, parse_space, sampler_of
+from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
 from harness.store import ResultStore
+from harness.store.layout import experiment_dir
 
 _ASKING_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A trial that is not told yet, and its runs."""
-
-    number: int
-    specs: list[RunSpec]
+_SEEDS = "'experiment.seeds=[0,1]', or hydra.sweeper.seeds=[0,1]"
 
 
 class Sweep:
@@ -63,8 +59,9 @@ class Sweep:
         if search.sampler == "grid":
             self.total = min(self.total, math.prod(map(len, grid_values(self.parameters).values())))
         self._command = command
-        self._open: dict[int, _Trial] = {}
+        self._open: dict[int, list[RunSpec]] = {}  # runs of the trials that are not told yet
         self.reasons: list[str] = []  # why trials of this call could not begin
+        self.summary = Summary()  # of all runs of this call
         self._arms: dict[int, PlannedArm] = {}
         self._adopt()
 
@@ -95,13 +92,31 @@ class Sweep:
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
         """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again."""
-        summary = Summary()
-        while specs := self.ask(places):
-            summary = summary.then(dispatch(specs))
-            self.tell(summary)
-            if summary.stopped_by is not None:
-                break
-        return summary
+        while self.summary.stopped_by is None and (specs := self.ask(places)):
+            self.record()
+            self.summary = self.summary.then(dispatch(specs))
+            self.tell(self.summary)
+        self.record()
+        return self.summary
+
+    def record(self) -> None:
+        """Store the trials as an experiment, for tables, figures and status; nothing before one could be composed."""
+        if self._arms:
+            self.store.write_plan(self.experiment.name, self.plan.record())
+
+    def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
+        """Bring trials' runs to their end in processes of this machine."""
+        specs = [spec for spec in part.specs if run_ids is None or spec.run_id in run_ids]
+        runtime = specs[0].config.runtime
+        return dispatch_runs(specs, self.store, runtime, progress_on(), self._command, part.name)
+
+    def answer(self) -> None:
+        """Print the best trials, and draw what matters."""
+        print("\n".join(best_lines(self)))
+        if self.summary.stopped_by is None:
+            folder = experiment_dir(self.store.root, self.experiment.name) / "figures"
+            if draw(self.study, [name.lstrip("-") for name in self.search.objectives], folder):
+                print(f"importance and contours: {folder}")
 
     def ask(self, places: int) -> list[RunSpec]:
         """Runs of the trials that are open already, else of so many new ones that they fill the places."""
@@ -113,31 +128,35 @@ class Sweep:
 
     def tell(self, summary: Summary) -> None:
         """Tell the study how trials ended. One whose runs were interrupted or are another process's stays open for the next call."""
-        for trial in list(self._open.values()):
-            self._settle(trial, summary)
+        for number in list(self._open):
+            self._settle(number, self._open.pop(number), summary)
 
     def _specs(self) -> list[RunSpec]:
-        specs = (spec for trial in self._open.values() for spec in trial.specs)
+        specs = (spec for specs in self._open.values() for spec in specs)
         return list({spec.run_id: spec for spec in specs}.values())
 
     # ---- the study's side -----------------------------------------------------------------------------------------------
 
     @property
     def trial_count(self) -> int:
-        """Trials that the study has, in whatever state."""
         return len(self.study.get_trials(deepcopy=False))
 
     @property
-    def has_trials(self) -> bool:
-        """Say if there is a trial that could be composed."""
-        return bool(self._arms)
-
-    @property
     def running_count(self) -> int:
-        """Trials that are asked for and not told."""
         running = (optuna.trial.TrialState.RUNNING,)
         return len(self.study.get_trials(deepcopy=False, states=running))
 
+    @property
+    def has_failed(self) -> bool:
+        """Say if a run of this call failed, or a trial could not begin."""
+        return bool(self.summary.failed or self.reasons)
+
+    @property
+    def is_complete(self) -> bool:
+        """Say if the study has its trials, and all of them are told."""
+        return self.running_count == 0 and self.trial_count >= self.total and self.summary.stopped_by is None
+
+    @property
     def plan(self) -> Plan:
         """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
         for trial in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
@@ -147,6 +166,8 @@ class Sweep:
         labels = short_names([arm.overrides[len(self.fixed_overrides) :] for arm in arms])
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
+
+    part = plan  # what is asked for so far is all that there is
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
@@ -174,26 +195,25 @@ class Sweep:
             self.reasons.append(f"trial {trial.number} failed: {settings}: {error}")
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
-        self._open[trial.number] = _Trial(trial.number, [arm.spec(seed) for seed in self.experiment.seeds])
+        self._open[trial.number] = [arm.spec(seed) for seed in self.experiment.seeds]
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
         arm = Arm(f"trial_{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
         self._arms[trial.number] = planned_arm(arm, compose_run(arm.overrides), self.experiment)
         return self._arms[trial.number]
 
-    def _settle(self, trial: _Trial, summary: Summary) -> None:
-        del self._open[trial.number]
-        finished = all(self.store.run(spec.run_id).status == "finished" for spec in trial.specs)
-        values = self._values(trial.specs) if finished else None
+    def _settle(self, number: int, specs: Sequence[RunSpec], summary: Summary) -> None:
+        finished = all(self.store.run(spec.run_id).status == "finished" for spec in specs)
+        values = self._values(specs) if finished else None
         if values is not None:
-            self._tell_number(trial.number, values=values)
+            self._tell_number(number, values=values)
             return
         if finished:  # it will never have one
             names = ", ".join(self.search.objectives)
-            self.reasons.append(f"trial {trial.number} failed: its runs have no value of {names}")
-        if finished or any(spec.run_id in summary.failed for spec in trial.specs):
-            self._arms.pop(trial.number, None)
-            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
+            self.reasons.append(f"trial {number} failed: its runs have no value of {names}")
+        if finished or any(spec.run_id in summary.failed for spec in specs):
+            self._arms.pop(number, None)
+            self._tell_number(number, state=optuna.trial.TrialState.FAIL)
 
     def _tell_number(self, number: int, **result: Any) -> None:
         # Another process that works on the same study may have told it first.
@@ -237,3 +257,40 @@ def best_lines(sweep: Sweep) -> list[str]:
         settings = " ".join(overrides_of(sweep.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines
+
+
+def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str) -> tuple[Sweep, int]:
+    """The study that is declared, or that the ranges among the arguments make; and how many runs fit at once. Raises `ConfigError`."""
+    refuse_seed(arguments, _SEEDS)
+    is_declared = any(item.startswith(("experiment=", "claim=")) for item in arguments)
+    experiment, fixed_overrides = _from_declaration(arguments) if is_declared else _from_arguments(arguments, options)
+    search = search_of(experiment)
+    if search is None:
+        raise ConfigError(
+            f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
+        )
+    base = compose_run(fixed_overrides)
+    if reasons := [*refusals(base), *absent(base)]:
+        raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
+    gpus = len(visible_gpus()) if base.runtime.device == "cuda" else 0
+    sweep = Sweep(experiment, search, fixed_overrides, ResultStore(base.runtime.results), command)
+    return sweep, worker_count(base.runtime, gpus)
+
+
+def _from_declaration(arguments: Sequence[str]) -> tuple[Experiment, list[str]]:
+    experiment = declared_experiment(arguments)
+    return experiment, [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
+
+
+def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
+    space = [str(item.input_line) for item in parse_overrides(arguments) if item.is_sweep_override()]
+    fixed_overrides = [item for item in arguments if item not in space]
+    if not space:
+        raise ConfigError("nothing to search: give 'KEY=interval(low,high)' or 'KEY=choice(a,b)' or name an experiment")
+    search, seeds = dict(options), list(options["seeds"])
+    del search["seeds"]
+    identity_overrides = [item for item in fixed_overrides if not of_machine(item)]
+    name = f"search_{content_hash(sorted(space), sorted(identity_overrides), seeds, search['objectives'])[:8]}"
+    benchmark = next(iter(compose_run(fixed_overrides).evaluation.benchmarks), "")
+    title = " ".join([*space, *identity_overrides])
+    return Experiment(name, title, seeds=seeds, benchmark=benchmark, search={"space": space, **search}), fixed_overrides

@@ -1,7 +1,8 @@
 """Trackers: other places that receive every metrics row.
 
-A member defines `Config`, `open_sink(config, about) -> Sink` and `destination(config) -> str`, which says where the rows go (`online` or
-`offline`, then the place): a run's rows are sent once to each destination.
+A member defines `Config`, `open_sink(config, about)` and `destination(config) -> str`, which says where the rows go
+(`online` or `offline`, then the place): a run's rows are sent once to each destination. A sink is one run in one
+tracker: `log(step, metrics)` takes in one step, `close(finished)` ends it. Both may raise: the run goes on without it.
 
 Optional: `MODULES`, the packages that it needs; `EXTRA`, the extra of this package that installs them; `send_results(config, results,
 experiment, files)`, which takes an experiment's tables and figures.

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from harness.configuration.registry import TRACKING, implementation
 from harness.store import ResultStore, RunDir, layout
@@ -52,18 +52,6 @@ class About:
         )
 
 
-class Sink(Protocol):
-    """One run in one tracker. Any method may raise: the run goes on without this tracker."""
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take in one step."""
-        ...
-
-    def close(self, finished: bool) -> None:
-        """The run ended, or the command does."""
-        ...
-
-
 class _RunFeed:
     """One run on its way to one tracker, from the first step that this destination does not have."""
 
@@ -71,7 +59,7 @@ class _RunFeed:
         self._run, self._name, self._config = run, name, config
         self._module = implementation(TRACKING, config)
         self._destination, self._sent_step, self._offset = "", 0, 0
-        self._sink: Sink | None = None
+        self._sink: Any = None
         self.failed = False
         with self._report_errors():
             self._destination = self._module.destination(config)

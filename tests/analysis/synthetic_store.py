@@ -165,6 +165,13 @@ def replanned(results: Results, **changes: Any) -> Results:
     return replace(results, experiment=replace(results.experiment, plan=plan))
 
 
+def relogged(run, change) -> None:
+    """The logged steps of a run, each with the fields that `change` makes of its row."""
+    path = run.path / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row | change(row)) + "\n" for row in rows))
+
+
 def embedded(text: str, name: str):
     """The JSON that a page carries under this id."""
     return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])

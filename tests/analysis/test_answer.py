@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from synthetic_store import SHORT, build_store, loaded
+from synthetic_store import SHORT, build_store, loaded, relogged
 
 from analysis import headline
 from analysis.answer import answer_markdown, answer_of, answer_sentences
@@ -75,16 +75,8 @@ def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
     plan = store.plan("ladder") | {"margin": 3.0}
     store.write_plan("ladder", plan)
     for run_id in plan["arms"][-1]["runs"].values():
-        path = store.run(run_id).path / "metrics.jsonl"
-        if path.exists():
-            text = path.read_text()
-            path.write_text(
-                re.sub(
-                    r'"generated_tokens_total": (\d+)',
-                    lambda m: f'"generated_tokens_total": {tokens * int(m[1])}',
-                    text,
-                )
-            )
+        if store.run(run_id).path.exists():
+            relogged(store.run(run_id), lambda row: {"generated_tokens_total": tokens * row["generated_tokens_total"]})
 
 
 def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from synthetic_store import RUNGS, build_store, loaded
+from synthetic_store import RUNGS, build_store, loaded, relogged
 
 from analysis.answer import answer_of, answer_sentences
 from analysis.caveats import Engagement
@@ -17,7 +16,6 @@ from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
-from harness.store import ResultStore
 
 CLIP = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a")
 MASK = Measure("masked", ("algorithm.overlong.policy",), "of responses", ("masked_fraction",), 0.003, "b")
@@ -72,20 +70,16 @@ def ladder(root: Path, *, measured: bool) -> Results:
             plan["arms"][index]["engagement"] = [record]
         for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
             for run_id in plan["arms"][index]["runs"].values():
-                log(store, run_id, field, share)
+                relogged(store.run(run_id), lambda _, fields={field: share}: fields)
         store.write_plan("ladder", plan)
     return loaded(root)
 
 
-def log(store: ResultStore, run_id: str, field: str, share: float) -> None:
-    """Give every logged step of a run one field more."""
-    path = store.run(run_id).path / "metrics.jsonl"
-    rows = [json.loads(line) | {field: share} for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_path: Path) -> None:
-    table = main_table(ladder(tmp_path, measured=True))
+def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_the_answer_says_it(
+    tmp_path: Path,
+) -> None:
+    results = ladder(tmp_path, measured=True)
+    table = main_table(results)
     keys = [column.key for column in table.columns]
     assert keys.index("engaged") == keys.index("delta") + 1
     cells = [row.get("engaged") for row in table.rows]
@@ -95,11 +89,8 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_p
     assert '"0.02 % of tokens, hardly engaged"' in to_csv(table)
     assert "hardly engaged" in to_terminal(table, width=240)
     assert any("docs/objective/engagement.md" in note for note in table.notes)
-
-
-def test_the_answer_says_it_with_the_difference(tmp_path: Path) -> None:
-    answer = answer_of(ladder(tmp_path, measured=True))
-    assert [line.touched for line in answer.lines] == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
+    touched = [line.touched for line in answer_of(results).lines]
+    assert touched == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
 
 
 def test_a_store_of_before_has_no_column_and_no_words(tmp_path: Path) -> None:

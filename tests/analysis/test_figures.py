@@ -1,10 +1,12 @@
-"""Figures by their data, and files that come out byte for byte the same."""
+"""Figures by their data, and files that come out byte for byte the same, whole or not at all."""
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import math
+import os
 import re
 import runpy
 from pathlib import Path
@@ -42,9 +44,11 @@ from analysis.figures.drawing import (
 )
 from analysis.figures.effects import differences_figure, forest_figure, transfer_figure
 from analysis.report import figure_makers, write_answer
+from analysis.tables.table import write_texts
 from harness.cli import main
 from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import Estimate
+from harness.store import StoreFull, StoreReadOnly
 
 
 def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates():
@@ -315,3 +319,22 @@ def test_no_figure_has_ink_at_its_border(results, tmp_path):
             pixels = matplotlib.image.imread(path)[..., :3]
             edges = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
             assert (edges > 0.98).all(), name
+
+
+@pytest.mark.parametrize(("number", "expected"), [(errno.ENOSPC, StoreFull), (errno.EROFS, StoreReadOnly)])
+def test_a_disk_that_takes_nothing_is_named_and_the_old_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    write_texts(tmp_path, {"answer.md": "old"})
+    save(Figure(), tmp_path, "ladder", ("pdf", "png", "svg"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", refuse)
+        with pytest.raises(expected, match=r"answer\.md"):
+            write_texts(tmp_path, {"answer.md": "new"})
+        with pytest.raises(expected, match=r"ladder\.pdf"):
+            save(Figure(figsize=(1, 1)), tmp_path, "ladder", ("pdf",))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

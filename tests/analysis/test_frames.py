@@ -116,6 +116,7 @@ def test_a_table_of_scores_and_an_evaluation_have_the_four_frames_too(tmp_path: 
     table = tmp_path / "scores.csv"
     table.write_text("arm,seed,score\na,0,0.5\na,1,0.25\nb,0,1.0\n")
     scores = frames.load(table)
+    assert list(scores.scores.columns) == list(frames.SCORES)
     assert scores.scores[["arm", "seed", "value"]].to_numpy().tolist() == [["a", 0, 0.5], ["a", 1, 0.25], ["b", 0, 1.0]]
     assert list(scores.runs["arm"]) == ["a", "a", "b"]
     assert (len(scores.steps), len(scores.samples)) == (0, 0)

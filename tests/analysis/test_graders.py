@@ -58,11 +58,6 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     )
 
 
-def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(tmp_path: Path) -> None:
-    results = load(store_of(tmp_path, lambda samples, accuracy: samples["correct"]), "ladder")
-    assert not any("second grader" in line for line in answer_sentences(results))
-
-
 def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
     def strict(samples, accuracy):
         return samples["correct"] & (np.arange(len(samples)) % 10 > 0)
@@ -74,10 +69,11 @@ def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path) -> None:
     assert gap.refused_share == pytest.approx(gap.refused_share_before, abs=0.03)
 
 
-def test_runs_without_second_verdicts_read_as_before(tmp_path: Path) -> None:
+def test_runs_without_second_verdicts_read_as_before_and_a_grader_that_agrees_is_no_warning(tmp_path: Path) -> None:
     without = load(store_of(tmp_path / "without", lambda *_: None), "ladder")
     agreed = load(store_of(tmp_path / "with", lambda samples, _: samples["correct"]), "ladder")
     assert grader_gaps(without) == {}
+    assert not any("second grader" in line for line in answer_sentences(agreed))
     texts = []
     for results in (without, agreed):
         paths = write_tables(results, tmp_path / "tables" / str(len(texts)), everything=True)

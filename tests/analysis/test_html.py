@@ -121,13 +121,6 @@ def test_an_oversized_page_is_refused(results, ladder_root, tmp_path, monkeypatc
         page.write_page(results, ladder_root, tmp_path / "report.html")
 
 
-def test_an_experiment_without_runs_has_a_page(tmp_path):
-    missing = [((arm, 0), "not started") for arm in range(2)]
-    build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), missing=missing)
-    text = page.render_page(loaded(tmp_path), tmp_path)
-    assert "Nothing to compare yet: 0 of 2 runs have finished." in text
-
-
 def test_a_card_shows_the_problem_and_its_gold_where_the_data_are_here(tmp_path):
     store = build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), problems=4)
     run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 import shutil
@@ -13,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples
+from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples, relogged
 
 from analysis.answer import answer_sentences
 from analysis.designs import grid_axes, near_best
 from analysis.effects import differences_to_reference, pairs_of
+from analysis.html.page import render_page
 from analysis.samples import run_cells, tokens_to
 from analysis.tables.experiment import (
     all_tables,
@@ -81,7 +81,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
     for table in all_tables(results):
         assert "nan" not in to_markdown(table)
         assert to_latex(table)
-    assert answer_sentences(results)[0] == "Nothing to compare yet: 0 of 4 runs have finished."
+    assert "Nothing to compare yet: 0 of 4 runs have finished." in render_page(results, tmp_path)
 
 
 def test_runs_of_no_steps_are_an_evaluation_alone_and_have_tables(tmp_path):
@@ -354,9 +354,7 @@ def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named
 def test_a_run_that_could_not_learn_is_said_beside_its_score(tmp_path, column, value, words):
     """Every gradient was zero, or every third reward was lost, and the terminal said nothing."""
     store = build_store(tmp_path, **SHORT)
-    log = store.run(store.plan("ladder")["arms"][0]["runs"]["1"]).path / "metrics.jsonl"
-    rows = [json.loads(line) | {column: value} for line in log.read_text().splitlines()]
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    relogged(store.run(store.plan("ladder")["arms"][0]["runs"]["1"]), lambda _: {column: value})
     whole, found = (
         main_table(loaded(root)).notes for root in (build_store(tmp_path / "whole", **SHORT).root, tmp_path)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import math
 
 import pytest
@@ -286,15 +285,6 @@ def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeyp
 
 def test_flags_may_stand_between_overrides(store, said):
     assert "could remove" in said("clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1")
-
-
-def test_a_store_of_a_newer_version_is_one_line(store, said):
-    folder = store.root / "experiments" / "clip_lr_grid"
-    folder.mkdir(parents=True)
-    (folder / "plan.json").write_text(json.dumps({"schema_version": 99}))
-    error = said("status", EXPERIMENT, f"runtime.results={store.root}", code=2)
-    assert "newer version" in error
-    assert error.count("\n") == 1
 
 
 def test_doctor_finds_a_usable_store(store, said):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
+from small_runs import SMALL
+from verbs import Said
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
@@ -121,3 +124,28 @@ def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
     (tmp_path / "new.py").write_text("b = 2\n")
     second = dirty_hash(tmp_path)
     assert len({None, first, second}) == 3
+
+
+# ---- a policy that answers nothing right ----
+
+# One token is no answer.
+ASKED = ["-m", "algorithm=grpo", "seed=0,1", *SMALL, "sampling.max_response_tokens=1", "training.steps=1"]
+REMEDY = "is right, so there is nothing to learn from rewards; use easier problems"
+
+
+def test_plan_asks_the_policy_before_training_on_request(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    results = f"runtime.results={tmp_path}"
+    told = said("plan", "--sample", *ASKED, results)
+    assert "before training, all arms: 0 % of 128 answers are right" in told
+    assert "of 32 groups of 4 0 % are mixed, 0 % all right, 100 % all wrong" in told
+    assert f"warning: no answer to 32 training problems {REMEDY}" in told
+    assert "before training" not in said("plan", *ASKED, results)
+
+
+def test_a_run_says_it_after_its_first_evaluation_and_once_for_all(said: Said, tmp_path: Path) -> None:
+    told = said("run", "--no-answer", *ASKED, f"runtime.results={tmp_path}")
+    assert told.count(f"warning: before RL no answer on arithmetic_heldout {REMEDY}") == 1
+    assert "2 finished" in told

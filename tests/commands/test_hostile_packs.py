@@ -51,6 +51,12 @@ def sparse(path: Path) -> Path:
     return path
 
 
+def linked(path: Path) -> Path:
+    entry, content = member(f"{RUN}/config.yaml", b"")
+    entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    return packed(path, [(entry, content)])
+
+
 def long_header(path: Path) -> Path:
     """A name that is said to be as long as the whole archive."""
     entry = tarfile.TarInfo("././@LongLink")
@@ -61,6 +67,7 @@ def long_header(path: Path) -> Path:
 
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "sparse": (sparse, "no plain file"),
+    "link": (linked, "no plain file"),
     "long header": (long_header, "more in it than it declares"),
     "attempts": (lambda path: packed(path, [member(f"{RUN}/attempts/000/env.json")]), "no file of an experiment or a run"),
     "a large stranger": (lambda path: packed(path, [member("big", b"\0" * 1000)]), "no file of an experiment or a run"),

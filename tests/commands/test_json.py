@@ -13,13 +13,13 @@ import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
-from harness.commands._arguments import FAMILY, Exit, answering
+from harness.commands._arguments import FAMILY, Exit
 from harness.configuration.registry import kinds, member
 from harness.experiment.planning import make_plan
 from harness.store.reader import run_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
-VERBS = {name: verb for name in kinds(FAMILY) if (verb := answering(member(FAMILY, name)))}
+VERBS = {name: verb for name in kinds(FAMILY) if hasattr(verb := member(FAMILY, name), "Answer")}
 
 
 @pytest.fixture
@@ -59,8 +59,6 @@ def test_judge(asked, tmp_path):
     (effect,) = [row for row in found["effects"] if row["benchmark"] == "score"]
     assert (effect["arm"], effect["reference"], effect["value"], effect["seeds"]) == ("b", "a", 10.5, 2)
     assert {Path(file).name for file in found["written"]} >= {"scores.tex", "report.html", "differences.png"}
-    assert "no arm is called 'c'" in asked("judge", str(tmp_path / "scores.csv"), "baseline=c", code=2)["error"]
-    assert "finite number above 0" in asked("judge", str(tmp_path / "scores.csv"), "margin=.nan", code=2)["error"]
     lower = asked("judge", str(tmp_path / "scores.csv"), f"out={tmp_path}", "better=lower")
     assert "lower is better" in lower["sentences"][0]
     assert "did you mean 'lower'?" in asked("judge", str(tmp_path / "scores.csv"), "better=low", code=2)["error"]
@@ -153,9 +151,6 @@ def test_audit(store, asked):
     (claim,) = found["claims"]
     assert (claim["name"], claim["seeds"]) == ("gspo", 3)
     assert claim["effect"]["value"] == pytest.approx(11.0)
-    assert (
-        "holds no claim" in asked("audit", "--judge", "claim=cispo", f"runtime.results={store.root}", code=2)["error"]
-    )
 
 
 def test_compare(tmp_path, asked, said):

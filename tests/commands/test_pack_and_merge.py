@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import lzma
 import os
@@ -180,22 +179,16 @@ def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):
     assert list(store.run(run.run_id).path.glob("attempts/*")) == []
 
 
-@pytest.mark.parametrize("kind", ["link", "up", "torn", "empty", "absent", "other"])
-def test_a_pack_that_cannot_be_trusted_or_read_is_named_and_nothing_of_it_is_taken(store, other, tmp_path, said, kind):
+@pytest.mark.parametrize("kind", ["torn", "empty", "absent"])
+def test_a_pack_that_cannot_be_read_is_named_and_nothing_of_it_is_taken(store, other, tmp_path, said, kind):
     grid(other, "[0]")
     pack = packed(other, tmp_path / "pack")
     if kind == "torn":
         pack.write_bytes(pack.read_bytes()[:-100])
     elif kind == "empty":
         pack.write_bytes(b"")
-    elif kind == "absent":
-        pack.unlink()
     else:
-        entry = tarfile.TarInfo({"up": "runs/../../x", "link": "runs/x", "other": "readme"}[kind])
-        if kind == "link":
-            entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        with tarfile.open(pack, "w:xz") as archive:
-            archive.addfile(entry, io.BytesIO())
+        pack.unlink()
     told = said("merge", str(pack), f"runtime.results={store.root}", code=1)
     assert str(pack) in told
     assert not store.root.exists()

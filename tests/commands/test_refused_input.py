@@ -14,7 +14,6 @@ from harness.cli import main
 from harness.commands._answer import answer_key, answer_stands, sign_answer
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.experiment.planning import plan_multirun
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.intervals import comparison_level, minimum_detectable_difference
 
@@ -28,11 +27,9 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
         (["run", "-m", EXPERIMENT, "seed=0,1,2"], "the seeds of an experiment are 'experiment.seeds=[0,1,2]'"),
         (["run", "seed=0,1"], "for a run of each value add -m"),
-        (["plan", "seed=0,1"], "for a run of each value add -m"),
         (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
         (["plan", "-m", "seed=range(3,0)"], "or a range is empty"),
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
-        (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
         (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
         (["plan", "algorithm=vapo", "patch=centred_advantage"], "patch=centred_advantage sets it"),
         (["plan", "patch=[clip_higher,value_pretraining]"], "patch=value_pretraining sets it"),
@@ -41,14 +38,11 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["report", "runtime.results=/no/such"], "/no/such (there is no such folder) holds none yet"),
         (["report", "experiment=none_of_them", "runtime.results=/no/such"], "holds no experiment 'none_of_them'; there is none yet"),
         (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
-        (["report", EXPERIMENT, "training.steps=3"], "takes no training.steps="),
         (["report", EXPERIMENT, "only=table", "formats=gif"], "formats: no gif; choose from"),
         (["report", EXPERIMENT, "only=table", "only=page"], "report: only= is given twice"),
         (["compare", "abcd,", "b"], "compare: abcd,: nothing stands at one side of a comma"),
-        (["compare", "a", "b", "margin=.nan"], "margin=nan must be a finite number above 0"),
         (["compare", "a", "b", "cap=2026-02-30"], "compare: cap=2026-02-30 is not YAML; quote the value"),
         (["plan", "task.kind=[a]"], "task.kind=['a'] is no name; choose one of: arithmetic"),
-        (["plan", "engine.kind={a: 1}"], "engine.kind={'a': 1} is no name"),
         (["plan", "runtime.verifier_workers=-3"], "runtime.verifier_workers=-3 must be at least 1"),
         (["plan", "-m", "algorithm=grpo", "seed=²"], "seed"),
         (["run", "algorithm.reward.correct=inf"], "algorithm.reward.correct=inf is not finite"),
@@ -56,14 +50,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "algorithm.positive_nll_coefficient=-1"], "algorithm.positive_nll_coefficient=-1.0 must be at least 0"),
         (["plan", "optimizer.beta1=1"], "optimizer.beta1=1.0 must be between 0 and 0.99999"),
         (["run", "experiment=clip_lr_search", "match=tokens"], "experiment.match=tokens holds for arms"),
-        (["run", "experiment=clip_lr_search", "experiment.search.objectives=[-generated_tokens_totl]"],
-            "did you mean 'generated_tokens_total'"),
-        (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
-        (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
-        (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
         ([*SEARCH, "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "hydra.sweeper.seeds=[3]"),
-        (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
-        (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "experiment.checkpoint_rule='best_on_dev': the key is gone"),
         (["plan", "experiment=aa", "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
         (["plan", "experiment=aa", "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
         (["plan", "experiment=aa", "++experiment.arms=[{name:a,seeds:[-1]}]"], "experiment.arms[0].seeds=-1 must be between 0 and"),
@@ -74,10 +61,8 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", EXPERIMENT, "experiment.grid=['seed=1,2']"], "experiment.grid: seed=1,2 would be overridden"),
         (["run", "experiment=clip_lr_search", "experiment.search.space=['seed=range(0,4)']"], "space: seed=range(0,4) would be"),
         (["run", "experiment=clip_lr_search", "experiment.search.seed=-1"], "experiment.search.seed=-1 must be between 0 and"),
-        ([*SEARCH, "optimizer.learning_rate=interval(1e-4,2e-4)", "hydra.sweeper.seed=-1"], "experiment.search.seed=-1 must be"),
         ([*SEARCH, "experiment=aa"], "experiment 'aa' declares no search; hydra/sweeper=search needs experiment.search"),
         (["plan", "experiment=dapo_ladder", "match=tokens", "experiment.match_budget=inf"], "match_budget=inf must be a finite number"),
-        (["plan", "experiment=dapo_ladder", "match=tokens", "experiment.match_budget=nan"], "match_budget=nan must be a finite number"),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
         (["show", "abcd"], "no run in"),
@@ -87,7 +72,6 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "optimizer.lr=1"], "unknown key 'optimizer.lr'; optimizer has beta1, beta2, decay,"),
         (["plan", "algorithm.clip_high=1"], "did you mean 'algorithm.surrogate.clip_high'?"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
-        (["import", "dialect=trl"], "give file=FILE"),
         ([*SEARCH, "training.steps=3"], "nothing to search: give 'KEY=interval(low,high)'"),
         (["run", "patch=clip_higher", "patch=[token_level_loss]"], "give patch=[clip_higher,token_level_loss]"),
         (["plan", "-m", "algorithm=grpo,dapo", "algorithm=cispo"], "algorithm=cispo: the second would take the place of the first"),
@@ -101,7 +85,6 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "experiment=dapo_ladder", "rung=dapo_2_clip_higher"], "would replace what the arms differ in under their names"),
         (["plan", "experiment=dapo_one_factor", "patch=clip_higher"], "no patch= (base), patch=[overlong_filtering]"),
         (["plan", "engine=vllm", "engine.gpu_memory_utilisation=0.4"], "did you mean 'engine.gpu_memory_utilization'?"),
-        (["plan", "experiment=dapo_qwen25_7b", "engine.gpu_memory_utilisation=0.4"], "did you mean 'engine.gpu_memory_utilization'?"),
         (["run", "-m", "hydra/launcher=jobli", "seed=0,1"], "hydra/launcher has no option 'jobli'; did you mean 'joblib'"),
         (["run", "hydra.job.chdir=true"], "relative to where you call"),
         (["run", "hydra.run.dir=elsewhere"], "set runtime.results=DIR instead"),
@@ -109,7 +92,6 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["run", "--resolve"], "--resolve flag can only be used"),
         (["run", "--config-name=other"], "every run is composed from config.yaml"),
         (["run", "+absent=1"], "unknown key 'absent'"),
-        (["run", "optimizer.learning_rat=1"], "did you mean 'optimizer.learning_rate'"),
         # A key that exists only in a group which the experiment chooses for its arms.
         (["run", "experiment=language_ladder", "model.precision=half"], "model.precision='half' is not known"),
         (["run", "experimnt=dapo_ladder"], "unknown key 'experimnt'; did you mean 'experiment'?"),
@@ -164,12 +146,6 @@ def test_equal_content_has_one_id():
 
     assert id_of("evaluation.caps=[64,32]") == id_of("evaluation.caps=[32,64]") == id_of()
     assert id_of("optimizer.weight_decay=-0.0") == id_of("optimizer.weight_decay=0.0")
-
-
-def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
-    given = ["training.steps=2", "training.steps=4", "rung=dapo_0_naive_grpo,dapo_2_clip_higher", "seed=0,1"]
-    names = [planned.name for planned in plan_multirun(given).arms]
-    assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
 
 
 def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(store):

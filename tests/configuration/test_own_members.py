@@ -10,7 +10,7 @@ import pytest
 import torch
 from verbs import Said
 
-from harness.commands._verifier_rules import verifier_config
+from harness.commands.evaluate import verifier_config
 from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError

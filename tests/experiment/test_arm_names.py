@@ -18,6 +18,7 @@ from harness.experiment.planning import plan_multirun
         ([["algorithm=dapo", "training.steps=30", "runtime.results=x"]], ["dapo"]),
         ([["training.steps=30"]], ["steps 30"]),
         ([["algorithm=grpo"], ["algorithm=dapo"]], ["grpo", "dapo"]),
+        ([["training.steps=2", "training.steps=4", f"algorithm={it}"] for it in ("grpo", "dapo")], ["grpo", "dapo"]),
         ([["patch=[a,b]"], ["patch=[a]"]], ["a+b", "a"]),
         ([["patch=[a,b]"], ["patch=[]"]], ["a+b", "none"]),
         (

@@ -62,10 +62,6 @@ def test_the_first_declaration_is_kept(tmp_path: object) -> None:
     assert kept["declaration"] == fingerprint(declared)
 
 
-def test_a_declaration_keeps_its_fingerprint() -> None:
-    assert fingerprint(declared_experiment(["claim=cispo"])) == "504a1d24922fc76a"
-
-
 def test_experiments_without_a_claim_record_none() -> None:
     record = make_plan(["experiment=dapo_ladder"]).record()
     assert "claim" not in record

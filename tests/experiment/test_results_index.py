@@ -73,3 +73,27 @@ def test_the_site_has_every_page_in_its_navigation(tmp_path: Path) -> None:
     assert results == set(re.findall(r"published/(\w+)/index\.md", navigation))
     ladder = (tmp_path / "pages" / "results" / "published" / "dapo_ladder" / "index.md").read_text()
     assert ladder.index("differences.png") < ladder.index("| arm | avg@32 %") < ladder.index("## Methods")
+
+
+# ---- published numbers beside the experiments ----
+
+COLUMNS = ["arm", "metric", "value", "unit", "seeds", "protocol", "source"]
+
+
+@pytest.mark.parametrize("name", ["dapo_ladder", "vapo", "dr_grpo", "deepseekmath", "olmo3", "scale_rl"])
+def test_reference_numbers_name_protocol_and_source(name):
+    with (ROOT / "experiments" / name / "reference.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert list(rows[0]) == COLUMNS
+    for row in rows:
+        float(row["value"])
+        assert int(row["seeds"]) >= 1
+        assert re.search(r"\[(P|S|C|I)(/S)?\]", row["source"]), row
+        assert all(row[column] for column in COLUMNS)
+
+
+def test_dapo_ladder_is_the_published_one():
+    with (ROOT / "experiments" / "dapo_ladder" / "reference.csv").open(newline="") as file:
+        values = [float(row["value"]) for row in csv.DictReader(file)]
+    assert values == [30, 36, 38, 41, 42, 50, 47, 44, 50, 52]

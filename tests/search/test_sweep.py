@@ -117,7 +117,7 @@ def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
         (spec,) = plan_multirun([STEPS, *point, "seed=1"]).specs
         # the same content by another route is the same run
         assert store.run(spec.run_id).status == "finished"
-    assert feed.plan().record()["arms"][2]["name"] == "trial_0002"
+    assert feed.plan.record()["arms"][2]["name"] == "trial_0002"
     assert f"trial {feed.study.best_trial.number}: avg" in "\n".join(best_lines(feed))
 
 
@@ -255,7 +255,7 @@ def test_a_plan_has_the_trials_of_every_process(store):
     first, second = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
     first.tell(dispatch(store, first.ask(2), 2))
     go(second)
-    assert [len(search.plan().arms) for search in (first, second)] == [4, 4]
+    assert [len(search.plan.arms) for search in (first, second)] == [4, 4]
 
 
 def test_a_process_that_joins_a_search_finds_work_of_its_own(store):

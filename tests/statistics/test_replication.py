@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.intervals import Estimate, Finding, Second, paired_difference, second_look
+from harness.statistics.intervals import Estimate, Finding, paired_difference
 from harness.statistics.sequential import (
     distance_to_another_word,
     nominal_levels,
@@ -89,14 +89,6 @@ def test_looks_without_spread_or_pairs_are_not_pooled() -> None:
     welch = Estimate(1.0, 0.0, 2.0, seeds=8, standard_error=1.0, degrees=9.3, method="Welch t over seeds")
     with pytest.raises(ValueError, match="not paired"):
         pool_looks(welch, estimate(1.0), LOOKS, LOOKS)
-
-
-def test_the_words_for_two_looks() -> None:
-    assert second_look(HOLDS, HOLDS) is Second.REPLICATED
-    assert second_look(NOTHING, NOTHING) is Second.REPLICATED
-    assert second_look(HOLDS, NOTHING) is Second.FIRST_ONLY
-    assert second_look(REVERSED, OPEN) is Second.FIRST_ONLY
-    assert second_look(HOLDS, REVERSED) is Second.CONTRADICTED
 
 
 def test_what_two_looks_have_in_common_is_named() -> None:
