@@ -86,10 +86,12 @@ class Answer:
 
     @property
     def sentences(self) -> list[str]:
+        """Headline, small type and caveat."""
         return [*self.headline, *self.small, *([self.caveat] if self.caveat else [])]
 
     @property
     def markdown(self) -> str:
+        """The answer as a part of a Markdown file."""
         table = to_markdown(self.table).partition("\n\n")[2] if self.lines else ""
         caveat = f"> {self.caveat}" if self.caveat else ""
         parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveat, table, self.foot)
@@ -97,6 +99,7 @@ class Answer:
 
     @property
     def table(self) -> Table:
+        """The lines as text."""
         heads = {"points": self.unit, "interval": "95 % interval", "verdict": "verdict"}
         heads |= {"touched": "touched"} if any(line.touched for line in self.lines) else {}
         rows = [{"arm": line.name, **{key: getattr(line, key) for key in heads}} for line in self.lines]
@@ -145,6 +148,7 @@ def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
 
 
 def answer_sentences(results: Results) -> list[str]:
+    """Say the answer in each metric, and at last the warnings."""
     return [*(sentence for answer in answers(results) for sentence in answer.sentences), *warnings_of(results)]
 
 

@@ -69,6 +69,7 @@ class Look:
 
     @property
     def most_seeds(self) -> int:
+        """Seeds at the last look of the design."""
         return max([*self.plan.looks, self.seeds])
 
     @property
@@ -85,6 +86,7 @@ class Look:
 
     @property
     def decided(self) -> bool:
+        """Whether the word is one that a second look can repeat."""
         return self.finding in DECIDED
 
     @property
@@ -324,6 +326,7 @@ def _row(claim: JudgedClaim, name: str, look: Look) -> dict[str, object]:
 
 
 def claims_text(claims: Sequence[JudgedClaim]) -> str:
+    """The table for a terminal and the count of each verdict."""
     table = to_terminal(claims_table(claims), 200)
     return f"{table}\n{len(claims)} claims: {counts(claims)}\n{wrong_words(claims)}\n"
 

@@ -32,6 +32,7 @@ def kind_of(verdict: Verdict) -> str:
 
 
 def look_of(verdict: Verdict) -> Look:
+    """How this verdict looks."""
     return VERDICTS[kind_of(verdict)]
 
 

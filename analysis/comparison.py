@@ -31,6 +31,7 @@ def scale_of(metric: str) -> float:
 
 
 def comparison_table(comparison: Comparison) -> Table:
+    """One row a metric and compared side."""
     rows = []
     for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
@@ -53,6 +54,7 @@ def _columns(reference: str) -> list[Column]:
 
 
 def notes_of(comparison: Comparison) -> list[str]:
+    """Say what the intervals are, and what was left out."""
     runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
     several, sides = min(runs.values()) > 1, len(comparison.differences)
     problem_unit = "the differences of problems, each the mean of its samples (arXiv:2411.00640)"
@@ -97,6 +99,7 @@ def cost_sentence(side: str, cost: PointCost | None) -> str:
 
 
 def difficulty_table(comparison: Comparison, by_difficulty: ByDifficulty) -> Table:
+    """One row a band of difficulty, compared side and metric."""
     rows = [
         _row(r.side, r.metric, r.first, r.other, r.difference, difficulty=r.difficulty, problems=r.problems)
         for r in by_difficulty.rows

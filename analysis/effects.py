@@ -55,10 +55,12 @@ class Effect:
 
     @property
     def shown_estimate(self) -> Estimate:
+        """The estimate in the shown unit."""
         return self.estimate.rescale(self.metric.scale)
 
     @property
     def row(self) -> dict[str, object]:
+        """The row of the frame."""
         estimate = self.shown_estimate
         fields = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
         row = {name: getattr(self, name) for name in fields}

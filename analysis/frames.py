@@ -62,6 +62,7 @@ class Frames:
 
     @property
     def finished_runs(self) -> pd.DataFrame:
+        """The rows of ``runs`` that have finished."""
         return self.runs[self.runs["status"] == "finished"]
 
     @cached_property
@@ -278,6 +279,7 @@ def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFram
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 

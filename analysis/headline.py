@@ -28,6 +28,7 @@ class Row:
 
     @property
     def known(self) -> bool:
+        """True where there is a value."""
         return not math.isnan(self.estimate.value)
 
     @property
@@ -74,6 +75,7 @@ class Wording:
     identifiers: bool = False
 
     def begin(self, name: str) -> str:
+        """A name at the beginning of a sentence."""
         return name if self.identifiers else capital(name)
 
     def verbs(self, metric: Metric) -> tuple[str, str, str]:

@@ -87,6 +87,7 @@ class Judgement:
 
     @cached_property
     def metric(self) -> Metric:
+        """The score with its unit and scale."""
         score = Metric("score", self.table.score, POINTS, better=self.better, kind="avg")
         if self.table.unit == "raw":
             return replace(score, unit="", digits=2)
@@ -139,12 +140,14 @@ class Judgement:
 
     @cached_property
     def means(self) -> dict[tuple[str, str], pd.Series]:
+        """The primary score by seed."""
         return {key: frame.mean(axis=1) for key, frame in self.matrices.items()}
 
     # ---- differences ----
 
     @cached_property
     def comparisons(self) -> list[tuple[str, str, str]]:
+        """Group, arm and the arm that it is compared with."""
         pairs = []
         for group, arms in self.arms.items():
             baseline = self.table.baselines[group]
@@ -400,6 +403,7 @@ class Judgement:
         return forest_figure(known_effects, label, self.margin, wide=wide) if known_effects else None
 
     def page(self) -> str:
+        """The judgement as one HTML file."""
         head, *rest = self.sentences
         words = [line for line in rest if line.startswith("- ")]
         lines = [line for line in rest if line not in words]
@@ -416,6 +420,7 @@ class Judgement:
         return document(self.name, "", sections, {}, ())
 
     def text(self, width: int = 160) -> str:
+        """The main table and the sentences as a terminal shows them."""
         lines = [line for line in self.sentences if not line.startswith("- ")]
         return "\n".join([to_terminal(replace(self.tables[0], notes=()), width), *lines, *self.notes])
 

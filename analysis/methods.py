@@ -50,6 +50,7 @@ class Methods:
 
     @cached_property
     def configurations(self) -> list[dict[str, Any]]:
+        """The configuration of one finished run an arm, flat."""
         run_ids = self.finished_runs.drop_duplicates("arm")["run_id"]
         return [flatten(self.store.run(run_id).settings()) for run_id in run_ids]
 
@@ -66,6 +67,7 @@ class Methods:
 
     @cached_property
     def sentences(self) -> list[str]:
+        """The paragraph."""
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
         texts = [*self._runs(), self._protocol(), self.fill(_GRADING), *self._statistics(), *self._machines(), notes]
@@ -151,6 +153,7 @@ class Methods:
         return bool(values - {pattern[1:]} if pattern.startswith("!") else values & {*pattern.split("|")})
 
     def files(self) -> dict[str, str]:
+        """The files of the folder ``methods``."""
         paragraph = " ".join(map(latex_escape, self.sentences))
         citation = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
         return {

@@ -44,6 +44,7 @@ class Results:
 
     @property
     def column(self) -> str:
+        """Its column of ``per_seed``."""
         return column_of(self.metric)
 
     @property

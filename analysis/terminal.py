@@ -45,6 +45,7 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
 
 
 def answer_text(answer: Answer, width: int) -> str:
+    """One answer: headline, small type, caveat, table and foot."""
     parts = [
         _wrap(" ".join(answer.headline), width),
         _wrap(" ".join(answer.small), width),

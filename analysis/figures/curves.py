@@ -191,5 +191,6 @@ def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
 
 
 def k_bands_figure(results: Results) -> Figure | None:
+    """Draw the difference in Pass@k of every declared comparison against k, with its band."""
     bands = k_bands(results)
     return k_bands_plot("the reference", bands) if bands else None

@@ -53,6 +53,7 @@ def cap_label(plan: Plan) -> str:
 
 
 def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
+    """Return the appearance of each arm by its name."""
     return appearances([arm.name for arm in experiment.plan.arms])
 
 
@@ -136,6 +137,7 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
 
 
 def name_below(figure: Figure, looks: Mapping[str, Appearance]) -> None:
+    """Name what is drawn so in a legend below."""
     legend_below(figure, [Line2D([], [], **look.pen()) for look in looks.values()], list(looks))
 
 
@@ -174,6 +176,7 @@ class Series:
 
     @classmethod
     def from_seeds(cls, x: Floats, seed_y: Floats) -> Series:
+        """Make the series of these seeds, with their mean and band."""
         mean, half = t_band(seed_y, axis=0)
         return cls(x, seed_y, mean, mean - half, mean + half)
 
@@ -185,6 +188,7 @@ EMPTY = Series(*(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0), np.emp
 
 
 def is_logged(experiment: Frames, panel: Panel) -> bool:
+    """Tell whether any run has a value in the column of this panel."""
     frame = experiment.cells if panel.evaluated else experiment.steps
     return panel.column in frame and bool(frame[panel.column].notna().any())
 
@@ -231,6 +235,7 @@ def accuracy_series(
 
 
 def has_collapsed(experiment: Frames, arm: str) -> bool:
+    """Tell whether a seed of the arm collapsed."""
     return any(name == arm for name, _ in experiment.collapses)
 
 
@@ -300,6 +305,7 @@ class Appearance:
     marker: str
 
     def pen(self) -> dict[str, Any]:
+        """Return matplotlib's arguments of a line."""
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
 
 

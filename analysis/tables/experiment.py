@@ -81,6 +81,7 @@ def main_table(results: Results) -> Table:
 
 
 def answers_table(results: Results) -> Table:
+    """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint."""
     n = words.samples(results)
     # Pass@k needs n >= 2k to be smooth.
     ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]

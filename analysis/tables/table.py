@@ -58,6 +58,7 @@ class Table:
     short: Sequence[str] = ()
 
     def text(self) -> list[list[str]]:
+        """Return every cell as text, row by row."""
         return [[cell_text(row.get(column.key), column) for column in self.columns] for row in self.rows]
 
 

@@ -217,6 +217,7 @@ def unread_data(config: RunConfig) -> list[str]:
 
 
 def totals_of(arms: Sequence[ArmRow]) -> Totals:
+    """Count what is left to do, each run once, and add up what it is expected to take."""
     statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
     finished_count = sum(status == "finished" for status in statuses.values())
     costs: dict[str, Cost | None] = {}
@@ -375,6 +376,7 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def total_lines(totals: Totals) -> list[str]:
+    """Tell what is left to do and what it is expected to take."""
     counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:

@@ -52,6 +52,7 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 
 def check_plan(plan: Plan) -> list[Objection]:
+    """All objections of a plan, arm by arm."""
     arms_by_name = {arm.name: arm for arm in plan.arms}
     objections, implied_parents = list(_same_arm_twice(plan)), dict[str, str]()
     for arm in plan.arms:  # of a list; designs from patches mean it

@@ -178,6 +178,7 @@ class Experiment:
 
     @property
     def metrics(self) -> list[str]:
+        """The names of the metrics, one or several."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
     def declared_arms(self) -> list[Arm]:

@@ -208,4 +208,5 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_count(number: int, noun: str = "run") -> str:
+    """`1 run`, `12 runs`."""
     return f"{number} {noun}{'s' * (number != 1)}"

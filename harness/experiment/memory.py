@@ -82,6 +82,7 @@ def head_bytes(config: RunConfig) -> int:
 
 
 def longest_sequence(config: RunConfig) -> int:
+    """Tokens of a prompt and the longest response."""
     return config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
 
 
@@ -145,6 +146,7 @@ def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
 
 
 def total(parts: Mapping[str, float]) -> float:
+    """Bytes of all parts together."""
     return sum(parts.values())
 
 
@@ -244,6 +246,7 @@ class Fit:
 
 
 def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
+    """Return the fit of a run on GPUs; None where the model's sizes are not known."""
     shape = shape_of(config.model)
     if shape is None:
         return None
@@ -400,6 +403,7 @@ def _share(config: RunConfig, memory: float | None) -> float:
 
 
 def model_name(config: RunConfig) -> str:
+    """Name the model for messages."""
     return str(getattr(config.model, "path", "") or getattr(config.model, "shape", config.model.kind))
 
 

@@ -105,6 +105,7 @@ class RunSpec:
 
     @property
     def config_yaml(self) -> str:
+        """The resolved configuration as stored with the run."""
         return yaml_text(portable(self.config))
 
 
@@ -171,6 +172,7 @@ class PlannedArm(Arm):
         return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
     def record(self) -> dict[str, Any]:
+        """The arm as plain values."""
         foreign = ("foreign",) if self.foreign else ()
         return {key: _as_plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
 
@@ -371,6 +373,7 @@ class Plan:
 
     @property
     def about_score(self) -> bool:
+        """True where the score is all that the experiment is about."""
         return self.metrics == (self.score,)
 
     @property

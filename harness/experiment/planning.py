@@ -266,6 +266,7 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
+    """Plan what Hydra's multirun would run."""
     refuse_second_choice(overrides)
     return plan_jobs(expand(overrides), overrides)
 

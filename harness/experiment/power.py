@@ -49,6 +49,7 @@ class Power:
         self.alpha = 1 - comparison_level(self.comparisons)
 
     def resolvable(self, sd: float) -> float:
+        """The smallest difference that is found."""
         return minimum_detectable_difference(sd, self.replicates, paired=self.paired, alpha=self.alpha)
 
     def of_effects(self, sd: float, scale: float, digits: int) -> str:
@@ -73,6 +74,7 @@ class Power:
         return f"; {', '.join(text)}"
 
     def replicates_needed(self, difference: float, sd: float) -> int | None:
+        """The replicates that find a difference; None where a thousand do not."""
         return seeds_needed(difference, sd, paired=self.paired, alpha=self.alpha)
 
     @property

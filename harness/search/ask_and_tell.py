@@ -139,10 +139,12 @@ class Sweep:
 
     @property
     def trial_count(self) -> int:
+        """Trials that the study has, in whatever state."""
         return len(self.study.get_trials(deepcopy=False))
 
     @property
     def running_count(self) -> int:
+        """Trials that are asked for and not told."""
         running = (optuna.trial.TrialState.RUNNING,)
         return len(self.study.get_trials(deepcopy=False, states=running))
 

@@ -188,6 +188,7 @@ class Parameter:
 
     @property
     def edge_overrides(self) -> list[str]:
+        """The overrides of every choice, or of both bounds."""
         distribution = self.distribution
         if isinstance(distribution, CategoricalDistribution):
             return [self.override(value) for value in distribution.choices]
@@ -255,6 +256,7 @@ def _bounds(low: Any, high: Any, line: str) -> tuple[Any, Any]:
 
 
 def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:
+    """The overrides of a trial that was asked before."""
     return [parameter.override(values[parameter.key]) for parameter in parameters]
 
 

@@ -48,6 +48,7 @@ class Attribution:
 
     @property
     def pairs(self) -> list[tuple[str, Estimate]]:
+        """Each name with its effect."""
         return list(zip(self.names, self.effects, strict=True))
 
 

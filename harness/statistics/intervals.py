@@ -237,6 +237,7 @@ def replicate_means(values: Mapping[int, Value], bases: int | None) -> dict[int,
 
 
 def replicates(values: Mapping[int, float], bases: int | None) -> list[float]:
+    """The numbers that intervals and spreads are taken over (see `replicate_means`)."""
     return list(replicate_means(values, bases).values())
 
 
