@@ -51,10 +51,7 @@ def test_dr_grpo_is_greedy_with_one_sample() -> None:
 def test_benchmarks_by_name_replace_the_presets_and_take_its_template() -> None:
     request = Request(["gsm8k", "aime24"], overrides=["evaluation=dr_grpo"])
     benchmarks = protocol_config(request, []).evaluation.benchmarks
-    assert {name: item.template for name, item in benchmarks.items()} == {
-        "gsm8k": "qwen_math",
-        "aime24": "qwen_math",
-    }
+    assert {name: item.template for name, item in benchmarks.items()} == {"gsm8k": "qwen_math", "aime24": "qwen_math"}
     own = protocol_config(Request(["gsm8k"], template="r1"), []).evaluation.benchmarks
     assert own["gsm8k"].template == "r1"
 

@@ -27,7 +27,7 @@ TWO = [
 ]
 
 
-def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
+def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(tmp_path: Path) -> None:
     summary = evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     assert (summary["n_problems"], summary["n_samples"], summary["samples_per_problem"]) == (2, 8, 4)
     assert summary["avg"] == 0.5
@@ -39,10 +39,6 @@ def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
     assert "over problems" in summary["intervals"]["method"]
     assert summary["verifier"]["verdicts"] == {"no_answer": 1, "right": 4, "wrong": 3}
     assert summary["verifier"]["extraction"] == "boxed"
-
-
-def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None:
-    evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
     assert frame["problem_id"].tolist() == ["a"] * 4 + ["b"] * 4
     assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2

@@ -65,11 +65,6 @@ def test_pass_at_every_k_is_pass_at_each_k(n):
         assert curves[:, k - 1] == pytest.approx(metrics.pass_at_k(right, n, k), abs=1e-12)
 
 
-def test_avg_refuses_unequal_sample_counts():
-    with pytest.raises(metrics.UnevenSamples, match=r"1 of 3 problems .* n=4 .* problem 1 has 3"):
-        metrics.require_samples([4, 3, 4], 4)
-
-
 def test_k_above_n_is_refused_not_one():
     with pytest.raises(ValueError, match="k=5 needs"):
         metrics.pass_at_k([2], 4, 5)

@@ -60,7 +60,7 @@ def test_sample_order_changes_nothing():
 
 
 def test_missing_rows_are_refused_and_lost_rows_are_counted():
-    with pytest.raises(ConfigError, match="1 of 2 problems do not have n=5"):
+    with pytest.raises(ConfigError, match=r"1 of 2 problems do not have n=5 samples \(first: problem 1 has 3\)"):
         summarise(table(problem_id=["a", "a", "a", "a", "b", "b", "b", "a"]))
 
 

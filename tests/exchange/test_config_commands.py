@@ -74,15 +74,10 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
         "  ref: {strategy: '${actor_rollout_ref.actor.strategy}', all: '${actor_rollout_ref.actor.optim}', lost: '${no.such.key}'}\n"
     )
     values = read_config(file, read_yaml)
-    assert (
-        values["actor_rollout_ref.rollout.response_length"],
-        values["actor_rollout_ref.actor.rollout_n"],
-    ) == (1024, 8)
+    assert values["actor_rollout_ref.rollout.response_length"] == 1024
+    assert values["actor_rollout_ref.actor.rollout_n"] == 8
     assert values["actor_rollout_ref.actor.x"] == 2
-    assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == (
-        "fsdp",
-        1e-6,
-    )
+    assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == ("fsdp", 1e-6)
     assert values["actor_rollout_ref.ref.lost"] == "${no.such.key}"
     assert values["actor_rollout_ref.rollout.k"] == {}
 

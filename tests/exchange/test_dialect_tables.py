@@ -35,10 +35,7 @@ def situations(dialect: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
     table, values = load_table(dialect), RESOLVED[dialect]
     yield values, {*values, *(key.replace("*", "x") for key in table.active(values))}
     for block in table.beside:
-        yield (
-            values | {key: wanted[0] for key, wanted in block.condition.items()},
-            {*block.condition, *block.rows},
-        )
+        yield values | {key: wanted[0] for key, wanted in block.condition.items()}, {*block.condition, *block.rows}
     if dialect == "verl":
         in_reward = {f"{ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": True}
         yield VERL | in_reward, {"algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty", *in_reward}
@@ -80,11 +77,9 @@ def changed(value: Any) -> Any:
         return not value
     if isinstance(value, int | float):
         return value * 2 if value else 3
-    return {
-        str: "another",
-        list: [*(value or []), 0.5] if isinstance(value, list) else None,
-        type(None): 0.25,
-    }[type(value)]
+    if isinstance(value, list):
+        return [*value, 0.5]
+    return 0.25 if value is None else "another"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -91,8 +91,7 @@ def theirs(tmp_path: Path) -> Path:
         for seed in range(3):
             write_verl(tmp_path / f"{arm}-{seed}.jsonl", level + 0.01 * seed, 0.1 + seed / 1000 + level / 99)
     return write_list(
-        tmp_path / "runs.csv",
-        *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)),
+        tmp_path / "runs.csv", *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3))
     )
 
 
@@ -159,13 +158,7 @@ def test_a_wandb_history_of_trls_trainer_reads_as_its_state(tmp_path: Path) -> N
     second = {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}
     path.write_text(json.dumps([first, second]))
     (row,) = store_rows(read_log(path, names), names)
-    assert row == {
-        "step": 10,
-        "attempt": 0,
-        "updates": 10,
-        "reward_mean": 0.4,
-        "evaluation/eval/accuracy": 0.3,
-    }
+    assert row == {"step": 10, "attempt": 0, "updates": 10, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}
 
 
 def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
@@ -191,17 +184,10 @@ def test_of_two_metrics_of_one_column_the_newer_name_has_it() -> None:
 
 @pytest.mark.parametrize("again", ["train/num_gen_batches", "training/filter_groups/evicted_samples"])
 def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again: str) -> None:
-    logged = {
-        "step": 1.0,
-        "response_length/mean": 30.0,
-        "prompt_length/mean": 10.0,
-        "perf/total_num_tokens": 400.0,
-    }
+    logged = {"step": 1.0, "response_length/mean": 30.0, "prompt_length/mean": 10.0, "perf/total_num_tokens": 400.0}
     assert with_tokens(logged)["generated_tokens"] == 300.0  # three quarters of the tokens are responses
     rows = store_rows(
-        [logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}],
-        names_of("verl"),
-        responses_per_step=10,
+        [logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}], names_of("verl"), responses_per_step=10
     )
     tokens = [(row.get("generated_tokens"), row.get("generated_tokens_total")) for row in rows]
     assert tokens == [(300, 300), (None, None), (300, None)]  # the total is not known from there on
@@ -278,8 +264,7 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
             lines.append(f"{arm},{seed},{arm}{seed}.json")
     store = ResultStore(tmp_path / "results")
     import_logs(
-        store,
-        Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"),
+        store, Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward")
     )
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
@@ -377,11 +362,7 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
             ["grpo,0,grpo-0.jsonl,One", "grpo,1,grpo-1.jsonl,Two"],
             "line 3: arm grpo is labelled 'One' further up",
         ),
-        (
-            "arm,seed,log",
-            ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"],
-            "lines 2 and 3 are both arm grpo, seed 0",
-        ),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"], "lines 2 and 3 are both arm grpo, seed 0"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "dapo,0,grpo-0.jsonl"], "a copy is no replicate"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,absent.jsonl"], "cannot read"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,runs.csv"], "has no row with a metric and a step"),
@@ -458,13 +439,7 @@ def test_an_import_that_was_killed_is_completed_by_the_next(theirs: Path, tmp_pa
 def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(
     theirs: Path, tmp_path: Path, said: Said
 ) -> None:
-    given = [
-        "import",
-        "dialect=verl",
-        "experiment=theirs",
-        f"logs={theirs}",
-        f"runtime.results={tmp_path / 'results'}",
-    ]
+    given = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
     text = said(*given, "cap=20480")
     assert "arm grpo, seed 0: run " in text
     assert f"score {SCORE}; columns: " in text

@@ -17,15 +17,7 @@ from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset, reasoning_gym
 from harness.problems.benchmarks.plain_words import KINDS, Config, load
 from harness.problems.demonstrations import read_demonstrations
-from harness.problems.problem import (
-    TEMPLATES,
-    Record,
-    deduplicate,
-    load_benchmark,
-    read_jsonl,
-    template,
-    write_jsonl,
-)
+from harness.problems.problem import TEMPLATES, Record, deduplicate, load_benchmark, read_jsonl, template, write_jsonl
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))]
@@ -65,9 +57,7 @@ def test_a_data_set_names_itself_and_pins_a_commit_and_a_training_set_has_no_cop
     assert config.deduplicate or not training
 
 
-def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(
-    tmp_path: Path,
-) -> None:
+def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "1+1?", "answer": 2, "level": 3}])
     loaded = load_benchmark(dataset.Config(path=str(path), template="answer_line"))
     (problem,) = loaded.problems
@@ -86,10 +76,7 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
         ('[{"id": "b"}]', "line 2 is no JSON object; write one object a line"),
         ("b,p,1", "line 2 is CSV, not JSON; a line is one object with id, problem, answer"),
         ('{"id": "b", "question": "p", "answer": "1"}', "it needs id, problem, answer and has id, question, answer"),
-        (
-            '{"id": "b", "problem": "p", "answer": null}',
-            "line 2: answer must be a text or a number, not null",
-        ),
+        ('{"id": "b", "problem": "p", "answer": null}', "line 2: answer must be a text or a number, not null"),
         ('{"id": "b", "problem": "p", "answer": true}', "not true"),
         ('{"id": "b", "problem": "p", "answer": NaN}', "not NaN"),
         ('{"id": "b", "problem": "p", "answer": 1e400}', "not Infinity"),
@@ -161,9 +148,7 @@ def test_an_unpinned_source_is_refused_with_the_fix() -> None:
         dataset.load(dataset.Config(name="x", source="some/data"))
 
 
-def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     config = dataset.Config(name="x", source="some/data", revision=REVISION)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ConfigError, match=r"pip install -e '.\[data\]'.*path="):

@@ -19,7 +19,8 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
         ("7", "\\boxed{7}\n\nAnswer check: 3+4 = 7, 2*3=6", True), ("7", "## Answer\n\n\\boxed{7}", True),
         ("7", "The answer is not \\boxed{7}.", False), ("7", "Is it \\boxed{7}?", False), ("7", "It isn't \\boxed{7}", False),
         ("7", "It can't be \\boxed{7}", False), ("7", "\\boxed{7} is not correct.", False), ("7", "I can't believe it: \\boxed{7}", True),
-        ("8", "\\boxed{8}. So it is not \\boxed{7}.", True), ("7", "It is not even. \\boxed{7}", True),
+        ("8", "\\boxed{8}. So it is not \\boxed{7}.", True), ("7", "\\boxed{8}, never \\boxed{7}", False),
+        ("7", "It is not even. \\boxed{7}", True),
         ("42", "<think>\\boxed{42}</think>\n\nI could not find it.", False), ("42", "<think>\\boxed{42}</think>", True),
     ],
     "times and ratios": [
@@ -90,14 +91,6 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
 def test_what_was_reported_has_its_right_verdict(verifier: MathVerifier, kind: str) -> None:
     verdicts = verifier.verify_many([(response, gold) for gold, response, _ in KINDS[kind]])
     assert [case for case, verdict in zip(KINDS[kind], verdicts, strict=True) if verdict.correct != case[2]] == []
-
-
-@pytest.mark.parametrize(
-    "response", [r"The answer is not \boxed{7}", r"It is \boxed{7}?", r"\boxed{8}, never \boxed{7}"]
-)
-def test_a_box_that_is_taken_back_earns_no_reward(response: str) -> None:
-    with MathVerifier() as strict:
-        assert not strict.verify(response, "7").correct
 
 
 def test_golds_that_their_own_text_alone_can_meet_are_found(verifier: MathVerifier) -> None:
