@@ -268,7 +268,7 @@ def _advantage(source: Settings, out: Translation) -> None:
             raise ConfigError(
                 f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
             )
-        out.settings |= dict(dialect.per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
+        dialect.set_reward_weights(keys, weights or [1.0] * len(keys), out)
     elif name == "gae" and (value := source.number("algorithm.lam")) is not None:
         out.set("algorithm.advantage.lambda_value", value)
 

@@ -50,11 +50,7 @@ class BaseSet:
         return self.folder / f"{index:02d}.safetensors"
 
     def checkpoint(self, index: int, cache: Path) -> Path:
-        """The checkpoint folder of policy `index`, put together in `cache` at first use; its name holds its content.
-
-        Raises:
-            ConfigError: a file of the package is not what the manifest says.
-        """
+        """The checkpoint folder of policy `index`, put together in `cache` at first use. Raises `ConfigError`: the package is damaged."""
         folder = cache / f"base-{self.name}-{index:02d}-{self.content(index)}"
         return ensure_folder(folder, lambda path: self._write(index, path))
 
@@ -74,11 +70,7 @@ def file_hash(path: Path) -> str:
 
 
 def base_set(name: str) -> BaseSet:
-    """The shipped set of that name.
-
-    Raises:
-        ConfigError: there is none, naming the nearest.
-    """
+    """The shipped set of that name. Raises `ConfigError`: there is none, naming the nearest."""
     if not (SETS / name / MANIFEST).exists():
         names = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
         raise ConfigError(f"model.bases.set has no option {name!r}{nearest(name, names)}")
@@ -93,15 +85,9 @@ def read_set(folder: Path) -> BaseSet:
 
 
 def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> None:
-    """Refuse a configuration that asks for what the policies of a set were not made with.
+    """Refuse sections `architecture`, `demonstrator` and `warmup`, or a longest chain of the task, that a set was not made with.
 
-    Args:
-        name: of the set.
-        sections: the sections `architecture`, `demonstrator` and `warmup` of a testbed model's configuration.
-        max_operations: of the task: prompts are padded to its longest.
-
-    Raises:
-        ConfigError: naming the key, the value the set has, and the fix.
+    Raises `ConfigError` that names the key, the value the set has, and the fix.
     """
     recipe = base_set(name).recipe
     shipped_values = flatten({section: recipe[section] for section in sections}) | {"warmup.seed": 0}

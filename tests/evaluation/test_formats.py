@@ -270,17 +270,3 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", [{"id": "a", "answer": "7", "response": "7"}])
     path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
     assert column(read_recorded(path), "problem_id") == ["a"]
-
-
-def test_two_tools_are_compared_by_the_text_of_their_problems(tmp_path: Path, said: Said) -> None:
-    a = jsonl(tmp_path / "a.jsonl", [lm_eval_row(number, f"#### {number + 1}", 1.0) for number in range(4)])
-    rows = [
-        {**inspect_row(100 + number, 1, str(number + 1 if number else 9), "C"), "target": str(number + 1)}
-        for number in range(4)
-    ]
-    for number, row in enumerate(rows):
-        row["input"] = f"What is {number} + 1?"
-    b = inspect_log(tmp_path / "b.json", rows, 1.0)
-    told = said("compare", str(a), str(b), f"out={tmp_path / 'out'}")
-    assert "4 problems" in told
-    assert "b.json: 1 of 4 recorded verdicts are others than ours" in told

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.evaluation.point_cost import problems_needed, samples_needed, sampling_noise
+from harness.evaluation.counts import problems_needed, samples_needed, sampling_noise
 from harness.statistics.intervals import power, seeds_needed
 
 

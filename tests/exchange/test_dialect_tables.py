@@ -324,7 +324,6 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
         ("trl", BOUNDED, {"epsilon_high": 1.3}),
         ("verl", BOUNDED, {f"{ACTOR}.clip_ratio_high": 0.3, f"{ACTOR}.clip_ratio_low": 0.8}),
         ("verl", [*KL, "algorithm/kl=k1"], {f"{ACTOR}.kl_loss_type": "kl"}),
-        ("verl", [*KL, "algorithm/kl=k2"], {f"{ACTOR}.kl_loss_type": "mse"}),
         ("verl", [*KL, "algorithm/kl=k3"], {f"{ACTOR}.kl_loss_type": "low_var_kl"}),
         ("verl", [*KL, "algorithm/kl=k3_k2"], {f"{ACTOR}.kl_loss_type": "low_var_kl+"}),
         ("trl", [*KL, "algorithm/kl=k1"], {"beta": None}),

@@ -130,7 +130,7 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
     config = training_set("dapo_math_17k")
     records, report = dataset.load_records(config)
     assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
-    assert (report.rows, report.distinct) == (4, 2)
+    assert (report.rows, list(report.copy_counts.values())) == (4, [2, 2])
     assert list(report.conflicts.values()) == [["3", "4"]]
     assert load_benchmark(config).problems[0].prompt == TEMPLATES["answer_line"]("What is $1+1$?")
 
@@ -158,7 +158,10 @@ def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(monkeyp
         raise ConnectionError("Couldn't reach 'some/data' on the Hub")
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=unreachable))
-    with pytest.raises(ConfigError, match=r"cannot load some/data .*Couldn't reach.*path="):
+    with pytest.raises(
+        ConfigError,
+        match=r"cannot load some/data .*Couldn't reach.*set revision= to one that the Hub lists; without network.*path=",
+    ):
         dataset.load(config)
 
 
@@ -172,45 +175,28 @@ def test_templates_put_the_problem_in_its_slot_and_nothing_else() -> None:
         template("boxd")
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "gold"),
-    [
-        ("aime26", 277, "277"),
-        ("hmmt_feb26", "\\frac{1+\\sqrt{5}}{2}", "\\frac{1+\\sqrt{5}}{2}"),
-        ("brumo25", "$5^{12}$", "$5^{12}$"),
-    ],
-)
-def test_this_year_s_contests_are_read_from_a_file_in_the_form_of_their_data_set(
-    name: str, answer: object, gold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_contest_of_this_year_is_read_from_a_file_in_the_form_of_its_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    rows = [{"problem_idx": 1, "answer": answer, "problem": "How many?"}]
+    rows = [{"problem_idx": 1, "answer": 277, "problem": "How many?"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
-    config = benchmark_config(name)
+    config = benchmark_config("aime26")
     calls = fake_hub(monkeypatch, rows)
     (online,) = load_benchmark(config).problems
     assert calls == [(config.source, None, "train", config.revision)]
     config.path = str(tmp_path / "train.parquet")
     (offline,) = load_benchmark(config).problems
-    assert (offline.gold, offline.prompt) == (online.gold, online.prompt) == (gold, online.prompt)
-
-
-def test_a_commit_that_is_gone_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_dataset(source: str, subset: str | None, *, split: str, revision: str) -> None:
-        raise FileNotFoundError(f"Revision '{revision}' doesn't exist for dataset '{source}' on the Hub.")
-
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
-    with pytest.raises(ConfigError, match=r"doesn't exist .* set revision= to one that the Hub lists; without network"):
-        load_benchmark(benchmark_config("aime26"))
+    assert (offline.gold, offline.prompt) == (online.gold, online.prompt) == ("277", online.prompt)
 
 
 def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() -> None:
     rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
     kept, report = deduplicate(rows)
     assert [record.id for record in kept] == ["0", "2"]
-    assert (report.rows, report.distinct, report.conflicts) == (3, 2, {})
+    assert (report.rows, report.conflicts) == (3, {})
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
     huge = [Record("0", "What?", "1e999999999"), Record("1", "What?", "1E999999999"), Record("2", "What?", "2")]
     assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]

@@ -90,11 +90,7 @@ class Config:
 
 
 def load(config: Config) -> Benchmark:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: the data is missing, not pinned, malformed or empty.
-    """
+    """See the family's contract. Raises `ConfigError`: the data is missing, not pinned, malformed or empty."""
     records, _ = load_records(config)
     make = template(config.template)
     return Benchmark(
