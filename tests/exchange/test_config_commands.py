@@ -182,7 +182,6 @@ def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tm
         (["export", "algorithm=dapo"], "name one dialect"),
         (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
         (["import", "dialect=trl", "file=nowhere.yaml"], "cannot read nowhere.yaml"),
-        (["import", "dialect=trl", "epsilon=high"], "epsilon=high is not a number"),
         (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
         (["import", "dialect=trl", "beta=0", "num_generatons=8"], "trl has no setting 'num_generatons'; did you mean num_generations=?"),
         (["import", "dialect=trl", "beta=0", "device=2"], "did you mean devices=?"),

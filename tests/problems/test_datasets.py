@@ -73,13 +73,11 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
         ("{", "line 2 is not JSON"),
         ('{"id": "b"}', "line 2 has no problem, answer"),
         ("[]", "line 2 is no JSON object; write one object a line"),
-        ('[{"id": "b"}]', "line 2 is no JSON object; write one object a line"),
         ("b,p,1", "line 2 is CSV, not JSON; a line is one object with id, problem, answer"),
         ('{"id": "b", "question": "p", "answer": "1"}', "it needs id, problem, answer and has id, question, answer"),
         ('{"id": "b", "problem": "p", "answer": null}', "line 2: answer must be a text or a number, not null"),
         ('{"id": "b", "problem": "p", "answer": true}', "not true"),
         ('{"id": "b", "problem": "p", "answer": NaN}', "not NaN"),
-        ('{"id": "b", "problem": "p", "answer": 1e400}', "not Infinity"),
         ('{"id": "b", "problem": "\\ud83d", "answer": "1"}', "half of a surrogate pair"),
     ],
 )
