@@ -39,10 +39,6 @@ class Chain:
             value = apply(value, operator, operand)
         return value
 
-    @property
-    def held_out(self) -> bool:
-        return is_held_out(self.text)
-
 
 @dataclass
 class Config(Checked):
@@ -99,7 +95,7 @@ def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, 
     operations = rng.randint(min_operations, max_operations)
     while True:
         chain = draw(rng, operations)
-        if chain.held_out == held_out:
+        if is_held_out(chain.text) == held_out:
             return chain
 
 
