@@ -98,21 +98,15 @@ def load_table(name: str) -> Table:
 class Translation:
     """Settings in the target's names, and what differs.
 
-    Attributes:
-        settings: the target's keys and values.
-        inexpressible: a line for each setting that cannot be said in the target's names.
-        notes: how units or defaults differ.
-        deviations: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
-        missing: of an import, keys that the file does not have, so that our values stand for them.
-        origins: of an import, our key → the setting of theirs that it comes from.
+    `deviations`: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
-    inexpressible: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    inexpressible: list[str] = field(default_factory=list)  # a line for each setting without a counterpart
+    notes: list[str] = field(default_factory=list)  # how units or defaults differ
     deviations: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
-    origins: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # of an import, keys that the file lacks: our values stand
+    origins: dict[str, str] = field(default_factory=dict)  # of an import, our key → the setting of theirs
 
     def cannot(self, key: str, value: Any, reason: str) -> None:
         """Record that a setting has no counterpart."""

@@ -297,17 +297,11 @@ def normalise(text: str) -> str:
 
 @dataclass
 class DuplicateReport:
-    """The repeats found among `rows` records.
-
-    Attributes:
-        rows: records read.
-        copy_counts: prompts that occur more than once, with the number of their copies.
-        conflicts: prompts whose copies have answers that are not equal, with those answers.
-    """
+    """The repeats found among `rows` records."""
 
     rows: int = 0
-    copy_counts: dict[str, int] = field(default_factory=dict)
-    conflicts: dict[str, list[str]] = field(default_factory=dict)
+    copy_counts: dict[str, int] = field(default_factory=dict)  # of prompts that occur more than once
+    conflicts: dict[str, list[str]] = field(default_factory=dict)  # prompt → the unequal answers of its copies
 
     def lines(self) -> list[str]:
         texts = []

@@ -26,21 +26,13 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class BaseSet:
-    """One set as its manifest tells it.
-
-    Attributes:
-        name: of the set and its folder.
-        folder: where it lies.
-        recipe: how its policies were warmed up: `version`, `operations`, `architecture`, `demonstrator`, `warmup` (without the seed).
-        files: name → sha256 of the files that all policies share.
-        weights: sha256 of each policy's weights file, by its place in the set.
-    """
+    """One set as its manifest tells it."""
 
     name: str
     folder: Path
-    recipe: dict[str, Any]
-    files: dict[str, str]
-    weights: tuple[str, ...]
+    recipe: dict[str, Any]  # `version`, `operations`, `architecture`, `demonstrator`, `warmup` (without the seed)
+    files: dict[str, str]  # name → sha256 of the files that all policies share
+    weights: tuple[str, ...]  # sha256 of each policy's weights file, by its place in the set
 
     def content(self, index: int) -> str:
         """16 hexadecimal digits that name the content of policy `index`: weights, configuration and tokenizer."""
