@@ -369,11 +369,8 @@ def _model(source: Settings, out: Translation) -> None:
     out.notes.append(
         "rewards are 1 for a right answer and 0 for a wrong one, as verl's gsm8k scores them (its math_dapo: 1 and -1)"
     )
-    files, path, model = (
-        source.get("data.train_files"),
-        source.text("actor_rollout_ref.model.path"),
-        "actor_rollout_ref.model",
-    )
+    model = "actor_rollout_ref.model"
+    files, path = source.get("data.train_files"), source.text(f"{model}.path")
     if files is not None:
         fields = "task.fields.problem=prompt.0.content task.fields.answer=reward_model.ground_truth"
         out.cannot("data.train_files", files, f"choose task=, or task=dataset with task.path=FILE {fields}")
