@@ -212,16 +212,13 @@ def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, A
     samples = code_samples(label_frame.assign(correct=label_frame["correct"] & ~lost_R), LENGTH, None)
     label_result = result_of(samples, ks, LENGTH)
     disagreements = frame[frame["correct"] != label_frame["correct"]]
+    columns = ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
+    rows = disagreements[columns].to_dict("records")
     return {
         "avg": label_result["avg"],
         "pass_at": label_result["pass_at"],
         "agreement": 1 - len(disagreements) / len(frame),
-        "differing": [
-            {**row, "answer": row["answer"] if isinstance(row["answer"], str) else None}
-            for row in disagreements[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
-                "records"
-            )
-        ],
+        "differing": [{**row, "answer": row["answer"] if isinstance(row["answer"], str) else None} for row in rows],
     }
 
 

@@ -98,12 +98,11 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
 
 def _export_loss(config: RunConfig, out: Translation) -> None:
     algorithm, surrogate, mode = config.algorithm, config.algorithm.surrogate, out.settings[_MODE]
-    factor = f"{ACTOR}.loss_scale_factor"
     if algorithm.aggregation.kind == "constant_sum":
         # A sum without a divisor is a divisor of 1 there, too.
         constant = algorithm.aggregation.constant_tokens
         whole = int(constant) if constant == int(constant) else constant
-        out.settings |= {_MEAN: "seq-mean-token-sum-norm", factor: whole}
+        out.settings |= {_MEAN: "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": whole}
     if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         out.settings |= {_LOW: 1.0, _HIGH: NO_CLIP, _DUAL: NO_CLIP}
     elif surrogate.kind == "ppo_clip":
