@@ -153,12 +153,13 @@ def evaluate_models(items: Sequence[str]) -> int:
 
 def check(items: Sequence[str]) -> int:
     """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [out=DIR]`: exit code 1 where something was found."""
-    from harness.evaluation.protocol import benchmarks_of, task_config
+    from harness.evaluation.protocol import protocol_config, task_config
     from harness.problems.hygiene import report
 
     values, request = _request(items, "evaluate check")
     task = task_config(request)
-    sets = {} if task is not None and not request.names_a_protocol else benchmarks_of(request)
+    only_task = task is not None and not request.names_a_protocol
+    sets = {} if only_task else protocol_config(request, []).evaluation.benchmarks
     findings = report(sets, task)
     for finding in findings:
         print(finding)

@@ -32,7 +32,6 @@ from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
-from harness.configuration.yaml_value import read_yaml
 from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
 from harness.exchange.logs import Import, import_logs
 from harness.experiment.declaration import as_file
@@ -104,8 +103,8 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, s
     settings = [item for item in items if item.partition("=")[0] not in ("file", *_OPTIONS)]
     values: dict[str, Any] = {}
     for path in files:
-        values |= read_config(path, read_yaml)
-    inline = read_assignments(settings, read_yaml)
+        values |= read_config(path)
+    inline = read_assignments(settings)
     _require_known(name, inline, values | inline)
     devices = options.get("devices")
     if devices is not None and (not devices.isdecimal() or not int(devices)):

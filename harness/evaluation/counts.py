@@ -10,15 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.evaluation.metrics.names import pass_at_every_k
-from harness.evaluation.point_cost import problems_needed, samples_needed, sampling_noise
 from harness.statistics.bands import Band, simultaneous_band
-from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
+from harness.statistics.intervals import (
+    POWER,
+    Estimate,
+    comparison_level,
+    fewest,
+    paired_difference,
+    power,
+    two_way_difference,
+)
 
 Floats = NDArray[np.float64]
 AVG, TOKENS = "avg", "tokens"
 POINT = 0.01
-
-
+_MOST_UNITS = 10**7
 DIFFICULTIES = ("never right", "up to half", "more than half", "always right")
 
 
@@ -121,14 +127,10 @@ class ByDifficulty:
 def by_difficulty(
     side: str, share_P: Floats, counts: Mapping[str, Counts], paired: Mapping[str, bool], ks: Sequence[int]
 ) -> ByDifficulty:
-    """Compare every side with the first, band by band (arXiv:2609.13443).
+    """Compare every side with the first of `counts`, on the same problems in the same order, band by band (arXiv:2609.13443).
 
-    Args:
-        side: name of the evaluation that says how hard a problem is; its samples are not among the compared ones.
-        share_P: its share of right samples on each problem.
-        counts: name of a side to its counts on the same problems in the same order; the first is what the others are compared with.
-        paired: whether a side has the seeds of the first, in the same order.
-        ks: of Pass@k.
+    `side` names the evaluation that says how hard a problem is, by its share of right samples; these are not among the compared ones.
+    `paired`: whether a side has the seeds of the first, in the same order.
     """
     band_P = difficulty_of(share_P)
     sizes = np.bincount(band_P, minlength=len(DIFFICULTIES))
@@ -191,3 +193,35 @@ def point_cost(first: Counts, other: Counts, level: float) -> PointCost | None:
         not math.isnan(sampling),
         level,
     )
+
+
+def sampling_noise(right_P: ArrayLike, samples: int) -> Floats:
+    """Unbiased variance of each problem's share of right samples, p (1 - p) / (n - 1); NaN with one sample, which shows none."""
+    share = np.asarray(right_P, dtype=np.float64) / samples
+    return share * (1 - share) / (samples - 1) if samples > 1 else np.full(share.shape, np.nan)
+
+
+def problems_needed(difference: float, total: float, level: float) -> int | None:
+    """Fewest problems that show a true `difference` with 80 % power; None where no number is known.
+
+    `total`: variance of a problem's difference in avg, squared fractions of 1, at the present samples.
+    """
+    return fewest(lambda problems: _shows(difference, total, problems, level), range(2, _MOST_UNITS)) if total else None
+
+
+def samples_needed(
+    difference: float, total: float, sampling: float, samples: int, problems: int, level: float
+) -> int | None:
+    """Fewest samples a problem that do so at these `problems`; None where no number does, or `sampling` is not known (NaN).
+
+    `sampling`: the part of `total` that `samples` samples make. Problems make the rest, which any number of samples leaves. Samples of the
+    two sides are taken as independent.
+    """
+    if math.isnan(sampling) or total == 0:
+        return None
+    one, between = sampling * samples, max(0.0, total - sampling)
+    return fewest(lambda n: _shows(difference, between + one / n, problems, level), range(1, _MOST_UNITS))
+
+
+def _shows(difference: float, variance: float, problems: int, level: float) -> bool:
+    return power(difference, math.sqrt(variance), problems, paired=True, alpha=1 - level) >= POWER

@@ -171,10 +171,8 @@ def _per_response(values_N: torch.Tensor, completions: Completions) -> np.ndarra
     return sums.index_add_(0, response_N, values_N.double()).float().numpy()
 
 
-_MEMORY_SHARE = {
-    "cuda": 0.5,
-    "cpu": 0.25,
-}  # of what the weights leave, for keys and values: the rest is for activations and others
+# Of what the weights leave, for keys and values: the rest is for activations and others.
+_MEMORY_SHARE = {"cuda": 0.5, "cpu": 0.25}
 
 
 @dataclass

@@ -77,11 +77,6 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
     return load(values)
 
 
-def benchmarks_of(request: Request) -> dict[str, Any]:
-    """The benchmarks that a request without runs names. Raises `ConfigError`."""
-    return protocol_config(request, []).evaluation.benchmarks
-
-
 def run_config(run: RunDir) -> RunConfig:
     """Return the configuration that a run was trained and evaluated under. Raises `ConfigError` that names its file."""
     try:

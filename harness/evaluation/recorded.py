@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
-from harness.evaluation.formats._sample import LOST, Foreign, number_samples
+from harness.evaluation.formats._sample import LOST, Foreign
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
 from harness.problems.problem import benchmark_config, deduplicate, load_benchmark, normalise, read_jsonl
@@ -75,8 +75,10 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
         if not whole or not 0 <= count < 2**63:
             raise ConfigError(f"{path}: response_tokens of {row['problem_id']!r} is {count!r}; say how many, or null")
     foreign.notes += _group(path, foreign.samples)
-    foreign.samples = number_samples(foreign.samples)
-    counts = Counter(row["problem_id"] for row in foreign.samples)
+    counts: Counter[str] = Counter()
+    for row in foreign.samples:
+        row["sample_index"] = counts[row["problem_id"]]
+        counts[row["problem_id"]] += 1
     usual = counts.most_common(1)[0][1]
     if uneven := [name for name, count in counts.items() if count != usual]:
         raise ConfigError(
@@ -115,8 +117,7 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
     """Make samples of one prompt with one gold those of one problem, whatever their ids, and say so; without a prompt the id decides.
 
-    Raises:
-        ConfigError: one id stands for two prompts, or for two golds.
+    Raises `ConfigError`: one id stands for two prompts, or for two golds.
     """
     problems: dict[tuple[str, str], str] = {}
     content_of: dict[str, tuple[str, str]] = {}
@@ -211,16 +212,13 @@ def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, A
     samples = code_samples(label_frame.assign(correct=label_frame["correct"] & ~lost_R), LENGTH, None)
     label_result = result_of(samples, ks, LENGTH)
     disagreements = frame[frame["correct"] != label_frame["correct"]]
+    columns = ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
+    rows = disagreements[columns].to_dict("records")
     return {
         "avg": label_result["avg"],
         "pass_at": label_result["pass_at"],
         "agreement": 1 - len(disagreements) / len(frame),
-        "differing": [
-            {**row, "answer": row["answer"] if isinstance(row["answer"], str) else None}
-            for row in disagreements[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
-                "records"
-            )
-        ],
+        "differing": [{**row, "answer": row["answer"] if isinstance(row["answer"], str) else None} for row in rows],
     }
 
 

@@ -102,11 +102,7 @@ def regime_key(config: RunConfig) -> str:
 def regimes(
     config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
 ) -> list[Regime]:
-    """Ask the policy of a run `PROBLEMS` training problems before training, and after a cold start also the one before it.
-
-    Raises:
-        ConfigError: as `evaluate_models`.
-    """
+    """Ask the policy of a run `PROBLEMS` training problems before training, and after a cold start also the one before it."""
     training = on_training_problems(config)
     models = [base_model("before training", config, store, linear_kernel)]
     if config.model.kind == "pretrained" and config.model.cold_start.steps:

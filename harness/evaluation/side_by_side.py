@@ -429,36 +429,35 @@ def compare(
     unequal numbers of samples a problem, or `difficulty` has the samples of a compared side.
     """
     matched_sides, notes = _match_sides(sides, by_text, verifier)
-    first = matched_sides[0].runs[0].drop_duplicates("key")
+    first, *others = matched_sides
     most = min(int(frame.groupby("key").size().max()) for side in matched_sides for frame in side.runs)
     k_values = [k for k in ks or default_ks(most) if k > 1]
     if k_values and max(k_values) > most:
         raise ConfigError(f"ks={k_values}: a side has {most} samples of a problem only")
     scores = {side.name: _scores(side, k_values, verifier) for side in matched_sides}
-    metrics = [name for name in scores[matched_sides[0].name] if all(name in table for table in scores.values())]
-    level = comparison_level(len(sides) - 1)
-    paired = {side.name: _same_seeds(matched_sides[0], side) for side in matched_sides[1:]}
+    metrics = [name for name in scores[first.name] if all(name in table for table in scores.values())]
+    level = comparison_level(len(others))
+    paired = {side.name: _same_seeds(first, side) for side in others}
     differences = {
-        side.name: {
-            name: replace(
-                difference_of(scores[matched_sides[0].name][name], scores[side.name][name], paired[side.name], level),
-                margin=None if name == TOKENS else margin,
-                family=len(sides) - 1,
+        name: {
+            metric: replace(
+                difference_of(scores[first.name][metric], scores[name][metric], same_seeds, level),
+                margin=None if metric == TOKENS else margin,
+                family=len(others),
             )
-            for name in metrics
+            for metric in metrics
         }
-        for side in matched_sides[1:]
+        for name, same_seeds in paired.items()
     }
-    problems = first[["problem_id", "gold"]].reset_index(drop=True)
+    problems = first.runs[0].drop_duplicates("key")[["problem_id", "gold"]].reset_index(drop=True)
     counts = {side.name: _counts(side) for side in matched_sides}
-    reference = counts[matched_sides[0].name]
-    others = {name: counts[name] for name in paired}
+    reference = counts[first.name]
     bands = {
-        name: k_band(reference, one, paired=paired[name], level=level)
-        for name, one in others.items()
-        if min(reference.most, one.most) > 1
+        name: k_band(reference, counts[name], paired=same_seeds, level=level)
+        for name, same_seeds in paired.items()
+        if min(reference.most, counts[name].most) > 1
     }
-    costs = {name: point_cost(reference, one, level) for name, one in others.items()}
+    costs = {name: point_cost(reference, counts[name], level) for name in paired}
     by_band = None
     if difficulty is not None:
         *band_sides, difficulty_side = _match_sides([*sides, _independent(difficulty, sides)], by_text, verifier)[0]

@@ -14,7 +14,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -26,6 +26,7 @@ import yaml
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.schema import RunConfig
+from harness.configuration.yaml_value import read_yaml
 
 NO_CLIP = 1e9  # a bound that no ratio reaches
 COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
@@ -97,21 +98,15 @@ def load_table(name: str) -> Table:
 class Translation:
     """Settings in the target's names, and what differs.
 
-    Attributes:
-        settings: the target's keys and values.
-        inexpressible: a line for each setting that cannot be said in the target's names.
-        notes: how units or defaults differ.
-        deviations: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
-        missing: of an import, keys that the file does not have, so that our values stand for them.
-        origins: of an import, our key → the setting of theirs that it comes from.
+    `deviations`: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
-    inexpressible: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    inexpressible: list[str] = field(default_factory=list)  # a line for each setting without a counterpart
+    notes: list[str] = field(default_factory=list)  # how units or defaults differ
     deviations: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
-    origins: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # of an import, keys that the file lacks: our values stand
+    origins: dict[str, str] = field(default_factory=dict)  # of an import, our key → the setting of theirs
 
     def cannot(self, key: str, value: Any, reason: str) -> None:
         """Record that a setting has no counterpart."""
@@ -346,17 +341,12 @@ def export_config(
     out = export_rows(load_table(trainer), config, without_clip if unclipped else None)
     for part in parts:
         part(config, out)
-    note_rewards(config, out)
-    return out
-
-
-def note_rewards(config: RunConfig, out: Translation) -> None:
-    """Note which values the reward function has to give: in a trainer they are no settings."""
-    reward = config.algorithm.reward
+    reward = config.algorithm.reward  # in a trainer it is no setting
     credit = f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
     out.notes.append(
         f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
     )
+    return out
 
 
 def buffer_tokens(config: RunConfig, out: Translation) -> int:
@@ -401,10 +391,10 @@ def reward_weights(advantage: Any) -> list[float]:
     return [getattr(advantage, f"{name}_weight") for name in COMPONENTS]
 
 
-def per_reward(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield our keys of the decoupled estimator's weights; a reward that is not there weighs nothing."""
-    for name in COMPONENTS:
-        yield f"algorithm.advantage.{name}_weight", weights.get(name, 0.0)
+def set_reward_weights(names: Sequence[str], weights: Sequence[float], out: Translation) -> None:
+    """Set the decoupled estimator's weights; a reward that is not among the names weighs nothing."""
+    given = dict(zip(names, weights, strict=True))
+    out.settings |= {f"algorithm.advantage.{name}_weight": given.get(name, 0.0) for name in COMPONENTS}
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -421,12 +411,11 @@ def _has_reference(value: Any) -> bool:
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
-LoadYaml = Callable[[str, str], Any]
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=.*", re.DOTALL)
 
 
-def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
-    """Return the settings of one file as dotted keys; `load` reads a YAML text, whose name is its second argument. Raises `ConfigError`."""
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the settings of one file as dotted keys. Raises `ConfigError`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -435,13 +424,13 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
         content = json.loads(text)  # tabs are no YAML
     except (ValueError, RecursionError):
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-        content = lines if lines and all(map(_ASSIGNMENT.fullmatch, lines)) else load(text, str(path))
+        content = lines if lines and all(map(_ASSIGNMENT.fullmatch, lines)) else read_yaml(text, str(path))
     if (
         isinstance(content, list)
         and content
         and all(isinstance(item, str) and ("=" in item or item.startswith("~")) for item in content)
     ):
-        return read_assignments(content, load)
+        return read_assignments(content)
     if isinstance(content, dict) and ("_wandb" in content or "wandb_version" in content):
         rows = {key: row for key, row in content.items() if key not in ("_wandb", "wandb_version")}
         content = {key: row.get("value") if isinstance(row, dict) else row for key, row in rows.items()}
@@ -450,10 +439,10 @@ def read_config(path: Path, load: LoadYaml) -> dict[str, Any]:
             f"{path} holds neither settings nor key=value lines; give the configuration that the trainer resolved: verl's "
             ".hydra/config.yaml, wandb's config.yaml, or TRL's training arguments as JSON"
         )
-    return _follow_references(flatten({str(key): value for key, value in content.items()}), load)
+    return _follow_references(flatten({str(key): value for key, value in content.items()}))
 
 
-def read_assignments(items: Sequence[str], load: LoadYaml) -> dict[str, Any]:
+def read_assignments(items: Sequence[str]) -> dict[str, Any]:
     """Return `key=value` items as settings; Hydra's `+` adds, `~` takes away. Raises `ConfigError` for a value that is not YAML."""
     values: dict[str, Any] = {}
     for item in items:
@@ -461,7 +450,7 @@ def read_assignments(items: Sequence[str], load: LoadYaml) -> dict[str, Any]:
         if key.startswith("~"):
             values.pop(key.lstrip("~"), None)
         else:
-            values |= flatten({key.lstrip("+"): load(text, item)})
+            values |= flatten({key.lstrip("+"): read_yaml(text, item)})
     return values
 
 
@@ -471,26 +460,26 @@ _MOST_REFERENCES = 10  # in a row; a circle ends here
 _MOST_SETTINGS = 100_000
 
 
-def _follow_references(values: Mapping[str, Any], load: LoadYaml) -> dict[str, Any]:
+def _follow_references(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with references among them followed, which Hydra writes as they stand. What else refers stays the text that it is.
 
     OmegaConf would also run the resolvers that a file names, which read this machine's environment.
     """
     settings: dict[str, Any] = {}
     for key, value in values.items():
-        settings |= {f"{key}{rest}": part for rest, part in _resolve(value, values, load, _MOST_REFERENCES).items()}
+        settings |= {f"{key}{rest}": part for rest, part in _resolve(value, values, _MOST_REFERENCES).items()}
         if len(settings) > _MOST_SETTINGS:
             raise ConfigError(f"{key}={value}: with what it refers to there are more than {_MOST_SETTINGS} settings")
     return settings
 
 
-def _resolve(value: Any, values: Mapping[str, Any], load: LoadYaml, remaining_references: int) -> dict[str, Any]:
+def _resolve(value: Any, values: Mapping[str, Any], remaining_references: int) -> dict[str, Any]:
     """Return what a value stands for by the rest of its key: one value, or those of a section."""
     match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not remaining_references:
         return {"": value}
     key = match["key"] or match["select"]
     if key in values:
-        return _resolve(values[key], values, load, remaining_references - 1)
+        return _resolve(values[key], values, remaining_references - 1)
     section = {name.removeprefix(key): part for name, part in values.items() if name.startswith(f"{key}.")}
-    return section or {"": load(match["default"], value) if match["default"] else value}
+    return section or {"": read_yaml(match["default"], value) if match["default"] else value}

@@ -32,10 +32,6 @@ _MEAN_OF_STEPS = "seconds_total"  # of TRL: a line has the mean of the steps sin
 _REGENERATED = ("training/filter_groups/evicted_samples", "training/filter_groups/discarded_surplus_samples")
 
 
-class ForeignLogError(ConfigError):
-    """A log that cannot be read, or that lacks what was asked for; the message names the file and the fix."""
-
-
 @dataclass(frozen=True)
 class Names:
     """What a trainer calls its metrics, scores and steps; of several names of one column, or of the step, the first counts."""
@@ -68,7 +64,7 @@ def names_of(trainer: str) -> Names:
 
 
 def read_log(path: Path, names: Names, run: str | None = None, step: str | None = None) -> list[dict[str, float]]:
-    """Return a log's entries in order: the step as `step`, and every number under the trainer's own name. Raises `ForeignLogError`.
+    """Return a log's entries in order: the step as `step`, and every number under the trainer's own name. Raises `ConfigError`.
 
     `run` names one of an export with columns `run - metric`; `step` the column of the step, None: one of the usual names.
     """
@@ -80,11 +76,11 @@ def read_log(path: Path, names: Names, run: str | None = None, step: str | None 
         number = next((values[name] for name in steps if name in values), None)
         metrics = {name: value for name, value in values.items() if name not in steps and not name.startswith("_")}
         if number is not None and (number < 0 or number % 1):
-            raise ForeignLogError(f"{path} has step {number:g}; steps count from 0 in whole numbers")
+            raise ConfigError(f"{path} has step {number:g}; steps count from 0 in whole numbers")
         if number is not None and metrics:  # trainers log training and evaluation of a step apart
             metrics_by_step.setdefault(int(number), {}).update(metrics)
     if not metrics_by_step:
-        raise ForeignLogError(f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}")
+        raise ConfigError(f"{path} has no row with a metric and a step; the step is one of: {', '.join(steps)}")
     return [{**values, "step": number} for number, values in sorted(metrics_by_step.items())]
 
 
@@ -203,7 +199,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ForeignLogError(f"cannot read {path}: {error}") from error
+        raise ConfigError(f"cannot read {path}: {error}") from error
 
 
 def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
@@ -212,19 +208,17 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     try:
         rows = list(reader)
     except csv.Error as error:
-        raise ForeignLogError(f"cannot read {path}: {error}") from error
+        raise ConfigError(f"cannot read {path}: {error}") from error
     headers = [name for name in reader.fieldnames or [] if name and not re.search(r"__(MIN|MAX)$", name)]
     if copies := [name for name in headers if headers.count(name) > 1]:
-        raise ForeignLogError(f"{path}: two columns are called {copies[0]!r}")
+        raise ConfigError(f"{path}: two columns are called {copies[0]!r}")
     if long_rows := [number for number, row in enumerate(rows, start=2) if any(row.get(None, ()))]:
-        raise ForeignLogError(
-            f"{path}: row {long_rows[0]} has more cells than the header; numbers take a decimal point"
-        )
+        raise ConfigError(f"{path}: row {long_rows[0]} has more cells than the header; numbers take a decimal point")
     runs = list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
     if run is None and len(runs) > 1:
-        raise ForeignLogError(f"{path} holds {len(runs)} runs; name one in a column `run`: {', '.join(runs)}")
+        raise ConfigError(f"{path} holds {len(runs)} runs; name one in a column `run`: {', '.join(runs)}")
     if run is not None and run not in runs:
-        raise ForeignLogError(f"{path} has no run {run!r}; runs: {', '.join(runs) or 'one, without a name'}")
+        raise ConfigError(f"{path} has no run {run!r}; runs: {', '.join(runs) or 'one, without a name'}")
     prefix = f"{run if run is not None else runs[0]} - " if runs else ""
     columns = {name: name.removeprefix(prefix) for name in headers if " - " not in name or name.startswith(prefix)}
     return [{column: row[name] for name, column in columns.items() if row.get(name)} for row in rows]
@@ -259,7 +253,7 @@ def _parse_lines(text: str, path: Path) -> list[Any]:
             items.append(json.loads(line))
         except (ValueError, RecursionError) as error:
             if number < len(lines) or not items:
-                raise ForeignLogError(
+                raise ConfigError(
                     f"{path}: line {number} is not JSON; a log is TRL's trainer_state.json, verl's file logger, or a table as CSV or JSON"
                 ) from error
     return items
@@ -338,7 +332,7 @@ class ImportResult:
 def import_logs(store: ResultStore, request: Import) -> ImportResult:
     """Read all logs, then write the runs and the experiment's plan; a run that is stored already is not written again.
 
-    Raises `ConfigError`, `ForeignLogError` for a log that cannot be read or has no such score, and `StoreError`.
+    Raises `ConfigError`, which names the log and the fix, and `StoreError`.
     """
     require("unit", request.unit, list(SCORE_UNITS))
     require("dialect", request.dialect, ["", "trl", "verl"])
@@ -348,13 +342,13 @@ def import_logs(store: ResultStore, request: Import) -> ImportResult:
     scores = {run.score: run.path for run in runs}
     if len(scores) > 1:
         columns = "; ".join(f"{path} has {score}" for score, path in scores.items())
-        raise ForeignLogError(f"the logs have no score in common: {columns}; choose one with score=")
+        raise ConfigError(f"the logs have no score in common: {columns}; choose one with score=")
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
         is_planned = request.experiment in store.plans()
         plan = store.plan(request.experiment) if is_planned else {"foreign": True, "arms": []}
         if not plan.get("foreign"):
-            raise ForeignLogError(
+            raise ConfigError(
                 f"experiment {request.experiment!r} is planned by `harness run`, which would drop the import; take another name"
             )
         new = frozenset(run.run_id for run in runs if _write_run(store, request, names, run))
@@ -363,10 +357,7 @@ def import_logs(store: ResultStore, request: Import) -> ImportResult:
 
 
 def _read_lines(path: Path) -> list[dict[str, str]]:
-    """Return the lines of the file, each with the label of its arm.
-
-    Raises `ConfigError` for a file without the columns, or with a bad or repeated line.
-    """
+    """Return the lines of the file, each with the label of its arm. Raises `ConfigError`: a column is missing, a line bad or repeated."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
@@ -422,7 +413,7 @@ def _read_run(request: Import, names: Names, line: Mapping[str, str]) -> Foreign
     values = [float(value) for row in rows if (value := row.get(score)) is not None]
     if request.unit != "reward" and (outliers := [value for value in values if not 0 <= value <= 1]):
         outlier = outliers[0] / SCORE_UNITS[request.unit]
-        raise ForeignLogError(
+        raise ConfigError(
             f"{path}: {score.removeprefix(f'{EVALUATION}/')} is {outlier:g}, which is no share with unit={request.unit}; say unit=percent "
             "for 0 to 100, or unit=reward for a number that is none"
         )
@@ -444,17 +435,17 @@ def _find_score(
             return f"{EVALUATION}/{score_names[0]}"
         hint = "take a training metric, such as score=reward_mean unit=reward"
         hint = "choose one with score=" if candidates else hint
-        raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
+        raise ConfigError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"
     if column in labels and request.score not in columns:
-        raise ForeignLogError(f"{path}: score={request.score} is {' or '.join(labels[column])}; choose one with score=")
+        raise ConfigError(f"{path}: score={request.score} is {' or '.join(labels[column])}; choose one with score=")
     for name in (column, names.metrics.get(request.score), names.score(request.score), request.score):
         if name in columns:
             return str(name)
     choices = [name.removeprefix(f"{EVALUATION}/") for name in scores]
     if not request.score.startswith(("eval", "val")):  # who asks for an evaluation wants no training metric
         choices += columns
-    raise ForeignLogError(f"{path} has no score {request.score!r}{nearest(request.score, choices)}")
+    raise ConfigError(f"{path} has no score {request.score!r}{nearest(request.score, choices)}")
 
 
 def _refuse_copies(runs: Sequence[ForeignRun]) -> None:
@@ -463,7 +454,7 @@ def _refuse_copies(runs: Sequence[ForeignRun]) -> None:
     for run in runs:
         if run.run_id in runs_by_id:
             other = runs_by_id[run.run_id]
-            raise ForeignLogError(
+            raise ConfigError(
                 f"{run.path} has the same numbers as {other.path} (arm {other.arm}, seed {other.seed}); a copy is no replicate"
             )
         runs_by_id[run.run_id] = run
@@ -475,7 +466,7 @@ def _write_run(store: ResultStore, request: Import, names: Names, foreign: Forei
     stored_manifest = run.manifest()
     if stored_manifest is not None and stored_manifest["status"] == "finished":
         if stored_manifest["seed"] != foreign.seed:
-            raise ForeignLogError(
+            raise ConfigError(
                 f"{foreign.path} has the content of run {foreign.run_id}, which is here as seed {stored_manifest['seed']}; two seeds "
                 "cannot log the same numbers: name the other run's file"
             )

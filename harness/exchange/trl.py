@@ -248,7 +248,7 @@ def _set_decoupled_weights(names: list[str], weights: list[float] | None, out: T
     if weights is None or len(weights) > len(COMPONENTS):
         out.cannot("reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each")
         return
-    out.settings |= dict(dialect.per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
+    dialect.set_reward_weights(COMPONENTS[: len(weights)], [*map(float, weights)], out)
     order_note = f", which are {', '.join(names)} there" if names else ""
     out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{order_note}")
 

@@ -98,12 +98,11 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
 
 def _export_loss(config: RunConfig, out: Translation) -> None:
     algorithm, surrogate, mode = config.algorithm, config.algorithm.surrogate, out.settings[_MODE]
-    factor = f"{ACTOR}.loss_scale_factor"
     if algorithm.aggregation.kind == "constant_sum":
         # A sum without a divisor is a divisor of 1 there, too.
         constant = algorithm.aggregation.constant_tokens
         whole = int(constant) if constant == int(constant) else constant
-        out.settings |= {_MEAN: "seq-mean-token-sum-norm", factor: whole}
+        out.settings |= {_MEAN: "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": whole}
     if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         out.settings |= {_LOW: 1.0, _HIGH: NO_CLIP, _DUAL: NO_CLIP}
     elif surrogate.kind == "ppo_clip":
@@ -268,7 +267,7 @@ def _advantage(source: Settings, out: Translation) -> None:
             raise ConfigError(
                 f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
             )
-        out.settings |= dict(dialect.per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
+        dialect.set_reward_weights(keys, weights or [1.0] * len(keys), out)
     elif name == "gae" and (value := source.number("algorithm.lam")) is not None:
         out.set("algorithm.advantage.lambda_value", value)
 
@@ -369,11 +368,8 @@ def _model(source: Settings, out: Translation) -> None:
     out.notes.append(
         "rewards are 1 for a right answer and 0 for a wrong one, as verl's gsm8k scores them (its math_dapo: 1 and -1)"
     )
-    files, path, model = (
-        source.get("data.train_files"),
-        source.text("actor_rollout_ref.model.path"),
-        "actor_rollout_ref.model",
-    )
+    model = "actor_rollout_ref.model"
+    files, path = source.get("data.train_files"), source.text(f"{model}.path")
     if files is not None:
         fields = "task.fields.problem=prompt.0.content task.fields.answer=reward_model.ground_truth"
         out.cannot("data.train_files", files, f"choose task=, or task=dataset with task.path=FILE {fields}")

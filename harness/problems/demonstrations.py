@@ -23,8 +23,7 @@ from harness.verify import MathVerifier, VerifierConfig
 def demonstrations(recipe: Any, task: Any, base: int) -> list[Demonstration]:
     """The demonstrations of the base policy with number `base`: the same ones at every call, in the same order.
 
-    Raises:
-        ConfigError: the file is missing, malformed or too short, or the task has too few problems.
+    Raises `ConfigError`: the file is missing, malformed or too short, or the task has too few problems.
     """
     draw = random.Random(f"cold start/{recipe.seed}/{base}")
     if not recipe.path:
@@ -56,15 +55,9 @@ def as_benchmark(demos: Sequence[Demonstration], task: Any) -> Benchmark:
 
 
 def check_demonstrations(demos: Sequence[Demonstration], rules: VerifierSection, sets: Mapping[str, Any]) -> None:
-    """Refuse demonstrations that teach what earns no reward, or that tell answers of a benchmark.
+    """Refuse demonstrations that teach what earns no reward, or that tell answers of one of the `sets`, the run's benchmarks by name.
 
-    Args:
-        demos: the demonstrations.
-        rules: of the run's verifier.
-        sets: the run's benchmarks by name. One that cannot be loaded is left out; the run itself refuses it.
-
-    Raises:
-        ConfigError: naming the first demonstration that is refused, and why.
+    A benchmark that cannot be loaded is left out; the run itself refuses it. Raises `ConfigError` that names the first demonstration.
     """
     with MathVerifier(VerifierConfig(**dataclasses.asdict(rules))) as verifier:
         pairs = [(each.response, each.answer) for each in demos]

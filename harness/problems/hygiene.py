@@ -16,15 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError
-from harness.problems.problem import (
-    Benchmark,
-    DuplicateReport,
-    Problem,
-    Record,
-    deduplicate,
-    load_benchmark,
-    normalise,
-)
+from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.verify import MathVerifier
 from harness.verify.probes import OWN_TEXT
 
@@ -47,14 +39,9 @@ class DataFault:
 
 
 def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
-    """Return the faults of benchmarks, the training task, and the two together; an empty list: nothing to say.
+    """Return the faults of benchmarks (`RunConfig.evaluation.benchmarks`), of the training task, and of the two together.
 
-    Args:
-        benchmarks: name → configuration of a member of `harness.problems.benchmarks` (`RunConfig.evaluation.benchmarks`).
-        task: configuration of the training problems (`RunConfig.task`), if there is training.
-
-    Raises:
-        ConfigError: data is missing or malformed.
+    Raises `ConfigError`: data is missing or malformed.
     """
     sets = dict(benchmarks) | ({"task": task} if task is not None else {})
     faults: list[DataFault] = []
@@ -94,31 +81,27 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
     operations = {gold: verifier.open_operations(gold) for gold, verdict in verdicts.items() if verdict.correct}
-    faults = []
+    texts = []
     if faulty := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
         examples = _golds(faulty, lambda p: f" ({verdicts[p.gold].verdict})")
-        text = f"{len(faulty)} of {len(benchmark.problems)} golds do not verify against themselves: {examples}"
-        faults.append(DataFault(name, "gold", text))
+        texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds do not verify against themselves: {examples}")
     probes = verifier.probe_golds(verdicts)
     text_only = [p for p in benchmark.problems if verdicts[p.gold].correct and probes.get(p.gold) == [OWN_TEXT]]
     if text_only:
-        text = (
+        texts.append(
             f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value "
             "alone, or leave them out"
         )
-        faults.append(DataFault(name, "gold", text))
     if misreads := [p for p in benchmark.problems if probes.get(p.gold) and probes[p.gold] != [OWN_TEXT]]:
         examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
-        text = f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}"
-        faults.append(DataFault(name, "gold", text))
+        texts.append(f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}")
     if open_golds := [problem for problem in benchmark.problems if operations.get(problem.gold)]:
         examples = _golds(open_golds, lambda p: f" ({' and '.join(operations[p.gold])})")
-        text = (
+        texts.append(
             f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {examples}; an answer counts when it is "
             "evaluated, and when it uses the same kinds of operations"
         )
-        faults.append(DataFault(name, "gold", text))
-    return faults
+    return [DataFault(name, "gold", text) for text in texts]
 
 
 def _golds(problems: Sequence[Problem], remark: Callable[[Problem], str] = lambda _: "") -> str:
@@ -129,36 +112,25 @@ def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFaul
     """Return test problems that also stand, whole or mostly, in the training problems."""
     train_prompts = {normalise(problem.prompt) for problem in train.problems}
     copies = [problem.id for problem in test.problems if normalise(problem.prompt) in train_prompts]
-    faults = []
+    texts = []
     if copies:
-        text = f"{len(copies)} of {len(test.problems)} problems stand in the training set: {_preview(copies)}"
-        faults.append(DataFault(name, "overlap", text))
+        texts.append(f"{len(copies)} of {len(test.problems)} problems stand in the training set: {_preview(copies)}")
     overlaps = find_overlaps([p.prompt for p in train.problems], [p.prompt for p in test.problems])
-    near_copies = [test.problems[o.test].id for o in overlaps if test.problems[o.test].id not in set(copies)]
+    near_copies = [test.problems[place].id for place in overlaps if test.problems[place].id not in set(copies)]
     if near_copies:
-        text = (
+        texts.append(
             f"{len(near_copies)} of {len(test.problems)} problems share more than {COVERAGE:.0%} of their words with one training problem "
             f"({NGRAM}-grams): {_preview(near_copies)}"
         )
-        faults.append(DataFault(name, "overlap", text))
-    return faults
+    return [DataFault(name, "overlap", text) for text in texts]
 
 
 def _preview(ids: list[str]) -> str:
     return ", ".join(ids[:_EXAMPLES]) + (", …" if len(ids) > _EXAMPLES else "")
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """One test problem (by its place) and the training problem that covers the largest share of its words."""
-
-    test: int
-    train: int
-    share: float
-
-
-def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[Overlap]:
-    """Return test problems that one training problem covers by more than `COVERAGE`, in order, by n-grams of `NGRAM` words.
+def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[int]:
+    """Return the places of test problems that one training problem covers by more than `COVERAGE`, by n-grams of `NGRAM` words.
 
     Time is linear in the words of both; memory in the words of `test` only. A text shorter than an n-gram never overlaps:
     for those compare whole texts.
@@ -168,17 +140,14 @@ def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[Overlap]:
     for index, words in enumerate(words_of):
         for start, gram in _grams(words):
             occurrences[gram].append((index, start))
-    best: dict[int, Overlap] = {}
-    for place, text in enumerate(train):
+    covered: set[int] = set()
+    for text in train:
         hits: defaultdict[int, set[int]] = defaultdict(set)
         for _, gram in _grams(_words(text)):
             for index, start in occurrences.get(gram, ()):
                 hits[index].add(start)
-        for index, starts in hits.items():
-            share = _share(starts, len(words_of[index]))
-            if share > COVERAGE and (index not in best or share > best[index].share):
-                best[index] = Overlap(index, place, share)
-    return [best[index] for index in sorted(best)]
+        covered |= {index for index, starts in hits.items() if _share(starts, len(words_of[index])) > COVERAGE}
+    return sorted(covered)
 
 
 def _words(text: str) -> list[str]:

@@ -8,6 +8,7 @@ named in the presets under `conf/evaluation/`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import re
@@ -53,12 +54,14 @@ class Benchmark:
         return content_hash([[problem.id, problem.prompt, problem.gold] for problem in self.problems])
 
 
-def load_benchmark(config: Any) -> Benchmark:
-    """Load the benchmark of a member's configuration.
+def is_held_out(text: str) -> bool:
+    """Return whether the hash of a procedural problem's text puts it into the held-out split, as it does with one in five."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % 5 == 0
 
-    Raises:
-        ConfigError: its data is missing or malformed; the message names the file and the fix.
-    """
+
+def load_benchmark(config: Any) -> Benchmark:
+    """Load the benchmark of a member's configuration. Raises `ConfigError` that names the file and the fix."""
     return implementation(BENCHMARK, config).load(config)
 
 
@@ -115,11 +118,7 @@ TEMPLATES = {
 
 
 def template(name: str) -> Template:
-    """Return a named template, or a text with `{problem}` in it as a whole prompt (`chat:` in front makes it a user turn).
-
-    Raises:
-        ConfigError: neither.
-    """
+    """Return a named template, or a text with `{problem}` in it as a whole prompt (`chat:` in front makes it a user turn)."""
     if name in TEMPLATES:
         return TEMPLATES[name]
     if SLOT in name:
@@ -176,13 +175,8 @@ def lines_of(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield where each line of a JSONL file stands (`FILE line 3`) and its object; blank lines are skipped.
 
-    Args:
-        path: the file.
-        keys: those that every line has.
-        warnings: takes a line of words where the file ends within a line, which is left out; None: such a file is an error.
-
-    Raises:
-        ConfigError: no such file, or a line that is not such an object; the message names the line.
+    `warnings` takes a line of words where the file ends within a line, which is left out; None: such a file is an error. Raises
+    `ConfigError` that names the line: no such file, or a line that is no object with these keys.
     """
     try:
         content = path.read_bytes()
@@ -213,11 +207,7 @@ def _is_whole(line: str) -> bool:
 
 
 def parse_line(line: str, where: str, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the object on a line of a JSONL file.
-
-    Raises:
-        ConfigError: it is none, or lacks a key of `keys`; the message begins with `where`.
-    """
+    """Return the object on a line of a JSONL file. Raises `ConfigError` that begins with `where`: it is none, or lacks a key."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -264,8 +254,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:
     """Return the rows of one split at one commit, through the optional package `datasets` (which caches what it downloads).
 
-    Raises:
-        ConfigError: `datasets` is not installed, the revision is no commit, or the Hub cannot be reached.
+    Raises `ConfigError`: `datasets` is not installed, the revision is no commit, or the Hub cannot be reached.
     """
     if revision is None or _COMMIT.fullmatch(revision) is None:
         raise ConfigError(
@@ -290,11 +279,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
 
 
 def value_at(row: dict[str, Any], field: str) -> Any:
-    """Return the value under a dotted path such as `reward_model.ground_truth` or `prompt.0.content`.
-
-    Raises:
-        ConfigError: the row has no such field.
-    """
+    """Return the value under a dotted path such as `prompt.0.content`. Raises `ConfigError`: the row has no such field."""
     value: Any = row
     for part in field.split("."):
         try:
@@ -312,24 +297,16 @@ def normalise(text: str) -> str:
 
 @dataclass
 class DuplicateReport:
-    """The repeats found among `rows` records.
-
-    Attributes:
-        rows: records read.
-        distinct: distinct prompts among them.
-        copy_counts: prompts that occur more than once, with the number of their copies.
-        conflicts: prompts whose copies have answers that are not equal, with those answers.
-    """
+    """The repeats found among `rows` records."""
 
     rows: int = 0
-    distinct: int = 0
-    copy_counts: dict[str, int] = field(default_factory=dict)
-    conflicts: dict[str, list[str]] = field(default_factory=dict)
+    copy_counts: dict[str, int] = field(default_factory=dict)  # of prompts that occur more than once
+    conflicts: dict[str, list[str]] = field(default_factory=dict)  # prompt → the unequal answers of its copies
 
     def lines(self) -> list[str]:
         texts = []
         if self.copy_counts:
-            extra = self.rows - self.distinct
+            extra = sum(self.copy_counts.values()) - len(self.copy_counts)
             most = max(self.copy_counts.values())
             texts.append(
                 f"{len(self.copy_counts)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
@@ -367,7 +344,6 @@ def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateRepor
             answers[key].append(record.answer)
     report = DuplicateReport(
         rows=rows,
-        distinct=len(first),
         copy_counts={key: count for key, count in copies.items() if count > 1},
         conflicts={key: different for key, different in answers.items() if len(different) > 1},
     )

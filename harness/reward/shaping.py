@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -93,14 +93,7 @@ class Grader:
     """A verifier with the run's extraction rules; a verification that hangs or dies costs its sample a status, not the run."""
 
     def __init__(self, rules: VerifierSection, runtime: RuntimeConfig) -> None:
-        self.verifier = MathVerifier(
-            VerifierConfig(
-                extraction=rules.extraction,
-                answer_must_end=rules.answer_must_end,
-                form=rules.form,
-                workers=runtime.verifier_workers,
-            )
-        )
+        self.verifier = MathVerifier(VerifierConfig(**asdict(rules), workers=runtime.verifier_workers))
 
     def grade(
         self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str | None] | None = None

@@ -59,12 +59,7 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
 
 def _recall(rng: random.Random, value: int, operator: str, operand: int, teacher: Demonstrator, slip: float) -> int:
     probability, wrong = fact(
-        operator,
-        value,
-        operand,
-        teacher.misconceptions,
-        teacher.misconception_low,
-        teacher.misconception_high,
+        operator, value, operand, teacher.misconceptions, teacher.misconception_low, teacher.misconception_high
     )
     if probability < 1 and rng.random() > probability:
         return wrong

@@ -26,21 +26,13 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class BaseSet:
-    """One set as its manifest tells it.
-
-    Attributes:
-        name: of the set and its folder.
-        folder: where it lies.
-        recipe: how its policies were warmed up: `version`, `operations`, `architecture`, `demonstrator`, `warmup` (without the seed).
-        files: name → sha256 of the files that all policies share.
-        weights: sha256 of each policy's weights file, by its place in the set.
-    """
+    """One set as its manifest tells it."""
 
     name: str
     folder: Path
-    recipe: dict[str, Any]
-    files: dict[str, str]
-    weights: tuple[str, ...]
+    recipe: dict[str, Any]  # `version`, `operations`, `architecture`, `demonstrator`, `warmup` (without the seed)
+    files: dict[str, str]  # name → sha256 of the files that all policies share
+    weights: tuple[str, ...]  # sha256 of each policy's weights file, by its place in the set
 
     def content(self, index: int) -> str:
         """16 hexadecimal digits that name the content of policy `index`: weights, configuration and tokenizer."""
@@ -50,11 +42,7 @@ class BaseSet:
         return self.folder / f"{index:02d}.safetensors"
 
     def checkpoint(self, index: int, cache: Path) -> Path:
-        """The checkpoint folder of policy `index`, put together in `cache` at first use; its name holds its content.
-
-        Raises:
-            ConfigError: a file of the package is not what the manifest says.
-        """
+        """The checkpoint folder of policy `index`, put together in `cache` at first use. Raises `ConfigError`: the package is damaged."""
         folder = cache / f"base-{self.name}-{index:02d}-{self.content(index)}"
         return ensure_folder(folder, lambda path: self._write(index, path))
 
@@ -74,11 +62,7 @@ def file_hash(path: Path) -> str:
 
 
 def base_set(name: str) -> BaseSet:
-    """The shipped set of that name.
-
-    Raises:
-        ConfigError: there is none, naming the nearest.
-    """
+    """The shipped set of that name. Raises `ConfigError`: there is none, naming the nearest."""
     if not (SETS / name / MANIFEST).exists():
         names = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
         raise ConfigError(f"model.bases.set has no option {name!r}{nearest(name, names)}")
@@ -93,15 +77,9 @@ def read_set(folder: Path) -> BaseSet:
 
 
 def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> None:
-    """Refuse a configuration that asks for what the policies of a set were not made with.
+    """Refuse sections `architecture`, `demonstrator` and `warmup`, or a longest chain of the task, that a set was not made with.
 
-    Args:
-        name: of the set.
-        sections: the sections `architecture`, `demonstrator` and `warmup` of a testbed model's configuration.
-        max_operations: of the task: prompts are padded to its longest.
-
-    Raises:
-        ConfigError: naming the key, the value the set has, and the fix.
+    Raises `ConfigError` that names the key, the value the set has, and the fix.
     """
     recipe = base_set(name).recipe
     shipped_values = flatten({section: recipe[section] for section in sections}) | {"warmup.seed": 0}

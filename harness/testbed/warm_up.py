@@ -41,11 +41,7 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
     """Return the folder of this recipe's warmed-up policy, which exists once it was made."""
     settings = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
-    recipe = {
-        "version": RECIPE_VERSION,
-        "model": settings,
-        "operations": [task.min_operations, task.max_operations],
-    }
+    recipe = {"version": RECIPE_VERSION, "model": settings, "operations": [task.min_operations, task.max_operations]}
     return cache / f"testbed-{content_hash(recipe)}"
 
 

@@ -41,12 +41,8 @@ def cross_verdicts(
 ) -> list[bool | None]:
     """Return whether the second grader confirms each (response, gold), in order; None where it has no verdict.
 
-    It has none where Math-Verify cannot read the gold, or runs out of its time.
-
-    Args:
-        pairs: responses with their golds.
-        pool: processes for golds that are no numerals; none is started for those that are.
-        numerals_only: no verdict on golds that are no numerals, which take a thousand times as long.
+    It has none where Math-Verify cannot read the gold, or runs out of its time. `numerals_only`: no verdict on golds that are no numerals,
+    which take a process of the pool and a thousand times as long.
     """
     others = [pair for pair in dict.fromkeys(pairs) if not is_numeral(pair[1])]
     verdicts: dict[tuple[str, str], bool | None] = dict.fromkeys(others)

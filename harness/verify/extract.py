@@ -99,26 +99,15 @@ class _Box(NamedTuple):
 
 
 class RawAnswer(NamedTuple):
-    """A raw final answer.
-
-    Attributes:
-        text: the answer.
-        end: where it ends in the response.
-        neighbours: the boxes beside the last one and it, in order, where there are several.
-    """
+    """A raw final answer and where it ends in the response."""
 
     text: str
     end: int
-    neighbours: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()  # the boxes beside the last one and it, in order, where there are several
 
 
 def extract(response: str, extraction: str) -> RawAnswer | None:
-    """Return the raw final answer of a response, or None.
-
-    Args:
-        response: the model's text, of any length.
-        extraction: `boxed`, `answer_line` or `any` (see VerifierConfig).
-    """
+    """Return the raw final answer of a response by an extraction of `VerifierConfig`, or None."""
     body, offset = response, 0
     if "<think>" in response or "</think>" in response:
         think_start, think_end = response.rfind("<think>"), response.rfind("</think>")

@@ -60,12 +60,7 @@ class Use:
 
 
 def is_unevaluated(gold: Node, answer: Node) -> bool:
-    """Return whether an answer that equals the gold one leaves more to work out than that.
-
-    Args:
-        gold: the gold answer.
-        answer: an answer of the same value.
-    """
+    """Return whether an answer that equals the gold one leaves more to work out than that."""
     if answer.kind in ("words", "base", "clock", "date", "choice"):
         return False
     gold, answer = _value(gold, gold), _value(answer, gold)

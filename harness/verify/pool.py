@@ -45,8 +45,7 @@ class WorkerPool:
     def answers(self, cases: Iterable[Case]) -> dict[Case, Answer]:
         """Return (verdict, method, elapsed seconds) of every case: see `harness.verify.worker.main`.
 
-        Raises:
-            RuntimeError: no process can be started, or the pool was closed meanwhile.
+        Raises `RuntimeError`: no process can be started, or the pool was closed meanwhile.
         """
         unique = list(dict.fromkeys(cases))
         if not unique:
@@ -70,12 +69,6 @@ class WorkerPool:
         for worker in list(self._workers):
             self._end(worker)
         self._idle = queue.LifoQueue()
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _grade(self, case: Case) -> Answer:
         start = time.perf_counter()

@@ -7,11 +7,8 @@ import importlib.util
 import platform
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from threading import Lock
-from types import TracebackType
 
 from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import Verdict, VerifierConfig
@@ -38,19 +35,14 @@ _Key = tuple[str, str]
 
 
 class MathVerifier:
-    """Grades mathematical answers. Thread-safe; starts no process before the first case that needs algebra.
-
-    Args:
-        config: what counts as an answer, and the limits; the default accepts a box that ends the response.
-    """
+    """Grades mathematical answers. Thread-safe; starts no process before the first case that needs algebra."""
 
     def __init__(self, config: VerifierConfig | None = None) -> None:
         self.config = config or VerifierConfig()
         self.pool = WorkerPool(self.config)
         self._comparison = AnswerComparison(self.config.percent, equal_at_points)
         self._gold = lru_cache(_GOLDS_REMEMBERED)(Gold)
-        self._cache: OrderedDict[_Key, Verdict] = OrderedDict()
-        self._cache_lock = Lock()
+        self._cache: dict[_Key, Verdict] = {}
         self._fingerprint = _versions(self.config)
 
     def verify(self, response: str, gold: str, problem: str | None = None) -> Verdict:
@@ -62,9 +54,7 @@ class MathVerifier:
     ) -> list[Verdict]:
         """Return the verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers.
 
-        Args:
-            pairs: responses, each with its gold answer.
-            problems: the text of each pair's problem, None where it is not known; an answer that repeats it is `restated`.
+        `problems`: the text of each pair's problem, None where it is not known; an answer that repeats it is `restated`.
         """
         local_verdicts = [self._grade_by_value(response, self._gold(gold)) for response, gold in pairs]
         pool_verdicts = self._grade_in_pool(key for verdict, key in local_verdicts if verdict is None and key)
@@ -143,9 +133,7 @@ class MathVerifier:
     def __enter__(self) -> MathVerifier:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------ one response
@@ -201,10 +189,8 @@ class MathVerifier:
         if gold == answer:
             return _timed_verdict(start, "right", answer[:_SHOWN_CHARS], "string")
         key = gold, answer
-        with self._cache_lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
+        if (cached := self._cache.get(key)) is not None:
+            return cached
         try:
             if over_limit(answer):
                 raise RecursionError
@@ -239,12 +225,10 @@ class MathVerifier:
         return verdicts
 
     def _remember(self, key: _Key, verdict: Verdict) -> None:
-        if verdict.verdict in _TRANSIENT:
-            return
-        with self._cache_lock:
+        if verdict.verdict not in _TRANSIENT:
+            if len(self._cache) >= _VERDICTS_REMEMBERED:
+                self._cache = {}
             self._cache[key] = verdict
-            while len(self._cache) > _VERDICTS_REMEMBERED:
-                self._cache.popitem(last=False)
 
 
 def _timed_verdict(start: float, verdict: str, answer: str | None, method: str) -> Verdict:

@@ -19,12 +19,7 @@ from fake_server import FakeServer, server_of_base_policy  # noqa: F401 (a fixtu
 
 def greedy(chains: Path) -> list[str]:
     """A protocol in which no noise separates the engines."""
-    arguments = [
-        f"data.path={chains}",
-        "template=plain",
-        "evaluation.caps=[16]",
-        "evaluation.temperature=0.0",
-    ]
+    arguments = [f"data.path={chains}", "template=plain", "evaluation.caps=[16]", "evaluation.temperature=0.0"]
     return [*arguments, "evaluation.top_p=1.0", "evaluation.samples_per_problem=2"]
 
 

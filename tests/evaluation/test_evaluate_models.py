@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from small_runs import finished, small_config
 from verbs import Said
 
 from harness.cli import main
-from harness.configuration.schema import RunConfig
 from harness.evaluation import side_by_side as compare
 from harness.store import ResultStore, RunDir
 
@@ -31,9 +29,7 @@ def asked(base_policy: Path, chains: Path) -> list[str]:
     return [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
 
 
-def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(
-    trained: tuple[RunDir, ResultStore],
-) -> None:
+def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(trained: tuple[RunDir, ResultStore]) -> None:
     run, store = trained
     result = evaluate(store.root, f"model={run.run_id}@0,{run.run_id}", "runtime.linear_kernel=torch")
     assert [(cell["model"], cell["cap"]) for cell in result["cells"]] == [
@@ -207,10 +203,3 @@ def test_an_unreachable_hub_is_one_line_with_a_fix(tmp_path: Path, said: Said, m
     given = ["model=some/model", "benchmark=aime24", f"runtime.results={tmp_path}"]
     told = said("evaluate", *given, code=2)
     assert "cannot be fetched from the Hugging Face Hub: Name or service not known" in told
-
-
-def test_evaluation_leaves_run_identity_alone(trained: tuple[RunDir, ResultStore]) -> None:
-    """An `EvaluationConfig` field more would rename every run that exists, unless it is neutral."""
-    fields = dataclasses.fields(RunConfig().evaluation)
-    names = [item.name for item in fields if not item.metadata.get("neutral")]
-    assert names == ["benchmarks", "samples_per_problem", "temperature", "top_p", "caps", "seed"]

@@ -42,19 +42,10 @@ def test_a_papers_protocol_grades_by_value_as_its_grader_does(overrides: list[st
     assert protocol_config(Request(overrides=overrides), []).verifier.form == form
 
 
-def test_dr_grpo_is_greedy_with_one_sample() -> None:
-    evaluation = protocol_config(Request(overrides=["evaluation=dr_grpo"]), []).evaluation
-    assert (evaluation.temperature, evaluation.samples_per_problem, evaluation.caps) == (0.0, 1, [3000])
-    assert list(evaluation.benchmarks) == ["aime24", "amc23", "math500", "minerva", "olympiadbench"]
-
-
 def test_benchmarks_by_name_replace_the_presets_and_take_its_template() -> None:
     request = Request(["gsm8k", "aime24"], overrides=["evaluation=dr_grpo"])
     benchmarks = protocol_config(request, []).evaluation.benchmarks
-    assert {name: item.template for name, item in benchmarks.items()} == {
-        "gsm8k": "qwen_math",
-        "aime24": "qwen_math",
-    }
+    assert {name: item.template for name, item in benchmarks.items()} == {"gsm8k": "qwen_math", "aime24": "qwen_math"}
     own = protocol_config(Request(["gsm8k"], template="r1"), []).evaluation.benchmarks
     assert own["gsm8k"].template == "r1"
 

@@ -27,7 +27,7 @@ TWO = [
 ]
 
 
-def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
+def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(tmp_path: Path) -> None:
     summary = evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     assert (summary["n_problems"], summary["n_samples"], summary["samples_per_problem"]) == (2, 8, 4)
     assert summary["avg"] == 0.5
@@ -39,10 +39,6 @@ def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
     assert "over problems" in summary["intervals"]["method"]
     assert summary["verifier"]["verdicts"] == {"no_answer": 1, "right": 4, "wrong": 3}
     assert summary["verifier"]["extraction"] == "boxed"
-
-
-def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None:
-    evaluate(jsonl(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
     assert frame["problem_id"].tolist() == ["a"] * 4 + ["b"] * 4
     assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2
@@ -83,20 +79,16 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
     ("row", "words"),
     [
         ({"id": "b", "answer": "1", "samples": ["x"]}, "1 of 2 problems do not have 4 samples ('b' has 1)"),
-        ({"id": "a", "answer": "1", "samples": [""] * 4}, "line 2 repeats the id 'a'"),
         ({"id": "b", "samples": []}, "line 2 has no answer"),
         ({"id": "b", "answer": "1", "samples": [1, 2, 3, 4]}, "line 2: samples must be a list of texts"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": [True]}, "labels has 1 entries for 4"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": True}, "line 2: labels must be a list"),
-        ({"id": "b", "answer": None, "samples": [""] * 4}, "line 2: answer must be a text or a number"),
         (
             {"id": "b", "answer": "1", "samples": [""] * 4, "finish_reasons": ["eos"] * 4},
             "finish_reasons has 'eos'; say stop",
         ),
         ({"id": "b", "answer": "1", "samples": []}, "line 2: samples is empty"),
         ({"id": "b", "answer": "1", "samples": ["x"], "labels": ["wrong"]}, "line 2: labels has 'wrong'; say true"),
-        ({"id": "b", "answer": "1", "samples": ["x"], "labels": [-1]}, "line 2: labels has -1; say true"),
-        ({"id": "b", "answer": "1", "samples": ["x"], "response_tokens": ["x"]}, "response_tokens of 'b' is 'x'"),
     ],
 )
 def test_a_malformed_line_is_one_error_with_its_number(

@@ -43,10 +43,7 @@ def lm_eval_row(number: int, response: str | list[str], right: float, mark: str 
 
 def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, said: Said) -> None:
     rows = [lm_eval_row(0, "#### 1", 1.0), lm_eval_row(1, "it is 2", 0.0)]
-    rows += [
-        lm_eval_row(0, "#### 1", 1.0, "flexible-extract"),
-        lm_eval_row(1, "it is 2", 1.0, "flexible-extract"),
-    ]
+    rows += [lm_eval_row(0, "#### 1", 1.0, "flexible-extract"), lm_eval_row(1, "it is 2", 1.0, "flexible-extract")]
     path = jsonl(tmp_path / f"samples_gsm8k_cot_{DATE}.jsonl", rows)
     results = {"results": {"gsm8k_cot": {"exact_match,strict-match": 0.5, "exact_match,flexible-extract": 1.0}}}
     (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
@@ -205,13 +202,7 @@ def test_an_inspect_log_may_lack_its_mean_and_holds_no_half_characters(tmp_path:
 
 
 def verl(question: str, response: str, score: float) -> dict[str, Any]:
-    return {
-        "input": f"user\n{question}\nassistant\n",
-        "output": response,
-        "gts": "7",
-        "score": score,
-        "step": 5,
-    }
+    return {"input": f"user\n{question}\nassistant\n", "output": response, "gts": "7", "score": score, "step": 5}
 
 
 @pytest.mark.parametrize(("wrong", "known"), [(0.0, True), (-1.0, True), (0.3, False)])
@@ -230,11 +221,7 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     def batch(identifier: str, *texts: str) -> dict[str, Any]:
         choices = [{"message": {"content": text}, "finish_reason": "length"} for text in texts]
         body = {"choices": choices, "usage": {"completion_tokens": 9}}
-        return {
-            "id": f"batch_{identifier}",
-            "custom_id": identifier,
-            "response": {"status_code": 200, "body": body},
-        }
+        return {"id": f"batch_{identifier}", "custom_id": identifier, "response": {"status_code": 200, "body": body}}
 
     path = jsonl(tmp_path / "batch.jsonl", [batch("p1", "7"), batch("p2", "8")])
     with pytest.raises(ConfigError, match=r"2 problems have no gold answer .*golds=FILE"):
@@ -283,29 +270,3 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", [{"id": "a", "answer": "7", "response": "7"}])
     path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
     assert column(read_recorded(path), "problem_id") == ["a"]
-
-
-def test_uneven_samples_are_named(tmp_path: Path) -> None:
-    rows = [
-        verl("a", "7", 1.0),
-        verl("a", "7", 1.0),
-        verl("b", "8", 0.0),
-        verl("b", "8", 0.0),
-        verl("c", "8", 0.0),
-    ]
-    with pytest.raises(ConfigError, match=r"1 of 3 problems do not have 2 samples \('2' has 1\)"):
-        read_recorded(jsonl(tmp_path / "5.jsonl", rows))
-
-
-def test_two_tools_are_compared_by_the_text_of_their_problems(tmp_path: Path, said: Said) -> None:
-    a = jsonl(tmp_path / "a.jsonl", [lm_eval_row(number, f"#### {number + 1}", 1.0) for number in range(4)])
-    rows = [
-        {**inspect_row(100 + number, 1, str(number + 1 if number else 9), "C"), "target": str(number + 1)}
-        for number in range(4)
-    ]
-    for number, row in enumerate(rows):
-        row["input"] = f"What is {number} + 1?"
-    b = inspect_log(tmp_path / "b.json", rows, 1.0)
-    told = said("compare", str(a), str(b), f"out={tmp_path / 'out'}")
-    assert "4 problems" in told
-    assert "b.json: 1 of 4 recorded verdicts are others than ours" in told

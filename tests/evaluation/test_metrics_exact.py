@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from fractions import Fraction
 from math import comb
@@ -63,11 +62,6 @@ def test_pass_at_every_k_is_pass_at_each_k(n):
     assert curves.shape == (len(right), n)
     for k in sorted({1, 2, 3, n // 2, n - 1, n} & set(range(1, n + 1))):
         assert curves[:, k - 1] == pytest.approx(metrics.pass_at_k(right, n, k), abs=1e-12)
-
-
-def test_avg_refuses_unequal_sample_counts():
-    with pytest.raises(metrics.UnevenSamples, match=r"1 of 3 problems .* n=4 .* problem 1 has 3"):
-        metrics.require_samples([4, 3, 4], 4)
 
 
 def test_k_above_n_is_refused_not_one():
@@ -135,8 +129,8 @@ def test_an_answer_joins_the_first_class_whose_first_member_equals_it():
     equal = lambda pairs: [value[a] == value[b] for a, b in pairs]  # noqa: E731
     classes = ["1/2", "1/2", "2", "(0,1)", "(0,1)", "1/2"]
     for keys in (lambda _: (), {"1/2": (5, 6), "0.5": (6, 7), "2": (20,)}.get):
-        found = representatives([answers, ["2"], []], equal, lambda answer, keys=keys: keys(answer) or ())
-        assert found == [classes, ["2"], []]
+        assert representatives(answers, equal, lambda answer, keys=keys: keys(answer) or ()) == classes
+    assert representatives([], equal, lambda _: ()) == []
 
 
 def test_distinct_answers_are_compared_with_their_neighbours_alone():
@@ -151,7 +145,7 @@ def test_distinct_answers_are_compared_with_their_neighbours_alone():
         asked.extend(pairs)
         return [set(pair) == {r"\frac{1}{7}", "0.142857"} for pair in pairs]
 
-    (classes,) = representatives([answers], equal, magnitudes)
+    classes = representatives(answers, equal, magnitudes)
     assert classes == [*answers[:-2], r"\frac{1}{7}", r"\sin x"]
     assert len(asked) < 4 * len(answers)
 
@@ -168,13 +162,3 @@ def test_equal_answers_share_a_magnitude(answers):
 )
 def test_what_is_compared_by_more_than_a_value_has_no_magnitude(answer):
     assert magnitudes(canonical_text(answer)) == ()
-
-
-def test_votes_of_thousands_of_answers_take_seconds():
-    n = 2000
-    classes = np.array([0, 0, 0, *range(1, n - 2)])
-    votes = count_votes(np.zeros(n, dtype=np.int64), classes, classes == 0, problems=1, n=n)
-    began = time.process_time()
-    (right,) = majority_at_k(votes, [n // 2])[n // 2]
-    assert time.process_time() - began < 4
-    assert right == pytest.approx(0.5004, abs=1e-4)

@@ -60,7 +60,7 @@ def test_sample_order_changes_nothing():
 
 
 def test_missing_rows_are_refused_and_lost_rows_are_counted():
-    with pytest.raises(ConfigError, match="1 of 2 problems do not have n=5"):
+    with pytest.raises(ConfigError, match=r"1 of 2 problems do not have n=5 samples \(first: problem 1 has 3\)"):
         summarise(table(problem_id=["a", "a", "a", "a", "b", "b", "b", "a"]))
 
 
@@ -104,7 +104,7 @@ def test_integers_are_compared_here_and_answers_in_trouble_stand_alone() -> None
     assert voting_answers(frame(*rows), never) == ["7", "7", "9^9^9", "8"]
 
 
-def test_a_round_of_comparisons_of_all_problems_is_one_call() -> None:
+def test_all_comparisons_of_a_problem_are_one_call() -> None:
     calls: list[int] = []
 
     def equivalent(pairs: Sequence[tuple[str, str]]) -> list[bool]:
@@ -116,7 +116,7 @@ def test_a_round_of_comparisons_of_all_problems_is_one_call() -> None:
     sine, cosine, tangent = answers[0], answers[1], answers[5]
     rows = [(problem, answer, "wrong") for problem in "abcd" for answer in answers]
     assert voting_answers(frame(*rows), equivalent) == [sine, cosine, sine, cosine, sine, tangent] * 4
-    assert calls == [20, 8]  # two rounds for three classes, not one call for each of 28 pairs
+    assert calls == [15] * 4
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 20, 21, 257])

@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from stored_runs import about
+
 from harness.evaluation.protocol import problem_texts
 from harness.problems.benchmarks.arithmetic import Config, load
 from harness.store import ResultStore, RunDir
@@ -16,8 +18,7 @@ ARITHMETIC = "evaluation: {benchmarks: {held: {kind: arithmetic, problems: 3}}}\
 
 def a_run(tmp_path: Path, config: str) -> RunDir:
     run = ResultStore(tmp_path).run("0" * 16)
-    manifest = {"identity_version": 1, "arm_id": "a", "seed": 0, "status": "finished", "attempts": []}
-    run.create(config, {**manifest, "labels": {}, "provenance": {}, "error": None})
+    run.create(config, about())
     return run
 
 

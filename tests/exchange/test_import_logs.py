@@ -25,16 +25,7 @@ from analysis.tables.experiment import all_tables, behaviour_table, main_table
 from analysis.tables.table import to_markdown
 from harness.configuration.error import ConfigError
 from harness.exchange import logs as module
-from harness.exchange.logs import (
-    ForeignLogError,
-    Import,
-    Names,
-    import_logs,
-    names_of,
-    read_log,
-    store_rows,
-    with_tokens,
-)
+from harness.exchange.logs import Import, Names, import_logs, names_of, read_log, store_rows, with_tokens
 from harness.store import METRICS, ResultStore, RunClaimed, atomic, lease
 
 AIME = "val-core/HuggingFaceH4/aime_2024/acc/mean@32"
@@ -79,7 +70,8 @@ def write_trl(path: Path, rewards: list[float], every: int = 10, **evaluation: f
     return path
 
 
-def write_list(path: Path, *lines: str, head: str = "arm,seed,log") -> Path:
+def write_list(folder: Path, *lines: str, head: str = "arm,seed,log") -> Path:
+    path = folder / "runs.csv"
     path.write_text("\n".join([head, *lines]) + "\n")
     return path
 
@@ -90,15 +82,12 @@ def theirs(tmp_path: Path) -> Path:
     for arm, level in (("grpo", 0.40), ("dapo", 0.50)):
         for seed in range(3):
             write_verl(tmp_path / f"{arm}-{seed}.jsonl", level + 0.01 * seed, 0.1 + seed / 1000 + level / 99)
-    return write_list(
-        tmp_path / "runs.csv",
-        *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)),
-    )
+    return write_list(tmp_path, *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)))
 
 
-def imported(tmp_path: Path, theirs: Path, **more: Any) -> ResultStore:
+def imported(tmp_path: Path, theirs: Path) -> ResultStore:
     store = ResultStore(tmp_path / "results")
-    import_logs(store, Import(theirs, "theirs", "verl", cap=20480, **more))
+    import_logs(store, Import(theirs, "theirs", "verl", cap=20480))
     return store
 
 
@@ -147,7 +136,7 @@ def test_a_chart_of_several_runs_needs_a_choice(tmp_path: Path) -> None:
         writer.writerow(["Step", f"a - {score}", f"a - {score}__MAX", f"b - {score}"])
         writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
     names = names_of("verl")
-    with pytest.raises(ForeignLogError, match="holds 2 runs; name one in a column `run`: a, b"):
+    with pytest.raises(ConfigError, match="holds 2 runs; name one in a column `run`: a, b"):
         read_log(path, names)
     assert read_log(path, names, "a") == [{"step": 1, score: 0.1}, {"step": 2, score: 0.2}]
     assert [row["step"] for row in read_log(path, names, "b")] == [1]
@@ -159,22 +148,14 @@ def test_a_wandb_history_of_trls_trainer_reads_as_its_state(tmp_path: Path) -> N
     second = {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}
     path.write_text(json.dumps([first, second]))
     (row,) = store_rows(read_log(path, names), names)
-    assert row == {
-        "step": 10,
-        "attempt": 0,
-        "updates": 10,
-        "reward_mean": 0.4,
-        "evaluation/eval/accuracy": 0.3,
-    }
+    assert row == {"step": 10, "attempt": 0, "updates": 10, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}
 
 
 def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n")
     rows = store_rows(read_log(tmp_path / "a.csv", Names(), step="iteration"), Names())
     assert rows[1] == {"step": 2, "attempt": 0, "reward_mean": 0.75, "evaluation/gsm8k/avg@1": 0.5}
-    with pytest.raises(
-        ForeignLogError, match="has no row with a metric and a step; the step is one of: _step, Step, step"
-    ):
+    with pytest.raises(ConfigError, match="has no row with a metric and a step; the step is one of: _step, Step, step"):
         read_log(tmp_path / "a.csv", Names())
 
 
@@ -191,17 +172,10 @@ def test_of_two_metrics_of_one_column_the_newer_name_has_it() -> None:
 
 @pytest.mark.parametrize("again", ["train/num_gen_batches", "training/filter_groups/evicted_samples"])
 def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again: str) -> None:
-    logged = {
-        "step": 1.0,
-        "response_length/mean": 30.0,
-        "prompt_length/mean": 10.0,
-        "perf/total_num_tokens": 400.0,
-    }
+    logged = {"step": 1.0, "response_length/mean": 30.0, "prompt_length/mean": 10.0, "perf/total_num_tokens": 400.0}
     assert with_tokens(logged)["generated_tokens"] == 300.0  # three quarters of the tokens are responses
     rows = store_rows(
-        [logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}],
-        names_of("verl"),
-        responses_per_step=10,
+        [logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}], names_of("verl"), responses_per_step=10
     )
     tokens = [(row.get("generated_tokens"), row.get("generated_tokens_total")) for row in rows]
     assert tokens == [(300, 300), (None, None), (300, None)]  # the total is not known from there on
@@ -262,7 +236,7 @@ def test_a_changed_list_is_the_plan_and_what_was_replaced_is_said(theirs: Path, 
     store = imported(tmp_path, theirs)
     before = store.plan("theirs")["arms"][0]["runs"]
     write_verl(tmp_path / "again.jsonl", 0.7)
-    write_list(theirs, "grpo,0,again.jsonl,", "grpo,1,grpo-1.jsonl,Naive", head="arm,seed,log,label")
+    write_list(tmp_path, "grpo,0,again.jsonl,", "grpo,1,grpo-1.jsonl,Naive", head="arm,seed,log,label")
     found = import_logs(store, Import(theirs, "theirs", "verl", title="Theirs"))
     (arm,) = store.plan("theirs")["arms"]
     assert (arm["label"], list(arm["runs"]), arm["runs"]["1"]) == ("Naive", ["0", "1"], before["1"])
@@ -277,10 +251,7 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
             write_trl(tmp_path / f"{arm}{seed}.json", [0.0, level + seed / 10], every=1)
             lines.append(f"{arm},{seed},{arm}{seed}.json")
     store = ResultStore(tmp_path / "results")
-    import_logs(
-        store,
-        Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"),
-    )
+    import_logs(store, Import(write_list(tmp_path, *lines), "rewards", "trl", score="reward_mean", unit="reward"))
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
     assert table.columns[1].header == "reward_mean (95 % interval)"
@@ -295,7 +266,7 @@ def test_a_curve_shorter_than_ten_is_averaged_over_what_it_has(tmp_path: Path, v
     for arm in "ab":
         rows = [f"{step},{ord(arm) / 1000 + step / 100}" for step in range(1, values + 1)]
         (tmp_path / f"{arm}.csv").write_text("\n".join(["step,aime24", *rows, ""]))
-    asked = Import(write_list(tmp_path / "runs.csv", "a,0,a.csv", "b,0,b.csv"), "mine", score="aime24")
+    asked = Import(write_list(tmp_path, "a,0,a.csv", "b,0,b.csv"), "mine", score="aime24")
     import_logs(store := ResultStore(tmp_path / "results"), asked)
     results = results_of(load_experiment(store.root, "mine"))
     assert results.experiment.plan.checkpoint_rule == rule
@@ -322,18 +293,18 @@ def test_a_log_that_ends_early_is_not_scored_at_an_earlier_evaluation(theirs: Pa
 def test_percent_scores_become_fractions(tmp_path: Path) -> None:
     write_trl(tmp_path / "s.json", [0.1], eval_accuracy=45.0)
     store = ResultStore(tmp_path / "results")
-    found = import_logs(store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent"))
+    found = import_logs(store, Import(write_list(tmp_path, "a,0,s.json"), "mine", "trl", unit="percent"))
     assert store.run(found.runs[0].run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
 def test_a_score_that_no_trainer_names_has_the_unit_that_was_said(tmp_path: Path) -> None:
     """22.19 per cent were shown as 2 219.0 %, with unit=percent and without."""
     (tmp_path / "a.csv").write_text("step,aime24\n200,22.19\n")
-    runs, store = write_list(tmp_path / "runs.csv", "g,0,a.csv"), ResultStore(tmp_path / "results")
+    runs, store = write_list(tmp_path, "g,0,a.csv"), ResultStore(tmp_path / "results")
     found = import_logs(store, Import(runs, "mine", score="aime24", unit="percent"))
     assert store.run(found.runs[0].run_id).steps()["aime24"].tolist() == pytest.approx([0.2219])
     with pytest.raises(
-        ForeignLogError, match=r"a.csv: aime24 is 22.19, which is no share with unit=fraction; say unit=percent"
+        ConfigError, match=r"a.csv: aime24 is 22.19, which is no share with unit=fraction; say unit=percent"
     ):
         import_logs(store, Import(runs, "mine", score="aime24"))
 
@@ -341,10 +312,10 @@ def test_a_score_that_no_trainer_names_has_the_unit_that_was_said(tmp_path: Path
 def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
     values = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_rewards/format_accuracy/mean": 0.2}
     write_trl(tmp_path / "s.json", [0.1], **values)
-    runs, store = write_list(tmp_path / "runs.csv", "grpo,0,s.json"), ResultStore(tmp_path / "results")
-    with pytest.raises(ForeignLogError, match=f"scores found: {', '.join(values)}; choose one with score="):
+    runs, store = write_list(tmp_path, "grpo,0,s.json"), ResultStore(tmp_path / "results")
+    with pytest.raises(ConfigError, match=f"scores found: {', '.join(values)}; choose one with score="):
         import_logs(store, Import(runs, "mine", "trl"))
-    with pytest.raises(ForeignLogError, match=r"score=eval/accuracy is .* or .*; choose one with score="):
+    with pytest.raises(ConfigError, match=r"score=eval/accuracy is .* or .*; choose one with score="):
         import_logs(store, Import(runs, "mine", "trl", score="eval/accuracy"))
     found = import_logs(store, Import(runs, "mine", "trl", score="eval_rewards/accuracy_reward/mean"))
     last = store.run(found.runs[0].run_id).steps().iloc[-1]
@@ -377,11 +348,7 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
             ["grpo,0,grpo-0.jsonl,One", "grpo,1,grpo-1.jsonl,Two"],
             "line 3: arm grpo is labelled 'One' further up",
         ),
-        (
-            "arm,seed,log",
-            ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"],
-            "lines 2 and 3 are both arm grpo, seed 0",
-        ),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"], "lines 2 and 3 are both arm grpo, seed 0"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "dapo,0,grpo-0.jsonl"], "a copy is no replicate"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,absent.jsonl"], "cannot read"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,runs.csv"], "has no row with a metric and a step"),
@@ -402,7 +369,7 @@ def test_a_list_that_cannot_be_imported_says_why_and_writes_nothing(
     (tmp_path / "export.csv").write_text("Step,critic/score/mean\n1,0.5\n")
     store = ResultStore(tmp_path / "results")
     with pytest.raises(ConfigError, match=message):
-        import_logs(store, Import(write_list(theirs, *lines, head=head), "theirs", "verl"))
+        import_logs(store, Import(write_list(tmp_path, *lines, head=head), "theirs", "verl"))
     assert (store.run_ids(), store.plans()) == ([], [])
 
 
@@ -417,14 +384,14 @@ def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
         # Who asks for an evaluation is not shown the training metrics.
         ("two.json", "eval_rewards/format/mean", "choose one of: eval/accuracy, eval/reward$"),
     ):
-        with pytest.raises(ForeignLogError, match=message):
-            import_logs(store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score))
+        with pytest.raises(ConfigError, match=message):
+            import_logs(store, Import(write_list(tmp_path, f"a,0,{log}"), "mine", "trl", score=score))
 
 
 def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "results")
     store.write_plan("theirs", {"name": "theirs", "arms": []})
-    with pytest.raises(ForeignLogError, match="planned by `harness run`"):
+    with pytest.raises(ConfigError, match="planned by `harness run`"):
         imported(tmp_path, theirs)
     assert store.run_ids() == []
 
@@ -458,13 +425,7 @@ def test_an_import_that_was_killed_is_completed_by_the_next(theirs: Path, tmp_pa
 def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(
     theirs: Path, tmp_path: Path, said: Said
 ) -> None:
-    given = [
-        "import",
-        "dialect=verl",
-        "experiment=theirs",
-        f"logs={theirs}",
-        f"runtime.results={tmp_path / 'results'}",
-    ]
+    given = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
     text = said(*given, "cap=20480")
     assert "arm grpo, seed 0: run " in text
     assert f"score {SCORE}; columns: " in text

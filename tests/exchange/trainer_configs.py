@@ -10,11 +10,7 @@ from harness.configuration.schema import RunConfig
 from harness.exchange import trl, verl
 
 DIALECTS = {"trl": trl, "verl": verl}
-ACTOR, ROLLOUT, CORRECTION = (
-    "actor_rollout_ref.actor",
-    "actor_rollout_ref.rollout",
-    "algorithm.rollout_correction",
-)
+ACTOR, ROLLOUT, CORRECTION = ("actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm.rollout_correction")
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 
 TRL: dict[str, Any] = {

@@ -141,11 +141,5 @@ def settings(rng: np.random.Generator, kind_of: Any, kind: str, often: float = 0
 def said(config: RunConfig) -> str:
     """The members of a combination; its number and the fixed seed give the rest."""
     algorithm = config.algorithm
-    parts = (
-        algorithm.surrogate,
-        algorithm.advantage,
-        algorithm.aggregation,
-        algorithm.kl,
-        algorithm.engine_correction,
-    )
+    parts = (algorithm.surrogate, algorithm.advantage, algorithm.aggregation, algorithm.kl, algorithm.engine_correction)
     return ", ".join(part.kind for part in parts)

@@ -18,11 +18,7 @@ from harness.objective.types import TokenBatch
 
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())
 TOKENS, VOCABULARY = 6, 5
-WEIGHTS: dict[str, dict[str, Any]] = {
-    "none": {},
-    "truncated": {"cap": 2.0},
-    "masked": {"floor": 0.5, "cap": 5.0},
-}
+WEIGHTS: dict[str, dict[str, Any]] = {"none": {}, "truncated": {"cap": 2.0}, "masked": {"floor": 0.5, "cap": 5.0}}
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

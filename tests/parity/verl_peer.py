@@ -44,10 +44,7 @@ def actor_config(settings, mask):
     surroundings = {"strategy": "fsdp", "ppo_micro_batch_size_per_gpu": 1, "rollout_n": settings[ROLLOUT_N]}
     actor = ActorConfig(policy_loss=loss, **given, **surroundings)
     actor.global_batch_info.update(
-        dp_size=1,
-        batch_num_tokens=mask.sum(),
-        global_batch_size=len(mask),
-        loss_scale_factor=actor.loss_scale_factor,
+        dp_size=1, batch_num_tokens=mask.sum(), global_batch_size=len(mask), loss_scale_factor=actor.loss_scale_factor
     )
     return actor
 

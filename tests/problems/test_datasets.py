@@ -17,17 +17,8 @@ from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset, reasoning_gym
 from harness.problems.benchmarks.plain_words import KINDS, Config, load
 from harness.problems.demonstrations import read_demonstrations
-from harness.problems.problem import (
-    TEMPLATES,
-    Record,
-    deduplicate,
-    load_benchmark,
-    read_jsonl,
-    template,
-    write_jsonl,
-)
+from harness.problems.problem import TEMPLATES, Record, deduplicate, load_benchmark, read_jsonl, template, write_jsonl
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))]
 TRAINING_SETS = ["gsm8k_train", "dapo_math_17k"]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -65,9 +56,7 @@ def test_a_data_set_names_itself_and_pins_a_commit_and_a_training_set_has_no_cop
     assert config.deduplicate or not training
 
 
-def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(
-    tmp_path: Path,
-) -> None:
+def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "1+1?", "answer": 2, "level": 3}])
     loaded = load_benchmark(dataset.Config(path=str(path), template="answer_line"))
     (problem,) = loaded.problems
@@ -83,16 +72,11 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
         ("{", "line 2 is not JSON"),
         ('{"id": "b"}', "line 2 has no problem, answer"),
         ("[]", "line 2 is no JSON object; write one object a line"),
-        ('[{"id": "b"}]', "line 2 is no JSON object; write one object a line"),
         ("b,p,1", "line 2 is CSV, not JSON; a line is one object with id, problem, answer"),
         ('{"id": "b", "question": "p", "answer": "1"}', "it needs id, problem, answer and has id, question, answer"),
-        (
-            '{"id": "b", "problem": "p", "answer": null}',
-            "line 2: answer must be a text or a number, not null",
-        ),
+        ('{"id": "b", "problem": "p", "answer": null}', "line 2: answer must be a text or a number, not null"),
         ('{"id": "b", "problem": "p", "answer": true}', "not true"),
         ('{"id": "b", "problem": "p", "answer": NaN}', "not NaN"),
-        ('{"id": "b", "problem": "p", "answer": 1e400}', "not Infinity"),
         ('{"id": "b", "problem": "\\ud83d", "answer": "1"}', "half of a surrogate pair"),
     ],
 )
@@ -143,7 +127,7 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
     config = training_set("dapo_math_17k")
     records, report = dataset.load_records(config)
     assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
-    assert (report.rows, report.distinct) == (4, 2)
+    assert (report.rows, list(report.copy_counts.values())) == (4, [2, 2])
     assert list(report.conflicts.values()) == [["3", "4"]]
     assert load_benchmark(config).problems[0].prompt == TEMPLATES["answer_line"]("What is $1+1$?")
 
@@ -161,9 +145,7 @@ def test_an_unpinned_source_is_refused_with_the_fix() -> None:
         dataset.load(dataset.Config(name="x", source="some/data"))
 
 
-def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     config = dataset.Config(name="x", source="some/data", revision=REVISION)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ConfigError, match=r"pip install -e '.\[data\]'.*path="):
@@ -173,7 +155,10 @@ def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(
         raise ConnectionError("Couldn't reach 'some/data' on the Hub")
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=unreachable))
-    with pytest.raises(ConfigError, match=r"cannot load some/data .*Couldn't reach.*path="):
+    with pytest.raises(
+        ConfigError,
+        match=r"cannot load some/data .*Couldn't reach.*set revision= to one that the Hub lists; without network.*path=",
+    ):
         dataset.load(config)
 
 
@@ -187,45 +172,28 @@ def test_templates_put_the_problem_in_its_slot_and_nothing_else() -> None:
         template("boxd")
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "gold"),
-    [
-        ("aime26", 277, "277"),
-        ("hmmt_feb26", "\\frac{1+\\sqrt{5}}{2}", "\\frac{1+\\sqrt{5}}{2}"),
-        ("brumo25", "$5^{12}$", "$5^{12}$"),
-    ],
-)
-def test_this_year_s_contests_are_read_from_a_file_in_the_form_of_their_data_set(
-    name: str, answer: object, gold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_contest_of_this_year_is_read_from_a_file_in_the_form_of_its_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    rows = [{"problem_idx": 1, "answer": answer, "problem": "How many?"}]
+    rows = [{"problem_idx": 1, "answer": 277, "problem": "How many?"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
-    config = benchmark_config(name)
+    config = benchmark_config("aime26")
     calls = fake_hub(monkeypatch, rows)
     (online,) = load_benchmark(config).problems
     assert calls == [(config.source, None, "train", config.revision)]
     config.path = str(tmp_path / "train.parquet")
     (offline,) = load_benchmark(config).problems
-    assert (offline.gold, offline.prompt) == (online.gold, online.prompt) == (gold, online.prompt)
-
-
-def test_a_commit_that_is_gone_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_dataset(source: str, subset: str | None, *, split: str, revision: str) -> None:
-        raise FileNotFoundError(f"Revision '{revision}' doesn't exist for dataset '{source}' on the Hub.")
-
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
-    with pytest.raises(ConfigError, match=r"doesn't exist .* set revision= to one that the Hub lists; without network"):
-        load_benchmark(benchmark_config("aime26"))
+    assert (offline.gold, offline.prompt) == (online.gold, online.prompt) == ("277", online.prompt)
 
 
 def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() -> None:
     rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
     kept, report = deduplicate(rows)
     assert [record.id for record in kept] == ["0", "2"]
-    assert (report.rows, report.distinct, report.conflicts) == (3, 2, {})
+    assert (report.rows, report.conflicts) == (3, {})
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
     huge = [Record("0", "What?", "1e999999999"), Record("1", "What?", "1E999999999"), Record("2", "What?", "2")]
     assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]
@@ -234,13 +202,6 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
 def test_a_demonstration_without_a_response_imitates_its_answer(tmp_path: Path) -> None:
     rows = [{"problem": "p", "answer": 7}, {"problem": "q", "answer": 8, "response": None}]
     assert [demo.response for demo in read_demonstrations(jsonl(tmp_path / "demos.jsonl", rows))] == ["7", "8"]
-
-
-@pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
-@pytest.mark.parametrize(("name", "size"), [("aime24", 30), ("aime25", 30), ("amc23", 40), ("math500", 500)])
-def test_the_benchmarks_have_the_size_that_is_quoted(name: str, size: int) -> None:
-    config = dataset.Config(name=name, path=str(DATA / f"{name}.jsonl"))
-    assert len(load_benchmark(config).problems) == size
 
 
 @pytest.mark.optional

@@ -70,43 +70,22 @@ ANSWERS = {
     "cases": r"\begin{cases}" + r"x&x>0\\" * 300 + r"\end{cases}",
     "repeating": "0." + "123456" * 60 + r"\ldots",
 }  # fmt: skip
+UNITS = (
+    r"\boxed{", r"\boxed {\fbox {\beginboxed{", "oxed{", r"\boxed{1} and ", "Answer: ", "the answer the answer ", "solution is wrong\n",
+    '{"answer": ', "</think><think>", "$1", r"\[1", "1,234,567 ", "1", "(A) ", "import os\n", "I hope ", ". A", "$5 € ", "$1 is $2 ",
+    "20 and 18 are ", "It is 5.", "final answer is ", "not (A), ", "1/", "\x00",
+)  # fmt: skip
 TEXTS = {
-    "open boxes": r"\boxed{" * 250_000,
-    "kinds of boxes": r"\boxed {\fbox {\beginboxed{" * 70_000,
-    "boxes without braces": "oxed{" * 400_000,
+    **{repr(unit): unit * (2_000_000 // len(unit)) for unit in UNITS},
     "braces in a box": r"\boxed{" + "{" * 2_000_000,
     "box and spaces": "\\boxed" + " " * 2_000_000 + "{1}",
-    "boxes side by side": r"\boxed{1} and " * 140_000,
     "backslashes and a box": "\\" * 2_000_000 + "boxed{42",
     "escaped braces": r"\boxed{" + r"\}" * 1_000_000,
-    "markers": "Answer: " * 250_000,
-    "markers without a value": "the answer the answer " * 90_000,
-    "judged solutions": "solution is wrong\n" * 110_000,
-    "JSON": '{"answer": ' * 180_000,
-    "thinking": "</think><think>" * 130_000,
-    "dollars": "$1" * 1_000_000,
     "dollars behind a number": "43 is the of of 99 " + "$5 " * 60 + "x.",
     "brackets behind a number": "43 is " + "1 (1 " * 700 + ")",
-    "displays": r"\[1" * 660_000,
-    "numbers": "1,234,567 " * 200_000,
-    "digits": "1" * 2_000_000,
     "spaces": " " * 2_000_000 + "42",
-    "letters": "(A) " * 500_000,
     "stars": "**" * 1_000_000 + "42",
-    "code": "import os\n" * 200_000,
-    "hopes": "I hope " * 280_000,
-    "full stops": ". A" * 660_000,
-    "currencies": "$5 € " * 400_000,
-    "formulas in prose": "$1 is $2 " * 200_000,
-    "two numbers in prose": "20 and 18 are " * 140_000,
-    "sentences": "It is 5." * 250_000,
-    "final answers": "final answer is " * 120_000,
-    "denials": "not (A), " * 220_000,
-    "fractions": "1/" * 1_000_000,
-    "zero bytes": "\x00" * 2_000_000,
 }
-
-
 OWN_CPU_SECONDS = 30  # a text of megabytes takes under one; whoever reads it once per character takes hours
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.verify import MathVerifier
+from harness.verify import MathVerifier, VerifierConfig
 
 EQUAL = {
     "integers": [
@@ -123,7 +123,5 @@ def test_equivalence_is_symmetric(verifier: MathVerifier, gold: str, answer: str
 
 @pytest.mark.parametrize(("policy", "right"), [("either", {"50", "0.5"}), ("value", {"0.5"}), ("number", {"50"})])
 def test_percent_policy_says_what_fifty_percent_is(policy: str, right: set[str]) -> None:
-    from harness.verify import VerifierConfig
-
     with MathVerifier(VerifierConfig(percent=policy)) as verifier:
         assert {a for a in ("50", "0.5", "5", "5000") if verifier.verify(f"\\boxed{{{a}}}", r"50\%").correct} == right

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,6 @@ from harness.verify import MathVerifier, VerifierConfig
 
 _LINES = (Path(__file__).parent / "form_cases.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = [json.loads(line) for line in _LINES]
-HONEST = {"value in a box", "answer line", "with the problem"}
-ATTACKS = {
-    "unevaluated", "restated", "many answers", "hedges", "unit of the question", "truncated", "another base", "formatting", "language",
-    "code", "self-reference",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("extraction", ["boxed", "answer_line"])
@@ -27,14 +21,6 @@ def test_every_case_gets_its_verdict(extraction: str) -> None:
         verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
     differing = [(case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]]
     assert differing == []
-
-
-def test_no_attack_is_right_and_every_honest_answer_is() -> None:
-    counts = Counter((case["class"], case["verdict"] == "right") for case in CASES)
-    assert {name for name, right in counts if right} == HONEST
-    assert {name for name, right in counts if not right} == ATTACKS
-    assert sum(count for (_, right), count in counts.items() if not right) >= 400
-    assert len({(case["extraction"], case["gold"], case["response"]) for case in CASES}) > 700
 
 
 @pytest.mark.parametrize(

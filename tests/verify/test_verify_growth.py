@@ -10,8 +10,9 @@ import pytest
 
 from harness.verify import MathVerifier
 from harness.verify.cross_check import last_numeral_is
-from harness.verify.extract import extract
+from harness.verify.extract import extract, over_limit
 from harness.verify.read.canonical import canonical_text
+from harness.verify.read.nodes import parse_node
 
 SENTENCES = ["It is 5. ", "the answer is ", "The answer is 5. ", "so so so ", "not ", "wait ", "I hope "]
 MARKS = [
@@ -30,6 +31,7 @@ MARKS = [
 ]
 NUMBERS = ["5 ", "1,000 ", "1/", "3/4 ", "\\frac{1}{2} ", "1.", "²", "₂", "½", "10^{5} ", "5\\% ", "12:30 "]
 SPACES = ["\\quad ", "\\, ", "~", " ", "\n", "\\text{ and } ", "\\left( ", "\\over "]
+PARTS = ["\\", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", "1<", "1 is "]
 UNITS = SENTENCES + MARKS + NUMBERS + SPACES
 READERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "extract": (40_000, lambda text: extract(text, "any")),
@@ -41,6 +43,15 @@ READERS: dict[str, tuple[int, Callable[[str], object]]] = {
 @pytest.mark.parametrize("unit", SENTENCES + MARKS + NUMBERS)
 def test_a_box_of_112_000_characters_takes_less_than_a_second(impatient: MathVerifier, unit: str) -> None:
     assert cpu_seconds(lambda: impatient.verify(f"\\boxed{{{(unit * 112_000)[:112_000]}}}", "5")) < 1.0
+
+
+@pytest.mark.parametrize("unit", UNITS + PARTS)
+def test_the_structure_of_a_long_answer_takes_less_than_half_a_second(unit: str) -> None:
+    began = time.process_time()
+    text = canonical_text((unit * 4096)[:4096])
+    if not over_limit(text):
+        parse_node(text)
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("reader", READERS)

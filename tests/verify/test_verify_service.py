@@ -8,14 +8,13 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from harness.verify import MathVerifier, Verdict, VerifierConfig
+from harness.verify import MathVerifier, VerifierConfig
 from harness.verify.pool import WorkerPool
 
 STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
@@ -62,18 +61,6 @@ def test_no_process_starts_and_no_sympy_loads_for_exact_answers() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_script_without_main_guard_can_verify(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from harness.verify import MathVerifier\n"
-        "with MathVerifier() as v:\n    print(v.verify(r'\\boxed{\\sin x+y}', r'y+\\sin x').verdict)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.strip() == "right", done.stderr
-
-
 def test_neither_order_nor_workers_nor_stuck_neighbours_change_a_verdict() -> None:
     expected = dict(PAIRS) | {(rf"\boxed{{{STUCK.replace('@', '1')}}}", "x"): "timeout"}
     for workers in (1, 3):
@@ -92,7 +79,8 @@ def test_threads_that_ask_at_once_get_the_same_verdicts() -> None:
 
 def test_a_case_ends_after_its_processor_time_also_inside_one_call_of_c() -> None:
     # A day of elapsed time: only the kernel's count of processor time ends it.
-    with WorkerPool(VerifierConfig(workers=1, timeout_cpu_seconds=0.8, backstop_wall_seconds=1e5)) as pool:
+    config = VerifierConfig(workers=1, timeout_cpu_seconds=0.8, backstop_wall_seconds=1e5)
+    with contextlib.closing(WorkerPool(config)) as pool:
         case = ("x", STUCK.replace("@", "0"), "either")
         verdict, _, seconds = pool.answers([case])[case]
         assert (verdict, seconds >= 0.8) == ("timeout", True)
@@ -129,22 +117,6 @@ def test_killed_worker_does_not_lose_the_case() -> None:
             for pid in verifier.pool.process_ids():
                 os.kill(pid, signal.SIGKILL)
             assert verifier.verify(rf"\boxed{{\sin a+{n}b}}", rf"{n}b+\sin a").correct
-
-
-def test_worker_killed_in_the_middle_is_reported_or_tried_again() -> None:
-    with MathVerifier(VerifierConfig(workers=1, timeout_cpu_seconds=1.0)) as verifier:
-        assert verifier.verify(r"\boxed{\sin a+b}", r"b+\sin a").correct
-        verdicts: list[Verdict] = []
-        stuck = rf"\boxed{{{STUCK.replace('@', '7')}}}"
-        thread = threading.Thread(target=lambda: verdicts.append(verifier.verify(stuck, "x")))
-        thread.start()
-        time.sleep(0.2)
-        for pid in verifier.pool.process_ids():
-            with contextlib.suppress(ProcessLookupError):  # its time was over
-                os.kill(pid, signal.SIGKILL)
-        thread.join()
-        assert verdicts[0].verdict in ("killed", "timeout")
-        assert verifier.verify(r"\boxed{\sin a-b}", r"-b+\sin a").correct
 
 
 def test_processes_end_with_the_verifier() -> None:

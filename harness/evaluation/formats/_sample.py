@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,16 +62,6 @@ def sample(
         "label": label,
         "response_tokens": tokens,
     }
-
-
-def number_samples(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples with `sample_index`, which counts those of a problem."""
-    counts: Counter[str] = Counter()
-    rows = []
-    for row in samples:
-        rows.append({**row, "sample_index": counts[row["problem_id"]]})
-        counts[row["problem_id"]] += 1
-    return rows
 
 
 def verdict(value: object) -> bool | None:

@@ -49,13 +49,10 @@ def read(path: Path) -> Foreign:
         # With several samples the filter votes or picks, and its verdict is of no sample.
         label = verdict(row.get(metric)) if len(texts) == 1 else None
         samples += [sample(row["doc_id"], gold, _problem(row), text, label=label) for text in texts]
-    notes = (
-        [f"verdicts are those of its filter {filters[0]}; it has {', '.join(filters[1:])} as well"]
-        if filters[1:]
-        else []
-    )
+    if filters[1:]:
+        warnings.append(f"verdicts are those of its filter {filters[0]}; it has {', '.join(filters[1:])} as well")
     totals, remarks = _totals(path, metric, filters[0] if filters else "none")
-    return Foreign("lm-evaluation-harness", samples, totals, [*warnings, *notes, *remarks])
+    return Foreign("lm-evaluation-harness", samples, totals, [*warnings, *remarks])
 
 
 def _texts(row: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import Foreign, Sample, sample, verdict
 from harness.problems.problem import rows_of
 
-_LISTS = ("labels", "finish_reasons", "response_tokens")
+_LISTS = {"labels": None, "finish_reasons": "stop", "response_tokens": None}  # and what an absent one says
 
 
 def reads(path: Path, head: Mapping[str, Any]) -> bool:
@@ -25,38 +25,30 @@ def read(path: Path) -> Foreign:
     samples: list[Sample] = []
     warnings: list[str] = []
     for where, row in rows_of(path, ("id", "answer", "samples"), warnings):
-        _check(row, where)
         samples += _samples(row, where)
     return Foreign("recorded generations", samples, notes=warnings)
 
 
-def _check(row: dict[str, Any], where: str) -> None:
-    """Raise ConfigError where a row's lists are not what they have to be; keys that are null are removed."""
-    samples = row["samples"]
-    if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
+def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
+    """The samples of a line; keys that are null are absent. Raises ConfigError where its lists are not what they have to be."""
+    responses = row["samples"]
+    if not isinstance(responses, list) or not all(item is None or isinstance(item, str) for item in responses):
         raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
-    if not samples:
+    if not responses:
         raise ConfigError(f"{where}: samples is empty; write null for each sample that was lost, or leave the line out")
-    for key in _LISTS:
-        if row.get(key) is None:
-            row.pop(key, None)  # null is absent
-        elif not isinstance(row[key], list):
+    lists = {key: row[key] for key in _LISTS if row.get(key) is not None}
+    for key, values in lists.items():
+        if not isinstance(values, list):
             raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
-        elif len(row[key]) != len(samples):
-            raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
-    for text, reason in zip(samples, row.get("finish_reasons", ()), strict=False):
-        if text is not None and reason not in ("stop", "length"):
+        if len(values) != len(responses):
+            raise ConfigError(f"{where}: {key} has {len(values)} entries for {len(responses)} samples")
+    columns = (lists.get(key, [default] * len(responses)) for key, default in _LISTS.items())
+    problem = None if row.get("problem") is None else str(row["problem"])
+    for response, label, reason, count in zip(responses, *columns, strict=True):
+        if response is not None and reason not in ("stop", "length"):
             raise ConfigError(
                 f"{where}: finish_reasons has {reason!r}; say stop (the response ended by itself) or length (the cap cut it)"
             )
-
-
-def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
-    responses, unknown = row["samples"], [None] * len(row["samples"])
-    labels, tokens = row.get("labels", unknown), row.get("response_tokens", unknown)
-    reasons = row.get("finish_reasons", ["stop"] * len(responses))
-    problem = None if row.get("problem") is None else str(row["problem"])
-    for response, label, reason, count in zip(responses, labels, reasons, tokens, strict=True):
         if (correct := verdict(label)) is None and label is not None:
             raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
         yield sample(row["id"], row["answer"], problem, response, label=correct, finish_reason=reason, tokens=count)

@@ -376,50 +376,27 @@ NO_ANSWER = -1
 _BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
-def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence, keys: Keys) -> list[list[str]]:
-    """Return for each answer of each problem the first answer of that problem that equals it.
+def representatives(answers: Sequence[str], equivalent: Equivalence, keys: Keys) -> list[str]:
+    """Return for each answer of a problem the first one that equals it.
 
-    Equality need not be transitive: an answer joins the first class whose first member equals it. Every round compares one answer of every
-    problem, so the verifier gets all comparisons of a round at once. Answers are compared where they share a key, or one has none: time
-    grows with the answers and not with their square.
+    Equality need not be transitive: an answer joins the first class whose first member equals it. The verifier gets all comparisons at
+    once, those of answers that share a key or of which one has none: time grows with the answers and not with their square.
     """
-    problems = [_AnswerClasses(answers, keys) for answers in groups]
-    while rounds := [(problem, *pair) for problem in problems if (pair := problem.next_comparison())]:
-        pairs = [(first, other) for _, first, others in rounds for other in others]
-        verdicts = iter(equivalent(pairs))
-        for problem, first, others in rounds:
-            problem.first_of.update({other: first for other in others if next(verdicts)})
-    return [[one.first_of[answer] for answer in answers] for one, answers in zip(problems, groups, strict=True)]
-
-
-class _AnswerClasses:
-    """The answers of a problem on their way into classes; `first_of` has those that are in one."""
-
-    def __init__(self, answers: Sequence[str], keys: Keys) -> None:
-        self.first_of: dict[str, str] = {}
-        self._answers = list(dict.fromkeys(answers))
-        self._place = {answer: place for place, answer in enumerate(self._answers)}
-        self._cursor = 0
-        self._keys = {answer: keys(answer) for answer in self._answers}
-        self._buckets: dict[int | None, list[str]] = {}
-        for answer, answer_keys in self._keys.items():
-            for key in answer_keys or (None,):
-                self._buckets.setdefault(key, []).append(answer)
-
-    def next_comparison(self) -> tuple[str, list[str]] | None:
-        """Return the next answer that others may equal, and those; each answer is the first of its class. None at the end."""
-        while self._cursor < len(self._answers):
-            answer = self._answers[self._cursor]
-            self._cursor += 1
-            if answer in self.first_of:
-                continue
-            self.first_of[answer] = answer
-            keys = self._keys[answer]
-            pool = {other for key in (*keys, None) for other in self._buckets.get(key, ())} if keys else self._answers
-            others = [other for other in pool if other not in self.first_of]
-            if others:
-                return answer, sorted(others, key=self._place.__getitem__)
-        return None
+    distinct = list(dict.fromkeys(answers))
+    places: dict[int | None, list[int]] = {}
+    earlier: dict[str, list[str]] = {}  # those before an answer that may equal it
+    for place, answer in enumerate(distinct):
+        own = keys(answer)
+        pool = {other for key in (*own, None) for other in places.get(key, ())} if own else range(place)
+        earlier[answer] = [distinct[other] for other in sorted(pool)]
+        for key in own or (None,):
+            places.setdefault(key, []).append(place)
+    verdicts = iter(equivalent([(first, answer) for answer, others in earlier.items() for first in others]))
+    first_of: dict[str, str] = {}
+    for answer, others in earlier.items():
+        equal = [first for first in others if next(verdicts)]
+        first_of[answer] = next((first for first in equal if first_of[first] == first), answer)
+    return [first_of[answer] for answer in answers]
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,16 @@ and held-out by a hash of the chain, so no chain is in both. `harness.testbed.de
 
 from __future__ import annotations
 
-import hashlib
 import random
 from dataclasses import dataclass
 
 from harness.configuration.error import Checked, ConfigError, choice, ranged, require_range
-from harness.problems.problem import Benchmark, Problem
+from harness.problems.problem import Benchmark, Problem, is_held_out
 
 MODULUS = 10
 OPERATORS = "+-*"
 PAD = "_"
 VERSION = 1
-_HELD_OUT_SHARE = 5  # one chain in five is held out
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,6 @@ class Chain:
         for operator, operand in self.operations:
             value = apply(value, operator, operand)
         return value
-
-    @property
-    def held_out(self) -> bool:
-        digest = hashlib.blake2b(self.text.encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0
 
 
 @dataclass
@@ -102,16 +95,12 @@ def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, 
     operations = rng.randint(min_operations, max_operations)
     while True:
         chain = draw(rng, operations)
-        if chain.held_out == held_out:
+        if is_held_out(chain.text) == held_out:
             return chain
 
 
 def load(config: Config) -> Benchmark:
-    """Return distinct problems of one split, ids `<split>/<index>`.
-
-    Raises:
-        ConfigError: more problems were asked for than the split holds.
-    """
+    """Return distinct problems of one split, ids `<split>/<index>`. Raises `ConfigError`: the split holds fewer."""
     rng = random.Random(f"{config.seed}/{config.split}")
     held_out = config.split == "heldout"
     chains: dict[Chain, None] = {}

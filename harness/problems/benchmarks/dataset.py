@@ -79,22 +79,16 @@ class Config:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        require_range(f"{self.name or 'dataset'}.version", self.version, 1)
+        name = self.name or "dataset"
+        require_range(f"{name}.version", self.version, 1)
         if self.limit is not None:
-            require_range(f"{self.name or 'dataset'}.limit", self.limit, 1)
-        if self.system and not template(self.template).chat:
-            raise ConfigError(
-                f"{self.name or 'dataset'}.system needs a template of user turns: boxed, plain_chat or chat:TEXT"
-            )
-        template(self.template)
+            require_range(f"{name}.limit", self.limit, 1)
+        if not template(self.template).chat and self.system:
+            raise ConfigError(f"{name}.system needs a template of user turns: boxed, plain_chat or chat:TEXT")
 
 
 def load(config: Config) -> Benchmark:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: the data is missing, not pinned, malformed or empty.
-    """
+    """See the family's contract. Raises `ConfigError`: the data is missing, not pinned, malformed or empty."""
     records, _ = load_records(config)
     make = template(config.template)
     return Benchmark(
@@ -108,22 +102,21 @@ def load(config: Config) -> Benchmark:
 
 def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     """Return the records that become problems, and what is repeated in the source."""
+    source = config.path or config.source
     local = bool(config.path) and not str(config.path).endswith(".parquet")
     rows = read_jsonl(Path(str(config.path))) if local else _records(config)
     if not config.deduplicate:
         rows = list(rows)
     distinct, report = deduplicate(rows)
     if not report.rows:
-        raise ConfigError(f"{config.path or config.source} holds no problems")
+        raise ConfigError(f"{source} holds no problems")
     records = distinct if config.deduplicate else list(rows)
     if not records:
-        raise ConfigError(
-            f"{config.path or config.source}: the copies of every prompt have different answers; keep one of each"
-        )
+        raise ConfigError(f"{source}: the copies of every prompt have different answers; keep one of each")
     for what in ("problem", "answer"):
         if empty := [record.id for record in records if not getattr(record, what).strip()]:
             raise ConfigError(
-                f"{config.path or config.source}: the {what} of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems "
+                f"{source}: the {what} of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems "
                 "in all; give it, or leave them out"
             )
     return records[: config.limit], report

@@ -8,16 +8,14 @@ models that read tokens do not see letters. Problems are split into train and he
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from harness.configuration.error import Checked, ConfigError, choice, ranged, require
-from harness.problems.problem import Benchmark, Demonstration, Problem, template
+from harness.problems.problem import Benchmark, Demonstration, Problem, is_held_out, template
 
 VERSION = 1
-_HELD_OUT_SHARE = 5  # one problem in five is held out
 _NAMES = ("Tom", "Ann", "Mia", "Ben", "Zoe", "Max")
 _THINGS = ("coins", "stamps", "books", "apples", "shells", "cards")
 _WORDS = (
@@ -144,11 +142,7 @@ class Config(Checked):
 
 
 def load(config: Config) -> Benchmark:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: more problems of a kind were asked for than there are.
-    """
+    """See the family's contract. Raises `ConfigError`: more problems of a kind were asked for than there are."""
     draw, make = random.Random(f"{config.seed}/{config.split}"), template(config.template)
     problems: dict[str, Problem] = {}
     for number in range(config.problems):
@@ -159,11 +153,7 @@ def load(config: Config) -> Benchmark:
 
 
 def demonstrate(config: Config, count: int, draw: random.Random) -> list[Demonstration]:
-    """See the family's contract: a short working in one of several forms, then the answer line.
-
-    Raises:
-        ConfigError: as `load`.
-    """
+    """See the family's contract: a short working in one of several forms, then the answer line. Raises `ConfigError`: as `load`."""
     config = replace(config, split="train", problems=count)
     demos: dict[str, Demonstration] = {}
     for number in range(count):
@@ -181,14 +171,9 @@ def _draw_question(draw: random.Random, kind: str, config: Config, problems: Con
         text = question.words
         if config.wording == "expressions" and question.expression:
             text = f"What is {question.expression}?"
-        if _held_out(text) == (config.split == "heldout") and text not in problems:
+        if is_held_out(text) == (config.split == "heldout") and text not in problems:
             return text, question
     raise ConfigError(
         f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most} (split {config.split}); "
         "lower `problems`, raise `most`, or leave the kind out"
     )
-
-
-def _held_out(text: str) -> bool:
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0

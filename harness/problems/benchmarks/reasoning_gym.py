@@ -41,11 +41,7 @@ class Config(Checked, key="reasoning_gym"):
 
 
 def load(config: Config) -> Benchmark:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: the package is not installed, or does not know the task or a setting.
-    """
+    """See the family's contract. Raises `ConfigError`: the package is not installed, or does not know the task or a setting."""
     try:
         gym = importlib.import_module("reasoning_gym")
     except ImportError as error:

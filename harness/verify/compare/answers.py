@@ -31,12 +31,7 @@ _MAX_UNORDERED = 64
 
 
 class AnswerComparison:
-    """Compares parsed answers under one policy.
-
-    Args:
-        percent: policy for a percent sign that only one side has (see VerifierConfig).
-        leaf: decides two formulas; None means it cannot.
-    """
+    """Compares parsed answers under a percent policy of `VerifierConfig`; `leaf` decides two formulas, None where it cannot."""
 
     def __init__(self, percent: str, leaf: Leaf) -> None:
         self.percent = percent

@@ -59,11 +59,7 @@ def grade(gold: str, answer: str, percent: str) -> tuple[str, str]:
 
 
 def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
-    """Return whether two formulas have one value, and what decided: `algebra` or `math_verify`.
-
-    Raises:
-        Unparsable: the gold formula cannot be read.
-    """
+    """Return whether two formulas have one value, and what decided: `algebra` or `math_verify`. Raises `Unparsable`: of the gold one."""
     if r"\ln" in gold and not _BARE_LOG.search(gold):
         # Beside `\ln` the logarithm without a base is the natural one.
         answer = _BARE_LOG.sub(r"\\ln", answer)
@@ -296,11 +292,7 @@ class Unparsable(Exception):
 
 @lru_cache(maxsize=512)
 def parse_formula(text: str) -> Any:
-    """The sympy object of a canonical text.
-
-    Raises:
-        Unparsable: the parser rejects it.
-    """
+    """The sympy object of a canonical text. Raises `Unparsable`: the parser rejects it."""
     if "!!" in text:
         raise Unparsable(f"{text!r}: a double factorial")
     latex = _PERCENT.sub(r" \\cdot \\frac{1}{100}", text)

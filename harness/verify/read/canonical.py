@@ -288,18 +288,13 @@ def _unwrap_command(text: str) -> str:
 
 def _is_braced(text: str) -> bool:
     """Return whether one pair of braces encloses a text."""
-    return text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1
-
-
-def matching_brace(text: str, start: int) -> int:
-    """Return the position of the brace that closes the one at `start`, or -1."""
     depth = 0
-    for token in _BRACE_OR_ESCAPE.finditer(text, start):
+    for token in _BRACE_OR_ESCAPE.finditer(text if text.startswith("{") else ""):
         if token[0] in "{}":
             depth += 1 if token[0] == "{" else -1
             if depth == 0:
-                return token.start()
-    return -1
+                return token.end() == len(text)
+    return False
 
 
 def _plain_text(match: re.Match[str]) -> str:

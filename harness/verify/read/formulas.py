@@ -358,9 +358,7 @@ _CONDITION = re.compile(
 def value_side(relation: Node, strict: bool) -> Node | None:
     """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
 
-    Args:
-        relation: a node of kind `relation`.
-        strict: whether the left side must be a name; else any left side that is not a multiple or a power of one name.
+    `strict`: the left side must be a name; else any that is not a multiple or a power of one name.
     """
     operators = relation.mark.split(" ")
     if relation.mark == r"\in":

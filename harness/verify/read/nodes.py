@@ -50,20 +50,15 @@ _RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
 class Node:
     """One answer or one part of it.
 
-    Attributes:
-        kind: `exact`, `base`, `clock`, `date`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
-            length is a tuple), `relation`, `words`, `choice`, `ratio` or `formula`.
-        text: its canonical text.
-        items: its parts, in order.
-        exact: the number, of kind `exact`.
-        mark: brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`.
+    `kind`: `exact`, `base`, `clock`, `date`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
+    length is a tuple), `relation`, `words`, `choice`, `ratio`, `quantity` or `formula`.
     """
 
     kind: str
-    text: str
+    text: str  # canonical
     items: tuple[Node, ...] = ()
-    exact: Exact | None = None
-    mark: str = ""
+    exact: Exact | None = None  # of kind `exact`
+    mark: str = ""  # brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`
 
 
 @lru_cache(maxsize=20_000)

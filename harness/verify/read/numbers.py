@@ -40,19 +40,12 @@ _SCALE = re.compile(
 
 
 class Exact(NamedTuple):
-    r"""An exact number as written.
-
-    Attributes:
-        value: the value; of `50\%` it is 50.
-        percent: whether a percent sign stood behind it.
-        unit: the canonical unit, or the word that stood in its place, or None.
-        decimals: digits after the decimal point, -1 when it was not written as a decimal.
-    """
+    r"""An exact number as written; the value of `50\%` is 50."""
 
     value: Fraction
     percent: bool = False
-    unit: str | None = None
-    decimals: int = -1
+    unit: str | None = None  # the canonical one, or the word that stood in its place
+    decimals: int = -1  # digits behind the point; -1 when it was not written as a decimal
 
 
 def parse_exact(text: str) -> Exact | None:
