@@ -106,9 +106,10 @@ def voting_answers(frame: pd.DataFrame, equivalent: Equivalence) -> list[str | N
             votes[row] = next(iter(rights_of[problem]))
         elif text is not None and not trouble[row]:
             wrong_of.setdefault(problem, []).append(row)
-    for rows in wrong_of.values():
-        firsts = representatives([str(votes[row]) for row in rows], lambda pairs: _equal(pairs, equivalent), magnitudes)
-        for row, text in zip(rows, firsts, strict=True):
+    groups = [[str(votes[row]) for row in rows] for rows in wrong_of.values()]
+    firsts = representatives(groups, lambda pairs: _equal(pairs, equivalent), magnitudes)
+    for rows, first in zip(wrong_of.values(), firsts, strict=True):
+        for row, text in zip(rows, first, strict=True):
             votes[row] = text
     return votes
 

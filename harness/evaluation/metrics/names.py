@@ -376,27 +376,36 @@ NO_ANSWER = -1
 _BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
-def representatives(answers: Sequence[str], equivalent: Equivalence, keys: Keys) -> list[str]:
-    """Return for each answer of a problem the first one that equals it.
+def representatives(groups: Sequence[Sequence[str]], equivalent: Equivalence, keys: Keys) -> list[list[str]]:
+    """Return for each answer of each problem the first answer of that problem that equals it.
 
     Equality need not be transitive: an answer joins the first class whose first member equals it. The verifier gets all comparisons at
     once, those of answers that share a key or of which one has none: time grows with the answers and not with their square.
     """
-    distinct = list(dict.fromkeys(answers))
+    problems = [_comparisons(answers, keys) for answers in groups]
+    pairs = [(first, answer) for problem in problems for answer, earlier in problem.items() for first in earlier]
+    verdicts = iter(equivalent(pairs))
+    result = []
+    for answers, problem in zip(groups, problems, strict=True):
+        first_of: dict[str, str] = {}
+        for answer, earlier in problem.items():
+            equal = [first for first in earlier if next(verdicts)]
+            first_of[answer] = next((first for first in equal if first_of[first] == first), answer)
+        result.append([first_of[answer] for answer in answers])
+    return result
+
+
+def _comparisons(answers: Sequence[str], keys: Keys) -> dict[str, list[str]]:
+    """Return for each distinct answer of a problem those before it that may equal it, in order."""
     places: dict[int | None, list[int]] = {}
-    earlier: dict[str, list[str]] = {}  # those before an answer that may equal it
-    for place, answer in enumerate(distinct):
+    earlier: dict[str, list[str]] = {}
+    for place, answer in enumerate(distinct := list(dict.fromkeys(answers))):
         own = keys(answer)
         pool = {other for key in (*own, None) for other in places.get(key, ())} if own else range(place)
         earlier[answer] = [distinct[other] for other in sorted(pool)]
         for key in own or (None,):
             places.setdefault(key, []).append(place)
-    verdicts = iter(equivalent([(first, answer) for answer, others in earlier.items() for first in others]))
-    first_of: dict[str, str] = {}
-    for answer, others in earlier.items():
-        equal = [first for first in others if next(verdicts)]
-        first_of[answer] = next((first for first in equal if first_of[first] == first), answer)
-    return [first_of[answer] for answer in answers]
+    return earlier
 
 
 @dataclass(frozen=True)
