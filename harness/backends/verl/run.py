@@ -158,24 +158,15 @@ def _log(run: RunDir, attempt: int) -> Path:
 
 
 TRAIN = "train"
-_TURN = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),  # the benchmark's name; verl averages its validation by it
-        ("prompt", _TURN),
-        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-        (
-            "extra_info",
-            pa.struct(
-                [
-                    ("index", pa.int64()),
-                    ("split", pa.string()),
-                    ("problem_id", pa.string()),
-                    ("problem", pa.string()),
-                ]
-            ),
+    {
+        "data_source": pa.string(),  # the benchmark's name; verl averages its validation by it
+        "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
+        "reward_model": pa.struct({"style": pa.string(), "ground_truth": pa.string()}),
+        "extra_info": pa.struct(
+            {"index": pa.int64(), "split": pa.string(), "problem_id": pa.string(), "problem": pa.string()}
         ),
-    ]
+    }
 )
 
 
