@@ -9,17 +9,7 @@ from pathlib import Path
 import pytest
 from stored_runs import about
 
-from harness.store import (
-    ResultStore,
-    RunDir,
-    SchemaMismatch,
-    StoreFull,
-    StoreReadOnly,
-    TornFile,
-    atomic,
-    layout,
-    lease,
-)
+from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, StoreReadOnly, TornFile, atomic, layout, lease
 from harness.store.reader import run_state
 
 RUN_ID = "00000000000000aa"

@@ -19,24 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.backends.verl.metrics import (
-    POLICY,
-    MetricsImport,
-    export,
-    import_validations,
-    newest_step,
-    remove_old,
-)
+from harness.backends.verl.metrics import POLICY, MetricsImport, export, import_validations, newest_step, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import (
-    LOG,
-    VerlFailed,
-    check,
-    check_machine,
-    environment,
-    interpreter,
-    start,
-)
+from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter, start
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
