@@ -176,22 +176,14 @@ def test_evaluations_in_between_take_the_first_samples_of_the_many(bench: Bench)
 # ---- checkpoints that are not what was written ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", ["a flipped bit", "half", "empty", "gone"])
-def test_a_torn_checkpoint_falls_back_to_the_one_before(
-    bench: Bench, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_torn_checkpoint_falls_back_to_the_one_before(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     config = small_config(training__steps=4, runtime__checkpoint_every=1)
     straight = bench.trained(config, "a")
     bench.trained(config, "b", stop_after=3)
     (_, _), (_, newest) = bench.run("b").checkpoints()
-    path = newest / "state.pt"
-    content = path.read_bytes()
-    if damage == "gone":
-        path.unlink()
-    else:
-        middle = len(content) // 2
-        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-        path.write_bytes({"a flipped bit": flipped, "half": content[:middle], "empty": b""}[damage])
+    content = bytearray((newest / "state.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (newest / "state.pt").write_bytes(content)
     resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
     assert resumed.run.steps()["step"].tolist() == [1, 2, 3, 4]
