@@ -229,19 +229,16 @@ def naming(kind: str) -> Iterator[None]:
         ) from error
 
 
-def rehearse(kind: str, layers: int, score: Callable[[], Any]) -> None:
-    """Score a small pack before training does.
-
-    Args:
-        kind: the architecture.
-        layers: its decoder layers; each must attend over the pack.
-        score: one forward of the policy.
+@torch.no_grad()
+def rehearse(config: Any, score: Callable[..., Any]) -> None:
+    """Score a small pack before training does: each decoder layer must attend over it.
 
     Raises:
         ConfigError: the architecture's code fails, or attends in a way of its own that does not know where sequences end.
     """
+    kind, layers = config.model_type, int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     with naming(kind), count_calls() as calls:
-        score()
+        score([[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3]))
     if len(calls) < layers:
         raise ConfigError(
             f"{kind} cannot be trained here: {layers - len(calls)} of its {layers} layers do not attend through the transformers "

@@ -14,11 +14,7 @@ import torch
 import torch.distributed as dist
 from accelerate import init_empty_weights
 from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    set_model_state_dict,
-)
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -59,16 +55,8 @@ class TransformersPolicy:
         load_weights(scoring, folder)
         policy = cls(scoring, folder, settings, runtime)
         if trainable:
-            policy._rehearse()
+            rehearse(policy.scoring.model.config, policy.token_log_probs)
         return policy
-
-    @torch.no_grad()
-    def _rehearse(self) -> None:
-        """Raise ConfigError where the architecture's code cannot score packed sequences."""
-        model = self.scoring.model
-        request = [[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3])
-        layers = int(getattr(model.config.get_text_config(), "num_hidden_layers", 1))
-        rehearse(model.config.model_type, layers, lambda: self.token_log_probs(*request))
 
     @property
     def device(self) -> torch.device:

@@ -93,12 +93,8 @@ def token_covariance(logprobs_N: Tensor, advantages_N: Tensor) -> Tensor:
     return (logprobs_N - logprobs_N.mean()) * (advantages_N - advantages_N.mean())
 
 
-def count(fraction: float, tokens: int) -> int:
-    """Count the tokens of a share: rounded down, at least one."""
-    return max(1, int(fraction * tokens))
-
-
-def token_mask(places: Tensor, tokens: int) -> Tensor:
+def first_tokens(places: Tensor, fraction: float, tokens: int) -> Tensor:
+    """The first of these places, as many as the share of all tokens rounded down, at least one; bool [N]."""
     mask_N = torch.zeros(tokens, dtype=torch.bool)
-    mask_N[places] = True
+    mask_N[places[: max(1, int(fraction * tokens))]] = True
     return mask_N

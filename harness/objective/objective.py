@@ -108,10 +108,7 @@ class Objective:
 
     def response_factors(self, batch: RolloutBatch, plain_N: Tensor) -> Tensor:
         """Factor of each response's plain advantage, float64 [P, G]: `retry_factors`, then `algorithm.weighting` of their product."""
-        sums_R = torch.zeros(batch.lengths_PG.numel(), dtype=torch.float64).index_add_(
-            0, batch.response_N, plain_N.double()
-        )
-        mean_PG = sums_R.view(batch.lengths_PG.shape) / batch.lengths_PG.clamp(min=1)
+        mean_PG = batch.sums_PG(plain_N.double()) / batch.lengths_PG.clamp(min=1)
         factors_P1 = retry_factors(batch)[:, None]
         return factors_P1 * self.config.weighting.weights(mean_PG * factors_P1, batch)
 

@@ -43,9 +43,7 @@ class RolloutBatch:
         rewards = self.rewards_PG.double()
         if self.kl_penalty_N is None:
             return rewards
-        penalty = rewards.new_zeros(rewards.numel())
-        penalty.index_add_(0, self.response_N, self.kl_penalty_N.double())
-        return rewards - penalty.view_as(rewards)
+        return rewards - self.sums_PG(self.kl_penalty_N.double())
 
     @property
     def token_rewards_N(self) -> Tensor:
@@ -58,6 +56,10 @@ class RolloutBatch:
     @property
     def response_N(self) -> Tensor:
         return response_index(self.lengths_PG.reshape(-1))
+
+    def sums_PG(self, values_N: Tensor) -> Tensor:
+        sums_R = values_N.new_zeros(self.lengths_PG.numel()).index_add(0, self.response_N, values_N)
+        return sums_R.view(self.lengths_PG.shape)
 
     def per_token(self, values_PG: Tensor) -> Tensor:
         """Spread one number a response over its tokens, [N]."""

@@ -45,6 +45,7 @@ from harness.training.step_data import (
     update_row,
     verdicts_row,
 )
+from harness.training.update import learning_rate
 
 LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 against float32 gives about a tenth of it
 
@@ -123,7 +124,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
         **update_row(stats, config),
         **engagement_row(selection, stats, config),
         **parts.curriculum.record(),
-        "learning_rate": updater.learning_rate(step),
+        "learning_rate": learning_rate(config, step),
         "seconds_rollout": tally.seconds_rollout,
         "seconds_verify": tally.seconds_verify,
         "seconds_train": updated_at - collected_at,

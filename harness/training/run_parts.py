@@ -121,7 +121,10 @@ class RunParts(TaskParts):
         engine = build_engine(config, self.policy, self.tokenizer)
         with ExitStack() as on_failure:
             on_failure.callback(engine.close)
-            self.engine = self._wrap_recording(engine)
+            self.engine: RolloutEngine = engine
+            if config.runtime.record_rollouts:
+                suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
+                self.engine = RecordingEngine(engine, run.path / f"rollouts{suffix}.jsonl")
             # The check of a weight update belongs to no rollout, so it bypasses the recording.
             self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
             # Where responses come from.
@@ -180,14 +183,6 @@ class RunParts(TaskParts):
             return
         self.updater.restore(state)
         self.curriculum.restore(state["curriculum"])
-
-    # ---- wiring ---------------------------------------------------------------------------------------------------------
-
-    def _wrap_recording(self, engine: RolloutEngine) -> RolloutEngine:
-        if not self.config.runtime.record_rollouts:
-            return engine
-        suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
-        return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
 
     def require_positions(self) -> None:
         """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""

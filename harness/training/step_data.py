@@ -22,7 +22,7 @@ from harness.model.ranks import Ranks, balance_items
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.correction import Mismatch, high_entropy_tokens
 from harness.objective.objective import Objective, ObjectiveStats
-from harness.objective.types import RolloutBatch, TokenBatch, response_index
+from harness.objective.types import RolloutBatch, TokenBatch
 from harness.reward.shaping import overlong_ramp, shaped_rewards
 from harness.rollout.types import Completions, ragged_index
 from harness.sampling.selection import Groups, Selection
@@ -134,10 +134,6 @@ class StepData(TokenBatch):
         chosen_N = high_entropy_tokens(entropy_N, self.completion_mask_N, fraction)
         mask_N = chosen_N.to(self.old_logprobs_N.dtype)
         self.policy_weights_N = mask_N if self.policy_weights_N is None else self.policy_weights_N * mask_N
-
-
-def sums_of_responses(values_N: torch.Tensor, lengths_R: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(len(lengths_R)).index_add_(0, response_index(lengths_R), values_N)
 
 
 def micro_batches(
@@ -479,7 +475,7 @@ def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | No
         return None
     plain_N = objective.plain_advantages(rollouts)
     factors_PG = objective.response_factors(rollouts, plain_N)
-    size_R = sums_of_responses(plain_N.abs(), rollouts.lengths_PG.reshape(-1)).double()
+    size_R = rollouts.sums_PG(plain_N.abs()).double().reshape(-1)
     return weight_change(size_R * factors_PG.reshape(-1), size_R)
 
 

@@ -37,7 +37,6 @@ from harness.training.step_data import (
     mechanism_shares,
     micro_batches,
     rank_batches,
-    sums_of_responses,
 )
 
 
@@ -81,9 +80,6 @@ class Updater:
             self.reference = self.policy.frozen_copy()
             self.optimizer.state.clear()
 
-    def learning_rate(self, step: int) -> float:
-        return learning_rate(self.config, step)
-
     def update_step(self, step: int, groups: Groups, prompts: Sequence[Sequence[int]]) -> UpdateStats:
         """Make the step's updates. `prompts` are the token ids of each group's prompt.
 
@@ -94,10 +90,10 @@ class Updater:
         if not len(groups):
             return stats
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(step)
+            group["lr"] = learning_rate(self.config, step)
         # What the whole step shares: old log-probabilities, advantages, masks, weights.
         data, rollouts = self._prepare(groups, prompts, stats)
-        has_advantage_R = sums_of_responses(data.advantages_N.abs(), data.lengths_R) > 0
+        has_advantage_R = data.sums_R(data.advantages_N.abs()) > 0
         has_gradient_R = has_advantage_R & (data.loss_lengths_R > 0)
         if algorithm.entropy_control.target_nats is not None:
             entropy = float(groups.completions.entropy_N.double().mean())

@@ -12,13 +12,14 @@ import torch
 pytest.importorskip("trl", reason="TRL is not installed")
 
 from small_runs import claimed
-from test_trl_run import aggregation, never, numbers, trl_config
+from test_trl_run import never, numbers, trl_config
 
 from harness.backends import trl
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import read_state
+from harness.objective.aggregation import batch_token_mean
 from harness.store import RunDir
 from harness.store.layout import attempt_dir
 from harness.training import torchrun
@@ -104,7 +105,7 @@ def test_two_processes_make_the_updates_of_one_until_a_stop_and_a_budget(
     config = trl_config(
         algorithm__dead_groups__policy="refill",
         algorithm__dead_groups__max_rounds=3,
-        algorithm__aggregation=aggregation(),
+        algorithm__aggregation=batch_token_mean.Config(),
         algorithm__updates_per_step=1,  # of several, each takes random responses of a process's share
         algorithm__reward__true_positive=0.3,  # verdicts are random, by response
         algorithm__reward__false_positive=0.3,

@@ -17,6 +17,7 @@ from harness.base_policy import pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder, read_state
+from harness.objective.aggregation import batch_token_mean
 from harness.store import RunDir
 from harness.testbed import recipe as testbed
 from harness.training.loop import train_run
@@ -119,7 +120,7 @@ def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path
     config = trl_config(
         algorithm__dead_groups__policy="refill",
         algorithm__dead_groups__max_rounds=2,
-        algorithm__aggregation=aggregation(),
+        algorithm__aggregation=batch_token_mean.Config(),
         training__steps=2,
     )
     run = claimed(config, tmp_path)
@@ -130,12 +131,6 @@ def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path
     assert (steps["kept_groups"] + steps["discarded_groups"] == 16).all()
     assert (steps["kept_groups"] <= 8).all()
     assert (steps["generated_tokens"] > steps["trained_tokens"]).all()
-
-
-def aggregation() -> Any:
-    from harness.objective.aggregation import batch_token_mean
-
-    return batch_token_mean.Config()
 
 
 def test_a_token_budget_ends_the_run(tmp_path: Path) -> None:

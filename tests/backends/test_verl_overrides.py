@@ -1,4 +1,7 @@
-"""The command line that verl gets: golden for naive GRPO, the differences of every other arm, and units worked by hand."""
+"""The command line that verl gets: golden for naive GRPO, and the differences of every other arm.
+
+Names and units of the algorithm's settings: `tests/exchange/test_dialect_tables.py`.
+"""
 
 from __future__ import annotations
 
@@ -90,25 +93,12 @@ def test_verls_own_refilling_only_where_it_is_accepted() -> None:
         assert (ours[f"{refill}.enable"], ours[f"{OURS}.drops_dead"], ours[f"{OURS}.max_rounds"]) == (False, True, 4)
 
 
-def test_units_of_the_published_recipe() -> None:
+def test_nodes_gpus_and_the_cap_of_the_reward_workers() -> None:
     out = values(
-        "algorithm=dapo_replaces_filter", "algorithm.prompts_per_step=512", "algorithm.responses_per_prompt=16",
-        "algorithm.updates_per_step=16", "sampling.max_response_tokens=20480", "evaluation.caps=[20480]",
-        "algorithm.overlong.buffer_fraction=0.2", "optimizer.learning_rate=1e-6", "optimizer.weight_decay=0.1",
-        "optimizer.warmup_steps=10", "task.problems=2000", "runtime.nodes=16", "runtime.gpus_per_run=8",
-    )  # fmt: skip
-    assert out["data.train_batch_size"] == 512  # prompts
-    # Prompts of one of 16 updates; verl multiplies by n = 16: 512 responses.
-    assert out[f"{ACTOR}.ppo_mini_batch_size"] == 32
-    assert (out[f"{ROLLOUT}.n"], out["data.max_response_length"]) == (16, 20480)
-    assert out["reward.reward_kwargs.overlong_buffer_cfg.len"] == 4096  # tokens: a fifth of the cap
-    assert out["reward.reward_kwargs.max_resp_len"] == 20480
-    assert out[f"{ACTOR}.optim.lr_warmup_steps"] == 10  # rollout steps, as here
-    assert (out[f"{ACTOR}.optim.lr"], out[f"{ACTOR}.optim.clip_grad"]) == (1e-6, 1.0)
-    # verl's dual clip cannot be switched off: a bound that no ratio reaches.
-    assert out[f"{ACTOR}.clip_ratio_c"] == 1e9
+        "sampling.max_response_tokens=48", "evaluation.caps=[48]", "runtime.nodes=16", "runtime.gpus_per_run=8"
+    )
     assert (out["trainer.nnodes"], out["trainer.n_gpus_per_node"]) == (16, 8)
-    assert out[f"{ROLLOUT}.top_k"] == -1  # off; 0 here
+    assert out["reward.reward_kwargs.max_resp_len"] == 48
 
 
 def test_a_micro_batch_holds_at_least_one_whole_response() -> None:
@@ -120,16 +110,10 @@ def test_a_micro_batch_holds_at_least_one_whole_response() -> None:
     assert values(*long, "runtime.verl.sequence_parallel=2")[key] == 2148
 
 
-def test_old_log_probabilities_and_the_correction_between_sampler_and_trainer() -> None:
-    sampler = values("algorithm=grpo")
-    assert sampler["algorithm.rollout_correction.bypass_mode"] is True
-    assert sampler[f"{ACTOR}.calculate_entropy"] is True  # no other forward yields it
-    given = ["algorithm.engine_correction.old_log_probs=recomputed", "algorithm.engine_correction.kind=token"]
-    recomputed = values("algorithm=grpo", *given, "algorithm.engine_correction.cap=3.0")
-    assert recomputed["algorithm.rollout_correction.bypass_mode"] is False
-    assert recomputed["algorithm.rollout_correction.rollout_is"] == "token"
-    assert recomputed["algorithm.rollout_correction.rollout_is_threshold"] == 3.0
-    assert recomputed[f"{ACTOR}.calculate_entropy"] is False
+@pytest.mark.parametrize(("old", "computes"), [("sampler", True), ("recomputed", False)])
+def test_the_entropy_is_computed_where_no_other_forward_yields_it(old: str, computes: bool) -> None:
+    found = values("algorithm=grpo", f"algorithm.engine_correction.old_log_probs={old}")
+    assert found[f"{ACTOR}.calculate_entropy"] is computes
 
 
 def test_ratios_without_a_clip() -> None:

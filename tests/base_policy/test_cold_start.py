@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from small_runs import finished
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from verbs import Said
+from verbs import Said, jsonl
 
 from harness.base_policy import _cold_start, pretrained
 from harness.configuration.compose import compose_run
@@ -269,18 +269,13 @@ def test_every_kind_of_question_is_demonstrated(wording: str) -> None:
     assert {verdict.verdict for verdict in verdicts} == {"right"}
 
 
-def lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
-
-
 def rows(count: int) -> Iterator[dict[str, Any]]:
     for a in itertools.islice(itertools.count(100), count):
         yield {"problem": f"Add {a} and 1.", "answer": a + 1, "response": f"{a} + 1 = {a + 1}\nAnswer: {a + 1}"}
 
 
 def test_demonstrations_of_ones_own_come_from_a_file(source: Path, tmp_path: Path) -> None:
-    file = lines(tmp_path / "own.jsonl", [*rows(9)])
+    file = jsonl(tmp_path / "own.jsonl", [*rows(9)])
     config = composed(source, f"model.cold_start.path={file}", "model.bases.count=2")
     drawn = [demonstrations(config.model.cold_start, config.task, base) for base in range(2)]
     assert [len({each.id for each in side}) for side in drawn] == [6, 6]
@@ -288,7 +283,7 @@ def test_demonstrations_of_ones_own_come_from_a_file(source: Path, tmp_path: Pat
     assert f"{file} line" in drawn[0][0].id
     assert refusals(config) == []
     assert prepared(config, tmp_path) != prepared(composed(source), tmp_path)
-    short = lines(tmp_path / "short.jsonl", [{"problem": "Add 1 and 1.", "answer": "Answer: 2"}] * 6)
+    short = jsonl(tmp_path / "short.jsonl", [{"problem": "Add 1 and 1.", "answer": "Answer: 2"}] * 6)
     (each,) = {(e.answer, e.response) for e in demonstrations(pretrained.ColdStart(1, 6, path=str(short)), None, 0)}
     assert each == ("Answer: 2", "Answer: 2")
 
@@ -299,7 +294,7 @@ def test_demonstrations_of_ones_own_come_from_a_file(source: Path, tmp_path: Pat
 def test_the_first_demonstration_that_the_verifier_refuses_is_named(source: Path, tmp_path: Path) -> None:
     wrong = [*rows(6)]
     wrong[4]["response"] = "100 + 1 = 102\nAnswer: 102"
-    file = lines(tmp_path / "wrong.jsonl", wrong)
+    file = jsonl(tmp_path / "wrong.jsonl", wrong)
     (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
     assert f"{file} line 5: verifier=answer_line calls the response" in reason
     assert "wrong (answer '105')" in reason
@@ -312,7 +307,7 @@ def test_a_demonstration_of_a_benchmark_is_named(source: Path, tmp_path: Path) -
     config = composed(source)
     benchmark = load_benchmark(plain_words.Config(split="heldout", problems=4, most=40, template="plain")).problems[2]
     told = {"problem": benchmark.prompt, "answer": benchmark.gold, "response": f"Answer: {benchmark.gold}"}
-    file = lines(tmp_path / "told.jsonl", [*rows(5), told])
+    file = jsonl(tmp_path / "told.jsonl", [*rows(5), told])
     (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
     assert reason.endswith(f"{file} line 6 is a problem of the benchmark plain_words_heldout; leave it out")
     assert refusals(config) == []
@@ -339,12 +334,12 @@ def test_files_that_are_no_demonstrations_are_refused(source: Path, tmp_path: Pa
     missing = composed(source, f"model.cold_start.path={tmp_path / 'none.jsonl'}")
     with pytest.raises(ConfigError, match=r"none\.jsonl: No such file or directory; give a JSONL file"):
         run_id(missing)
-    few = lines(tmp_path / "few.jsonl", [*rows(2)])
+    few = jsonl(tmp_path / "few.jsonl", [*rows(2)])
     assert (
         "has 2 demonstrations and model.cold_start.demonstrations=6"
         in refusals(composed(source, f"model.cold_start.path={few}"))[0]
     )
-    torn = lines(tmp_path / "torn.jsonl", [{"problem": "What?", "response": "7"}])
+    torn = jsonl(tmp_path / "torn.jsonl", [{"problem": "What?", "response": "7"}])
     assert "torn.jsonl line 1 has no answer" in refusals(composed(source, f"model.cold_start.path={torn}"))[0]
 
 

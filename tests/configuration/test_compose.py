@@ -13,14 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from harness.configuration.compose import (
-    compose_run,
-    compose_values,
-    config_dir,
-    config_directory,
-    expand,
-    options,
-)
+from harness.configuration.compose import compose_run, compose_values, config_dir, config_directory, expand, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 

@@ -17,6 +17,10 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
 from harness.configuration.registry import FAMILIES, implementation, kinds
 from harness.configuration.schema import RunConfig, load, portable
+from harness.experiment.checks import check_plan
+from harness.experiment.declaration import as_file
+from harness.experiment.planning import plan_experiment
+from harness.explain.shares import explain_one, make_group
 from harness.objective.contracts import rollouts
 from harness.objective.objective import Objective
 
@@ -264,6 +268,44 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
         "two problems have one id",
     ):
         assert told.count(fault) == 1
+
+
+CAPPED = """    cap: float = 1.5
+    far_tokens = "kept"
+    ratio_keys = ("cap", "scale")
+    def token_loss(self, logprobs_N, log_ratio_N, batch):
+        return -log_ratio_N.detach().exp().clamp(max=self.cap) * batch.advantages_N * logprobs_N
+    def clipped(self, logprobs_N, ratio_N, batch):
+        return ratio_N != ratio_N, ratio_N > self.cap
+"""
+EXPERIMENT = as_file("""\
+name: mine
+title: A new surrogate
+question: Does it do anything?
+design: arms
+seeds: [0, 1]
+overrides: [algorithm.updates_per_step=1]
+arms:
+  - {name: clip, overrides: []}
+  - {name: cap, parent: clip, overrides: [algorithm/surrogate=capped]}
+  - {name: wider, parent: cap, overrides: [algorithm/surrogate=capped, +algorithm.surrogate.cap=3]}
+""")
+
+
+def test_checks_engagement_and_explain_know_a_surrogate_by_what_it_says_of_itself(tmp_path: Path) -> None:
+    write(tmp_path, "objective/surrogate/capped", CAPPED)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(EXPERIMENT)
+    with config_dir(str(tmp_path)):
+        plan = plan_experiment(["experiment=mine"])
+    found = {(finding.arm, finding.check) for finding in check_plan(plan)}
+    # with one update a step the ratio is 1: the member does nothing of its own, and its cap is inert
+    assert {("cap", "inert clip"), ("wider", "nothing that matters changes")} <= found
+    (measure,) = plan.arm("cap").engagement
+    assert (measure.name, measure.arm) == ("tokens clipped", "clip")
+    group = make_group([1.0, 0.0], [3, 3], [-1.0, -1.0], [0.0, -1.0])  # a ratio of e, cut to 1.5
+    shares = [rollout.share for rollout in explain_one(group, plan.arms[1].config.algorithm)]
+    assert shares == pytest.approx([0.6, 0.4])
 
 
 def test_every_family_says_what_a_member_defines() -> None:

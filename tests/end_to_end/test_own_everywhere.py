@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from verbs import harness
 
-HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config{base}:\n    kind: str = '{kind}'\n"
+from tests.configuration.test_own_members import OTHERS, write
+
+HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config:\n    kind: str = '{kind}'\n"
 NATIVE = """
 
 def build(config, policy, runtime):
@@ -43,21 +45,6 @@ class Lines:
     def close(self, finished):
         pass
 """
-CURRICULUM = """
-
-def build(config, problems, seed):
-    import numpy as np
-    from harness.sampling.curriculum import Curriculum, require_problems
-
-    class First(Curriculum):
-        STATE = ()
-
-        def draw(self, count):
-            require_problems(count, problems)
-            return np.arange(count)
-
-    return First()
-"""
 SUMS = """    first: int = 0
     problems: int = 32
 
@@ -66,10 +53,6 @@ def load(config):
     from harness.problems.problem import Benchmark, Problem
     numbers = range(config.first, config.first + config.problems)
     return Benchmark("sums", 1, [Problem(f"sums/{n}", f"{n // 8 % 8}+{n % 8}:", str((n // 8 + n) % 8)) for n in numbers])
-"""
-KL = """
-    def estimate(self, logprobs_N, ref_logprobs_N):
-        return (logprobs_N - ref_logprobs_N).abs()
 """
 BACKEND = """
 
@@ -85,9 +68,7 @@ def train(config, run, stop, attempt):
 MEMBERS = {
     "rollout/engine/echo": (NATIVE, "engine"),
     "tracking/lines": (TRACKER, "tracker"),
-    "sampling/curriculum/first": (CURRICULUM, "algorithm/curriculum"),
     "problems/benchmarks/sums": (SUMS, "task"),
-    "objective/kl/absolute": (KL, "algorithm/kl"),
     "backends/mine": (BACKEND, "backend"),
 }
 REWARD = "def half(response, gold):\n    return 0.5\n"
@@ -98,18 +79,11 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a member of every kind, and a reward function."""
     folder = tmp_path_factory.mktemp("mine") / "their_tricks"
     for member, (code, group) in MEMBERS.items():
-        kind = member.rpartition("/")[2]
-        kl = "objective/kl" in member
-        head = ("from harness.objective.kl import KlPenalty\n" if kl else "") + HEAD.format(
-            kind=kind, base="(KlPenalty)" if kl else ""
-        )
-        package = "# @package runtime.trackers.lines\n" if group == "tracker" else ""
-        for path, text in (
-            (folder / f"{member}.py", head + code),
-            (folder / group / f"{kind}.yaml", f"{package}kind: {kind}\n" + "coefficient: 0.0\n" * kl),
-        ):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write(folder, member, HEAD.format(kind=member.rpartition("/")[2]) + code, group)
+    for member in ("sampling/curriculum/first", "objective/kl/absolute"):
+        write(folder, member, OTHERS[member])
+    (folder / "tracker/lines.yaml").write_text("# @package runtime.trackers.lines\nkind: lines\n")
+    (folder / "algorithm/kl/absolute.yaml").write_text("kind: absolute\ncoefficient: 0.0\n")
     (folder / "benchmark").mkdir()
     (folder / "benchmark/sums.yaml").write_text("kind: sums\nfirst: 32\nproblems: 8\n")
     (folder / "evaluation").mkdir()
@@ -133,13 +107,13 @@ CHOSEN = [
 def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:
     folder, reward = ("--config-dir", str(mine)), f"algorithm.reward.function={mine}/rewards.py:half"
     tested = harness(tmp_path, "doctor", "members=true", *folder)
-    assert [line.split()[0] for line in tested.splitlines()] == ["ok"] * len(MEMBERS)
+    assert [line.split()[0] for line in tested.splitlines()] == ["ok"] * 6
     said = harness(tmp_path, "run", *folder, *CHOSEN, reward, "--no-answer")
     assert "1 run: 1 finished" in said
     tracked = (tmp_path / "results/tracked.txt").read_text()
     assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)
     (config,) = (tmp_path / "results/runs").glob("*/config.yaml")
-    assert config.read_text().count("  code: ") + config.read_text().count("\n    code: ") >= len(MEMBERS)
+    assert config.read_text().count("  code: ") + config.read_text().count("\n    code: ") >= 6
     (row,) = (config.parent / "metrics.jsonl").read_text().splitlines()
     assert json.loads(row)["reward_mean"] == 0.5
     # The same folder as a package: other place, same content, same run.

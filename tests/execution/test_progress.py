@@ -9,14 +9,7 @@ from rich.console import Console
 from stored_runs import about
 from sweep_support import spec
 
-from harness.execution.progress import (
-    LiveProgress,
-    PlainProgress,
-    Snapshot,
-    format_seconds,
-    progress_on,
-    status_table,
-)
+from harness.execution.progress import LiveProgress, PlainProgress, Snapshot, format_seconds, progress_on, status_table
 from harness.store import ResultStore, layout
 from harness.store.reader import RunState, run_name, run_state, run_status, total_steps
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,16 +14,9 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder, load_model
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.transformers.batches import TransformersEngine
+from tests.model.test_packable import saved
 
 UP = "model.layers.1.mlp.up_proj.weight"
-
-
-def saved(folder: Path, tied: bool) -> None:
-    from transformers import AutoModelForCausalLM, LlamaConfig
-
-    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    sizes |= {"num_attention_heads": 4, "vocab_size": 64, "tie_word_embeddings": tied}
-    AutoModelForCausalLM.from_config(LlamaConfig(**sizes)).save_pretrained(folder)
 
 
 def drop(folder: Path, *names: str) -> None:
@@ -35,7 +27,7 @@ def drop(folder: Path, *names: str) -> None:
 
 
 def test_missing_tensors_are_named_and_not_drawn_at_random(tmp_path: Path) -> None:
-    saved(tmp_path, tied=False)
+    saved("llama", {"tie_word_embeddings": False}, tmp_path)
     drop(tmp_path, UP)
     with pytest.raises(ConfigError, match=rf"lacks tensors of its model: {UP}; download"):
         TransformersPolicy.load(tmp_path, Config(precision="float32"), RuntimeConfig(device="cpu"))
@@ -49,15 +41,15 @@ def test_missing_tensors_are_named_and_not_drawn_at_random(tmp_path: Path) -> No
 
 
 def test_a_configuration_of_other_sizes_is_named(tmp_path: Path) -> None:
-    saved(tmp_path, tied=False)
+    saved("llama", {"tie_word_embeddings": False}, tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(path.read_text().replace('"vocab_size": 64', '"vocab_size": 65'))
-    with pytest.raises(ConfigError, match=r"checkpoint has \(64, 32\), model \(65, 32\); download"):
+    path.write_text(path.read_text().replace('"vocab_size": 100', '"vocab_size": 101'))
+    with pytest.raises(ConfigError, match=r"checkpoint has \(100, 64\), model \(101, 64\); download"):
         load_decoder(tmp_path)
 
 
 def test_a_tied_projection_is_not_missing(tmp_path: Path) -> None:
-    saved(tmp_path, tied=True)
+    saved("llama", {"tie_word_embeddings": True}, tmp_path)
     assert "lm_head.weight" not in load_file(tmp_path / "model.safetensors")
     model = load_model(tmp_path, torch.float32)
     assert model.lm_head.weight is model.model.embed_tokens.weight

@@ -12,19 +12,11 @@ from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.transformers_policy import TransformersPolicy
+from tests.model.test_packable import saved
 
-SIZES: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 64,
-    "max_position_embeddings": 64,
-}
 KINDS: dict[str, dict[str, Any]] = {
-    "seed_oss": {"head_dim": 8, "attention_dropout": 0.1, "residual_dropout": 0.3},
-    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32, "dropout": 0.3, "layerdrop": 0.3},
+    "seed_oss": {"head_dim": 16, "attention_dropout": 0.1, "residual_dropout": 0.3},
+    "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64, "dropout": 0.3, "layerdrop": 0.3},
     "biogpt": {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3},
 }
 REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5, 9])
@@ -32,12 +24,7 @@ REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5,
 
 @pytest.fixture(params=KINDS)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.for_model(request.param, **{**SIZES, **KINDS[request.param]})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    saved(request.param, KINDS[request.param], tmp_path)
     return tmp_path
 
 
@@ -67,7 +54,7 @@ def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None
                 module.register_forward_hook(lambda *_, calls=calls: calls.append("k_proj"))
         scores, _ = policy.token_log_probs(*REQUEST)
         scores.sum().backward()  # type: ignore[no-untyped-call]
-        assert len(calls) == (4 if recompute else 2)
+        assert len(calls) == (8 if recompute else 4)
         gradients.append([p.grad.full_tensor() for p in policy.parameters() if p.grad is not None])
     for plain, again in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-6)

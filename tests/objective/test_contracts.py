@@ -76,24 +76,6 @@ def test_separate_rewards_without_spread_give_zero_also_without_epsilon() -> Non
     assert (result[batch.response_N // 4 == 1] == 0).all()
 
 
-def aggregation_weights(kind: str, lengths: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-    """Of a whole update under the default settings of this kind."""
-    config = copy.deepcopy(algorithm("grpo"))
-    config.aggregation = member(AGGREGATION, kind).Config()
-    objective = Objective(config)
-    return objective.aggregation.response_weights(lengths, groups, objective.count(lengths, groups))
-
-
-def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
-    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses), token_sum the tokens.
-    lengths, groups = torch.tensor([3, 1, 5, 2]), torch.tensor([0, 0, 1, 1])
-    for kind in sorted(kinds(AGGREGATION)):
-        weights = aggregation_weights(kind, lengths, groups)
-        constant = getattr(member(AGGREGATION, kind).Config(), "constant_tokens", 1.0)
-        expected = {"constant_sum": 11 / 4 / constant, "token_sum": 11.0}.get(kind, 1.0)
-        assert float((weights * lengths).sum()) == pytest.approx(expected), kind
-
-
 @pytest.mark.parametrize("kind", sorted(kinds(KL)))
 def test_a_kl_estimate_averages_to_the_divergence(kind: str) -> None:
     estimator = member(KL, kind).Config()

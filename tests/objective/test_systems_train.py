@@ -1,4 +1,4 @@
-"""Every system trains on a small testbed from its one YAML, and a critic learns and survives a resume."""
+"""Every system trains on a small testbed from its one YAML, and a critic learns."""
 
 from __future__ import annotations
 
@@ -39,20 +39,6 @@ def test_every_system_trains(name: str, bench: Bench) -> None:
     learned = trainer.run.steps().query("updates > 0")["gradient_groups"].sum() > 0
     assert learned or name in ("rft", "online_rft", "olmo3_success_bands", "scale_rl", "grpo_dropout")
     assert not learned or not torch.equal(before, after)
-
-
-@pytest.mark.parametrize("name", ["vapo", "ppo", "olmo3_success_bands", "best_worst_dpo", "score_centering_truncated"])
-def test_a_resume_changes_nothing(name: str, bench: Bench) -> None:
-    config = small(name)
-    config.sampling.lag_steps = (
-        1 if name == "score_centering_truncated" else 0
-    )  # the batch that waits has distributions
-    config.training.steps, config.runtime.checkpoint_every = 4, 2
-    whole = bench.trained(config, "a")
-    bench.trained(config, "b", stop_after=2)
-    parted = bench.trained(config, "b")
-    for mine, other in zip(parted.policy.parameters(), whole.policy.parameters(), strict=True):
-        assert torch.equal(mine, other)
 
 
 @pytest.mark.parametrize("sharded", [False, True])

@@ -12,14 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from engine_support import (
-    COPIES,
-    Opener,
-    cases,
-    open_engine,
-    scores,
-    seeds_for,
-)
+from engine_support import COPIES, Opener, cases, open_engine, scores, seeds_for
 
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine

@@ -242,14 +242,6 @@ def test_a_free_lock_that_names_another_host_says_so(tmp_path):
     assert "local_lock=all" in state.problem
 
 
-def test_the_configuration_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
-    """A run that finishes and then loses power would keep an empty configuration for ever."""
-    synced, real = [], atomic._sync
-    monkeypatch.setattr(atomic, "_sync", lambda path: (synced.append(path.name), real(path))[1])
-    ResultStore(tmp_path).run(RUN_ID).create("a: 1", MANIFEST)
-    assert [name.split(".")[1] for name in synced if name.startswith(".")] == ["config", "manifest"]
-
-
 def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
     held = lease.acquire(tmp_path / "claim.lock")
     child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
@@ -295,21 +287,4 @@ def test_writers_that_meet_publish_one_whole_directory(tmp_path: Path) -> None:
             done.result()
     assert {file.name: file.read_text() for file in path.iterdir()} == {"a": "1", "b": "2"}
     assert list(path.parent.iterdir()) == [path], "no temporary directory stays"
-
-
-def test_what_is_there_is_not_written_again(tmp_path: Path) -> None:
-    path = tmp_path / "base"
-    publish_directory_once(path, lambda folder: (folder / "a").touch())
-    inode = path.stat().st_ino
     publish_directory_once(path, lambda _: pytest.fail("it was written again"))
-    assert path.stat().st_ino == inode
-
-
-def test_a_writer_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    def write(folder: Path) -> None:
-        (folder / "a").touch()
-        raise ValueError("no weights")
-
-    with pytest.raises(ValueError, match="no weights"):
-        publish_directory_once(tmp_path / "base", write)
-    assert list(tmp_path.iterdir()) == []

@@ -63,6 +63,7 @@ def test_the_manifest_keeps_its_creation_time_and_refuses_unknown_states(run):
         ("seed", True, "has seed True, which is not an integer"),
         ("labels", [], r"has labels \[\], which is not an object"),
         ("attempts", {}, r"has attempts \{\}, which is not a list"),
+        ("attempts", [5], "has attempts that are no objects"),
     ],
 )
 def test_a_manifest_has_what_readers_need(run, key, value, says):

@@ -183,16 +183,13 @@ def test_a_folder_of_a_cache_is_made_once_and_again_where_it_is_not_what_it_was(
     assert len(times) == 4
 
 
-def test_a_run_from_before_seals_that_lacks_its_last_evaluation_is_compared_at_none(run: RunDir) -> None:
+def test_a_run_that_lacks_its_last_evaluation_is_compared_at_none_sealed_or_not(run: RunDir) -> None:
     manifest = run.manifest() or {}
     run.write_manifest({name: value for name, value in manifest.items() if name != layout.FILES})
     assert run.last_evaluation("b") == 2
     (run.path / PART.format(2)).unlink()
     with pytest.raises(StoreError, match=r"lacks its evaluation of step 2 on b; .* 00000000000000aa@1$"):
         run.last_evaluation("b")
-
-
-def test_a_sealed_run_that_is_not_whole_is_compared_at_none(run: RunDir) -> None:
-    (run.path / PART.format(2)).unlink()
+    run.write_manifest(manifest)
     with pytest.raises(StoreError, match=r"step-000002/part-000\.parquet is missing"):
         run.last_evaluation("b")

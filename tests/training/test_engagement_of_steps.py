@@ -23,12 +23,7 @@ from harness.objective.types import RolloutBatch, TokenBatch
 from harness.objective.weighting import top_fraction
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups, Selection
-from harness.training.step_data import (
-    MechanismShares,
-    engagement_row,
-    groups_row,
-    sigma_weight_change,
-)
+from harness.training.step_data import MechanismShares, engagement_row, groups_row, sigma_weight_change
 from harness.training.update import Updater, UpdateStats
 
 # Measures of the mechanisms that the ladder adds, and of those that none of its rungs has.

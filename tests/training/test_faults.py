@@ -97,27 +97,13 @@ def test_more_processes_are_no_advice_where_each_holds_a_copy(bench: Bench) -> N
     assert str(out_of_memory(config, bench.run())).endswith("or train with model.lora.rank")
 
 
-class Stale:
-    """An engine that says it took new weights, and did not."""
-
-    shares_weights = False
-
-    def __init__(self, engine: object) -> None:
-        self.engine = engine
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.engine, name)
-
-    def load_weights(self, weights: object) -> None:
-        """Keep the old ones."""
-
-
 def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: RunParts, base_policy: Path) -> None:
     from harness.model.checkpoint import load_decoder
     from harness.rollout.engine.native.sampler import NativeEngine
 
     engine = NativeEngine(load_decoder(base_policy), shares_weights=False)
-    sync = WeightSync(Stale(engine), trainer.policy, trainer.prompts, trainer.params)  # type: ignore[arg-type]
+    stale = Mock(wraps=engine, shares_weights=False, load_weights=Mock())  # says that it took new weights, and did not
+    sync = WeightSync(stale, trainer.policy, trainer.prompts, trainer.params)
     assert sync.load() < 1e-5
     with torch.no_grad():
         for parameter in trainer.policy.parameters():

@@ -1,14 +1,9 @@
-"""Two ranks train what one rank trains: FSDP2 over gloo, refill, uneven lengths, checkpoints that change the number of ranks.
-
-torchrun starts the run that is stopped, and those of `test_ending_together.py`; the others are forked.
-"""
+"""Two ranks train what one rank trains: FSDP2 over gloo, refill, uneven lengths, checkpoints that change the number of ranks."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,11 +20,9 @@ from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import RuntimeConfig
 from harness.model.ranks import Ranks, balance_items, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
-from harness.training import torchrun
 from harness.training.run_parts import base_evaluations
 from harness.training.step_data import StepData, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed
@@ -83,27 +76,6 @@ def config(base_policy: Path) -> RunConfig:
     )
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[int]:
-    """The port of the process that forks ranks: their libraries are imported once for all tests."""
-    program = [sys.executable, str(Path(__file__).with_name("forked_ranks.py"))]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-        process.kill()
-
-
-@pytest.fixture
-def forked(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks are forked by the server: their libraries are not imported again for every run."""
-    program = str(Path(__file__).with_name("forked_ranks.py"))
-
-    def command(runtime: RuntimeConfig, run: Path, attempt: int) -> list[str]:
-        return [sys.executable, program, str(server), str(run), str(attempt), str(runtime.ranks)]
-
-    monkeypatch.setattr(torchrun, "torchrun_command", command)
-
-
 def weights(run: RunDir) -> dict[str, torch.Tensor]:
     return load_file(run.checkpoints()[-1][1] / "policy" / "model.safetensors")
 
@@ -126,7 +98,6 @@ def on_one_and_two(config: RunConfig, folder: Path) -> tuple[RunDir, RunDir]:
     return alone, together
 
 
-@pytest.mark.usefixtures("forked")
 def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path) -> None:
     alone, together = on_one_and_two(config, tmp_path)
     first, second = alone.steps(), together.steps()
@@ -144,7 +115,6 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
     assert samples[0][columns].equals(samples[1][columns])
 
 
-@pytest.mark.usefixtures("forked")
 def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig, tmp_path: Path) -> None:
     """Clip-Cov chooses among all tokens of an update, wherever they were scored."""
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
@@ -158,7 +128,6 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 
 
-@pytest.mark.usefixtures("forked")
 def test_two_ranks_centre_the_score_as_one_rank_does(config: RunConfig, tmp_path: Path) -> None:
     config.algorithm.surrogate = member("harness.objective.surrogate", "score_centering").Config(head=6)
     config.training.steps = config.training.evaluate_every = 2
@@ -191,7 +160,6 @@ def test_a_stopped_run_resumes_on_another_number_of_ranks(
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("forked")
 def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_path: Path, base_policy: Path) -> None:
     shutil.copytree(base_policy, tmp_path / "torn")
     (tmp_path / "torn" / "model.safetensors").unlink()

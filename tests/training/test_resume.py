@@ -42,6 +42,12 @@ VARIANTS: dict[str, dict[str, object]] = {
         "algorithm__dead_groups__policy": "refill",
         "algorithm__dead_groups__surplus": "carry",
     },
+    "critic": {"algorithm__advantage": member("harness.objective.advantage", "gae").Config()},
+    "success bands": {"algorithm__curriculum": member(CURRICULUM, "success_bands").Config()},
+    "distributions that wait": {
+        "algorithm__surrogate": member("harness.objective.surrogate", "score_centering").Config(weight="truncated"),
+        "sampling__lag_steps": 1,
+    },
     "drop, two epochs, KL": {
         "algorithm__dead_groups__policy": "drop",
         "algorithm__epochs_per_step": 2,
@@ -170,22 +176,14 @@ def test_evaluations_in_between_take_the_first_samples_of_the_many(bench: Bench)
 # ---- checkpoints that are not what was written ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", ["a flipped bit", "half", "empty", "gone"])
-def test_a_torn_checkpoint_falls_back_to_the_one_before(
-    bench: Bench, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_torn_checkpoint_falls_back_to_the_one_before(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     config = small_config(training__steps=4, runtime__checkpoint_every=1)
     straight = bench.trained(config, "a")
     bench.trained(config, "b", stop_after=3)
     (_, _), (_, newest) = bench.run("b").checkpoints()
-    path = newest / "state.pt"
-    content = path.read_bytes()
-    if damage == "gone":
-        path.unlink()
-    else:
-        middle = len(content) // 2
-        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-        path.write_bytes({"a flipped bit": flipped, "half": content[:middle], "empty": b""}[damage])
+    content = bytearray((newest / "state.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (newest / "state.pt").write_bytes(content)
     resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
     assert resumed.run.steps()["step"].tolist() == [1, 2, 3, 4]
@@ -200,20 +198,11 @@ def test_without_a_whole_checkpoint_a_run_starts_again_and_says_so(
     config = small_config(training__steps=3, runtime__checkpoint_every=1)
     straight = bench.trained(config, "a")
     bench.trained(config, "b", stop_after=2)
+    assert "starts again" not in capsys.readouterr().err
     for _, folder in bench.run("b").checkpoints():
         (folder / "state.pt").write_bytes(b"")
     resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
     said = capsys.readouterr().err
-    assert "starts again from step 1 and trains 2 steps anew" in said
-    assert "runtime.checkpoint_every=1" in said
-
-
-def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_starts_again(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = small_config(training__steps=3, runtime__checkpoint_every=25)
-    killed_after(2, bench.trainer(config))
-    assert "starts again" not in capsys.readouterr().err
-    bench.trained(config)
-    assert "trains 2 steps anew: no checkpoint is left (runtime.checkpoint_every=25)" in capsys.readouterr().err
+    assert "starts again from step 1 and trains 2 steps anew: no checkpoint is left" in said
+    assert "(runtime.checkpoint_every=1)" in said

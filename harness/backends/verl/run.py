@@ -19,24 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.backends.verl.metrics import (
-    POLICY,
-    MetricsImport,
-    export,
-    import_validations,
-    newest_step,
-    remove_old,
-)
+from harness.backends.verl.metrics import POLICY, MetricsImport, export, import_validations, newest_step, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import (
-    LOG,
-    VerlFailed,
-    check,
-    check_machine,
-    environment,
-    interpreter,
-    start,
-)
+from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter, start
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
@@ -158,24 +143,15 @@ def _log(run: RunDir, attempt: int) -> Path:
 
 
 TRAIN = "train"
-_TURN = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),  # the benchmark's name; verl averages its validation by it
-        ("prompt", _TURN),
-        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-        (
-            "extra_info",
-            pa.struct(
-                [
-                    ("index", pa.int64()),
-                    ("split", pa.string()),
-                    ("problem_id", pa.string()),
-                    ("problem", pa.string()),
-                ]
-            ),
+    {
+        "data_source": pa.string(),  # the benchmark's name; verl averages its validation by it
+        "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
+        "reward_model": pa.struct({"style": pa.string(), "ground_truth": pa.string()}),
+        "extra_info": pa.struct(
+            {"index": pa.int64(), "split": pa.string(), "problem_id": pa.string(), "problem": pa.string()}
         ),
-    ]
+    }
 )
 
 

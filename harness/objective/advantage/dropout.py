@@ -28,9 +28,7 @@ class Config(group.Config):
             raise ValueError("dropout needs RolloutBatch.old_logprobs_N")
         counted_PG, lengths_PG = batch.counted_PG.double(), batch.lengths_PG
         native_PG = self.of_responses(batch)
-        logprobs_PG = native_PG.new_zeros(lengths_PG.numel()).index_add(
-            0, batch.response_N, batch.old_logprobs_N.double()
-        ).view_as(native_PG) / lengths_PG.clamp(min=1)  # fmt: skip
+        logprobs_PG = batch.sums_PG(batch.old_logprobs_N.double()) / lengths_PG.clamp(min=1)
         mean = (logprobs_PG * counted_PG).sum(1, keepdim=True) / counted_PG.sum(1, keepdim=True).clamp(min=1)
         entropy_PG = native_PG * (mean - logprobs_PG) * counted_PG
         sorted_PG, order_PG = entropy_PG.sort(1)

@@ -36,7 +36,7 @@ class Config(Surrogate):
 
     def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
-        from harness.objective.correction import count, token_covariance, token_mask
+        from harness.objective.correction import first_tokens, token_covariance
 
         ratio_N = (logprobs_N - old_logprobs_N).exp()
         low_N, high_N = ppo_clip.clipped_tokens(ratio_N, advantages_N, self.clip_low, self.clip_high)
@@ -44,7 +44,7 @@ class Config(Surrogate):
         in_band_N = (covariance_N > self.low) & (covariance_N < self.high) & ~(low_N | high_N)
         candidates = in_band_N.nonzero()[:, 0]
         order = draws_N[candidates].argsort()
-        return token_mask(candidates[order[: count(self.fraction, len(logprobs_N))]], len(logprobs_N))
+        return first_tokens(candidates[order], self.fraction, len(logprobs_N))
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         if batch.selected_N is None:

@@ -27,10 +27,10 @@ class Config(Surrogate):
 
     def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that are penalised; of equal covariances the earlier token."""
-        from harness.objective.correction import count, token_covariance, token_mask
+        from harness.objective.correction import first_tokens, token_covariance
 
         order = token_covariance(logprobs_N, advantages_N).argsort(descending=True, stable=True)
-        return token_mask(order[: count(self.fraction, len(logprobs_N))], len(logprobs_N))
+        return first_tokens(order, self.fraction, len(logprobs_N))
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         if batch.selected_N is None:

@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError
-from harness.rollout.types import (
-    Completions,
-    EngineDied,
-    Response,
-    RolloutEngine,
-    SamplingParams,
-    check_request,
-)
+from harness.rollout.types import Completions, EngineDied, Response, RolloutEngine, SamplingParams, check_request
 
 # vLLM's additions to the standard: the first two would come from the model's generation_config.json; with the others only our own
 # tokens end a response, and the sampled ids come back (text need not give them back).

@@ -26,14 +26,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import BATCH_INVARIANT_FROM
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
-from harness.rollout.types import (
-    Completions,
-    EngineDied,
-    Response,
-    RolloutEngine,
-    SamplingParams,
-    check_request,
-)
+from harness.rollout.types import Completions, EngineDied, Response, RolloutEngine, SamplingParams, check_request
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory

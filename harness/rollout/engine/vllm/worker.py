@@ -31,10 +31,7 @@ def repack_tied_head(model: Any) -> None:
 
     Where nothing was packed (a GPU, untied embeddings) this computes what is there already.
     """
-    from vllm.model_executor.layers.vocab_parallel_embedding import (
-        UnquantizedEmbeddingMethod,
-        VocabParallelEmbedding,
-    )
+    from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod, VocabParallelEmbedding
 
     for module in model.modules():
         plain = isinstance(getattr(module, "quant_method", None), UnquantizedEmbeddingMethod)
