@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from rich.table import Column, Table
@@ -70,22 +71,26 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
     yield "# Every key"
     yield ""
     yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` writes this page."
+    shared: dict[tuple[Key, ...], tuple[list[str], list[Key]]] = {}
+    for prefix, kind, part in _choices(keys):
+        below = tuple(replace(key, name=key.name.removeprefix(prefix), member="") for key in part)
+        shared.setdefault(below, ([], part))[0].append(f"`{prefix}kind={kind}`")
     for section in _sections(keys):
         yield from ("", f"## {section}", "")
-        section_keys = [key for key in keys if _section(key) == section]
-        yield from _lines([key for key in section_keys if not key.member])
-        for lines, same in groupby(_choices(section_keys), key=lambda part: part[1]):
-            yield from ("", f"With {', '.join(f'`{choice}`' for choice, _ in same)}:", "")
-            yield from lines
+        yield from _lines([key for key in keys if _section(key) == section and not key.member])
+        for choices, part in shared.values():
+            if _section(part[0]) == section:
+                yield from ("", f"With {', '.join(choices)}:", "")
+                yield from _lines(part)
 
 
-def _choices(keys: Sequence[Key]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each choice of a section as an override, and the lines of its keys."""
+def _choices(keys: Sequence[Key]) -> Iterator[tuple[str, str, list[Key]]]:
+    """The keys of each choice, with what their names begin with: (prefix, kind, keys)."""
     prefix = ""
-    for choice, group in groupby(keys, key=lambda key: key.member):
+    for kind, group in groupby(keys, key=lambda key: key.member):
         part = list(group)
-        if choice:
-            yield f"{prefix}kind={choice}", tuple(_lines(part))
+        if kind:
+            yield prefix, kind, part
         else:
             family = part[-1].name
             prefix = family.removesuffix("kind") if family.endswith(".kind") else f"{family}.<name>."

@@ -127,7 +127,7 @@ class EvaluationConfig(Checked, key="evaluation"):
     """The evaluation protocol.
 
     Attributes:
-        benchmarks: name → benchmark.
+        benchmarks: name → benchmark, with the keys of `task`.
         samples_per_problem: n of avg@n, Pass@k and Maj@k, before RL and at the last step.
         samples_between: n at most of the evaluations between these two; null: the same. They are the first of the many samples.
         temperature: sampling temperature.
@@ -239,7 +239,7 @@ class Assumptions(Checked, key="runtime.assumed"):
     """What `harness plan` assumes of machines and lengths where it counts memory and prices.
 
     Attributes:
-        gpu: the kind of GPU (`harness.configuration.sections`).
+        gpu: h200, h100, a100_80g, a100_40g, l40s or rtx4090.
         prompt_tokens: mean tokens of a prompt.
         usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
         price_per_gpu_hour: what an hour of one GPU costs, in any currency; null: `harness plan` tells GPU-hours alone.

@@ -26,9 +26,7 @@ from harness.store import METRICS, layout
 MATCHES = ("steps", "tokens", "seconds")
 _FILE = """\
 # @package _global_
-{comments}defaults:
-  - override /hydra/sweeper: design
-hydra: {{mode: MULTIRUN}}
+{comments}defaults: [/declared/an_experiment, _self_]
 experiment:
 """
 

@@ -408,7 +408,7 @@ def refuse_declarations(job: Sequence[str]) -> None:
     if override:
         raise ConfigError(
             f"{override}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "
-            "`- override /hydra/sweeper: design` below `defaults:` (docs/hydra.md)"
+            "`defaults: [/declared/an_experiment, _self_]` (docs/your_experiment.md)"
         )
 
 

@@ -122,7 +122,7 @@ class Config(Checked):
         kinds: some of sum, difference, product, largest, letters.
         most: the difficulty: the largest operand of sums and differences; of products half of it.
         seed: which problems are drawn.
-        template: as in `harness.problems.benchmarks.dataset`.
+        template: as with kind=dataset.
     """
 
     kind: str = "plain_words"

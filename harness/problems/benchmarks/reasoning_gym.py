@@ -25,7 +25,7 @@ class Config(Checked, key="reasoning_gym"):
         problems: how many.
         seed: which ones.
         settings: further keyword arguments of the task, for example {min_terms: 2, max_terms: 4}.
-        template: as in `harness.problems.benchmarks.dataset`.
+        template: as with kind=dataset.
     """
 
     kind: str = "reasoning_gym"
