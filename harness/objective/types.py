@@ -58,6 +58,7 @@ class RolloutBatch:
         return response_index(self.lengths_PG.reshape(-1))
 
     def sums_PG(self, values_N: Tensor) -> Tensor:
+        """Add up the tokens of each response, [P, G]."""
         sums_R = values_N.new_zeros(self.lengths_PG.numel()).index_add(0, self.response_N, values_N)
         return sums_R.view(self.lengths_PG.shape)
 
