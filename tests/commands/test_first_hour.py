@@ -26,7 +26,7 @@ def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, said
     broken = tmp_path / "conf" / "experiment" / "mine.yaml"
     broken.write_text(as_file("name: mine\narms:\n  - name: a\n   overrides: []\n"))
     (line,) = said("plan", "experiment=mine", code=2).splitlines()
-    assert f'"{broken}", line 9, column 6' in line
+    assert f'"{broken}", line 7, column 6' in line
 
 
 def test_data_that_cannot_be_had_names_the_key(tmp_path):
