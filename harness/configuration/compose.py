@@ -255,8 +255,10 @@ def _nearest_hint(message: str, overrides: Sequence[str]) -> str:
 
 
 def _groups() -> list[str]:
+    """The groups that an argument chooses from; files inherit those of `declared`."""
     folder = config_directory()
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
+    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
+    return sorted(name for name in names if name != "declared")
 
 
 def _member_hint(word: str) -> str:
