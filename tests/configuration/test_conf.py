@@ -156,7 +156,7 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.05", "algorithm.k
             "algorithm.engine_correction.kind=token with sampling.top_p=0.7",
         ),
         (["task.problems=16"], "prompts_per_step"),
-        (["optimizer.beta1=1.5"], "between 0 and 1"),
+        (["optimizer.beta1=1.5"], "between 0 and 0.99999"),
         (["evaluation.temperature=-1"], "at least 0"),
         (["training.generated_tokens=-5"], "generated_tokens"),
         # Together they would do nothing.
