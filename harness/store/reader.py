@@ -224,16 +224,17 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         manifest = run.manifest()
         if manifest is None:
             return RunState(run_id)
-        alive = manifest["status"] not in UNDER_WAY or _is_supervised(run)
+        is_lost = _is_lost(run, manifest["status"])
         state = read_state(run, manifest)
     except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
         return RunState(run_id, "unreadable", problem=str(error))
-    return state if alive else replace(state, status="lost", phase="", problem=_last_holder(run))
+    return replace(state, status="lost", phase="", problem=_last_holder(run)) if is_lost else state
 
 
 def run_status(run: RunDir) -> str | None:
     """Read the status of a run off its manifest, or `lost` where its supervisor is gone; None: not started."""
-    return "lost" if run.status in UNDER_WAY and not _is_supervised(run) else run.status
+    status = run.status
+    return "lost" if _is_lost(run, status) else status
 
 
 def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
@@ -285,11 +286,11 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _is_supervised(run: RunDir) -> bool:
+def _is_lost(run: RunDir, status: str | None) -> bool:
     try:
-        return run.claim_holder() is not None
+        return status in UNDER_WAY and run.claim_holder() is None
     except OSError:  # no locks here, or not ours to read: the manifest is all there is
-        return True
+        return False
 
 
 def _last_holder(run: RunDir) -> str:

@@ -110,7 +110,8 @@ def test_fractions_equal_their_multiples_and_nothing_beside(top: int, bottom: in
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_makes_the_parent_fail(text: str) -> None:
-    found = extract(text, "any")
-    canonical = canonical_text(found.text if found else text)
+    answer = extract(text, "any")
+    assert answer is None or 0 <= answer.end <= len(text)
+    canonical = canonical_text(answer.text if answer else text)
     if canonical and not over_limit(canonical):
-        parse_node(canonical)
+        assert parse_node(canonical).kind
