@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Logits that `harness.model.scoring` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
-_RESIDENT_PARTS = ("weights", "gradients", "moments", "reference")  # between updates
+_RESIDENT_PARTS = ("weights", "rounded weights", "gradients", "moments", "reference")  # in updates and rollouts
+_ROUNDED_BYTES = {"mixed": 4, "bfloat16": 2}  # of a weight as the native decoder's products take it
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
 _NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
@@ -87,8 +88,9 @@ def longest_sequence(config: RunConfig) -> int:
 
 
 def element_bytes(config: RunConfig) -> int:
-    """Bytes of an element of the products, the engine's weights and its cache."""
-    return 4 if config.model.precision in ("float32", "mixed") else 2
+    """Bytes of an element of activations, the engine's weights and its cache; the native decoder rounds for the products alone."""
+    on_gpu = config.runtime.device == "cuda" or config.backend.kind != "builtin"
+    return 2 if on_gpu and config.model.precision == "bfloat16" else 4
 
 
 def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, float]:
@@ -125,6 +127,8 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     """
     ranks = config.runtime.ranks or 1
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
+    if ranks == 1 and (size := _ROUNDED_BYTES.get(config.model.precision)):
+        parts["rounded weights"] = size * (shape.parameters - shape.ends)
     update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
     cache = rows_at_once(config) * shape.cache_bytes(longest_sequence(config)) * element_bytes(config) / 2
     rollout = {name: update[name] for name in _RESIDENT_PARTS if name in update} | {"keys and values": cache}

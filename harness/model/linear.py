@@ -1,10 +1,13 @@
-"""Matrix products of float32 tensors on CPU: torch's default (MKL), oneDNN, or oneDNN with inputs rounded to bfloat16.
+"""Matrix products of float32 tensors on CPU: torch's default (MKL), oneDNN, or oneDNN with factors rounded to bfloat16.
 
 The first two are chosen by the processor's maker and the build of torch. On AMD's processors MKL takes a slow path: there oneDNN's
 float32 product is about twice as fast at the testbed's shapes (256 to 4096 rows: 1.1 to 2.5 times forward, at 16 rows it is slower).
 It is reached through a private operator, so it is asked for, kept behind a switch and recorded with every run: the two kernels differ
-by rounding (about 1e-6), which training amplifies without bound. Nothing is timed, so a busy machine chooses as an idle one does. The
-third is a precision, `model.precision=mixed`.
+by rounding (about 1e-6), which training amplifies without bound. Nothing is timed, so a busy machine chooses as an idle one does.
+
+The others are precisions. `model.precision=mixed` has sums and results in float32, which is fast where the processor has AMX.
+`model.precision=bfloat16` rounds results, too, as bfloat16 training does elsewhere: with AVX-512 BF16 a product takes half of float32's
+time. Everything between products is float32 in both.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ import torch.nn.functional as functional
 
 from harness.model.system import AMD, processor
 
-BFLOAT16 = "bfloat16"
-KERNELS = ("torch", "onednn", BFLOAT16)
+MIXED, BFLOAT16 = "mixed", "bfloat16"
+KERNELS = ("torch", "onednn", MIXED, BFLOAT16)
 
 
 def onednn_available() -> bool:
@@ -48,24 +51,13 @@ def _onednn_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.
 
 @contextmanager
 def _rounding() -> Iterator[None]:
-    """Let the processor round the inputs of float32 products to bfloat16 if it multiplies that faster; sums stay float32."""
+    """Let the processor round the factors of float32 products to bfloat16 if it multiplies that faster; sums stay float32."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(precision)
-
-
-def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
-    x_NI, weight_OI = _inputs(x_NI, weight_OI)
-    with _rounding():
-        return functional.linear(x_NI, weight_OI, bias_O)
-
-
-def _inputs(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The inputs of a rounded product: as they are where the processor rounds them, else rounded here, so that both compute the same."""
-    return tensors if rounds_inputs() else tuple(tensor.bfloat16().float() for tensor in tensors)
 
 
 @functools.cache
@@ -81,39 +73,69 @@ def batched_product(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str
 
     torch reaches oneDNN's batched product only where rounding is allowed.
     """
-    if resolve_kernel("auto" if kernel == BFLOAT16 else kernel) == "torch" or rounds_inputs():
+    if resolve_kernel("auto" if kernel in (MIXED, BFLOAT16) else kernel) == "torch" or rounds_inputs():
         return torch.bmm(left_BNI, right_BIO)
     with _rounding():
         return torch.bmm(left_BNI, right_BIO)
 
 
-def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
-    grad_NO, x_NI = _inputs(grad_NO, x_NI)
+def _mixed(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
+    with _rounding():
+        return functional.linear(x_NI, weight_OI, bias_O)
+
+
+def _mixed_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
     with _rounding():
         return grad_NO.t() @ x_NI
 
 
-_PRODUCTS = {"onednn": (_onednn, _onednn_weight_gradient), BFLOAT16: (_bfloat16, _bfloat16_weight_gradient)}
+def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
+    product = (x_NI @ weight_OI.t()).float()
+    return product if bias_O is None else product.add_(bias_O)
+
+
+def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
+    return (grad_NO.t() @ x_NI).float()
+
+
+_PRODUCTS = {
+    "onednn": (_onednn, _onednn_weight_gradient),
+    MIXED: (_mixed, _mixed_weight_gradient),
+    BFLOAT16: (_bfloat16, _bfloat16_weight_gradient),
+}
+
+
+def _factor(tensor: torch.Tensor, kernel: str) -> torch.Tensor:
+    """A tensor as this kernel's products take it. Where the processor does not round the factors of a mixed product, this does."""
+    if kernel == BFLOAT16:
+        return tensor.bfloat16()
+    return tensor.bfloat16().float() if kernel == MIXED and not rounds_inputs() else tensor
 
 
 class _KernelLinear(torch.autograd.Function):
-    """y = x Wᵀ + b with all three products by a kernel."""
+    """y = x Wᵀ + b with all three products by a kernel; `factor_OI` is W as the kernel takes it."""
 
     @staticmethod
     def forward(
-        ctx: Any, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None, kernel: str
+        ctx: Any,
+        x_NI: torch.Tensor,
+        weight_OI: torch.Tensor,
+        bias_O: torch.Tensor | None,
+        factor_OI: torch.Tensor,
+        kernel: str,
     ) -> torch.Tensor:
-        ctx.save_for_backward(x_NI, weight_OI)
+        x_NI = _factor(x_NI, kernel)
+        ctx.save_for_backward(x_NI, factor_OI)
         ctx.has_bias, ctx.kernel = bias_O is not None, kernel
-        return _PRODUCTS[kernel][0](x_NI, weight_OI, bias_O)
+        return _PRODUCTS[kernel][0](x_NI, factor_OI, bias_O)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (grad_NO,) = grads
-        x_NI, weight_OI = ctx.saved_tensors
+        x_NI, factor_OI = ctx.saved_tensors
+        grad_NO = _factor(grads[0], ctx.kernel)
         product, weight_gradient = _PRODUCTS[ctx.kernel]
-        grad_x = product(grad_NO, weight_OI.t(), None) if ctx.needs_input_grad[0] else None
-        return grad_x, weight_gradient(grad_NO, x_NI), grad_NO.sum(0) if ctx.has_bias else None, None
+        grad_x = product(grad_NO, factor_OI.t(), None) if ctx.needs_input_grad[0] else None
+        return grad_x, weight_gradient(grad_NO, x_NI), grads[0].sum(0) if ctx.has_bias else None, None, None
 
 
 class Linear:
@@ -128,17 +150,39 @@ class Linear:
         if kernel == "onednn" and not onednn_available():
             raise ValueError("runtime.linear_kernel=onednn, but this torch has no oneDNN; use torch or auto")
         self.kernel = kernel
+        self._factors: dict[tuple[int, tuple[int, ...]], torch.Tensor] | None = None
 
     def for_head(self) -> Linear:
         """The kernel of the product with the vocabulary, which is never rounded (as in MiniMax-M1, arXiv:2506.13585)."""
-        return Linear(resolve_kernel("auto")) if self.kernel == BFLOAT16 else self
+        return Linear(resolve_kernel("auto")) if self.kernel in (MIXED, BFLOAT16) else self
+
+    @contextmanager
+    def constant_weights(self) -> Iterator[None]:
+        """Inside, no weight changes or is freed, and each is rounded once."""
+        if self._factors is not None or self.kernel not in (MIXED, BFLOAT16):
+            yield
+            return
+        self._factors = {}
+        try:
+            yield
+        finally:
+            self._factors = None
+
+    def _weight_factor(self, weight_OI: torch.Tensor) -> torch.Tensor:
+        if self._factors is None:
+            return _factor(weight_OI.detach(), self.kernel)
+        place = weight_OI.data_ptr(), weight_OI.stride()  # a matrix and its transpose begin at one address
+        if place not in self._factors:
+            self._factors[place] = _factor(weight_OI.detach(), self.kernel)
+        return self._factors[place]
 
     def __call__(self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None) -> torch.Tensor:
         if self.kernel == "torch" or x_NI.device.type != "cpu" or x_NI.dtype != torch.float32:
             return functional.linear(x_NI, weight_OI, bias_O)
+        factor_OI = self._weight_factor(weight_OI)
         if torch.is_grad_enabled():
-            return _KernelLinear.apply(x_NI, weight_OI, bias_O, self.kernel)  # type: ignore[no-untyped-call]
-        return _PRODUCTS[self.kernel][0](x_NI, weight_OI, bias_O)
+            return _KernelLinear.apply(x_NI, weight_OI, bias_O, factor_OI, self.kernel)  # type: ignore[no-untyped-call]
+        return _PRODUCTS[self.kernel][0](_factor(x_NI, self.kernel), factor_OI, bias_O)
 
 
 def resolve_kernel(kernel: str) -> str:

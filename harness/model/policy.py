@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from harness.configuration.sections import OptimizerConfig
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
 from harness.model.layout import Layout
-from harness.model.linear import BFLOAT16
+from harness.model.linear import BFLOAT16, MIXED
 from harness.model.scoring import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
@@ -37,6 +38,10 @@ class Policy(Protocol):
     @property
     def compute_dtype(self) -> torch.dtype:
         """The precision of forward products, which an engine should sample in."""
+        ...
+
+    def constant_weights(self) -> AbstractContextManager[None]:
+        """Inside, nobody changes a weight: what is computed from weights alone may be computed once."""
         ...
 
     def parameters(self) -> Iterable[torch.nn.Parameter]: ...
@@ -82,8 +87,11 @@ class NativePolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        is_mixed = self.decoder.linear.kernel == BFLOAT16
-        return torch.bfloat16 if is_mixed else self.decoder.embed.dtype
+        rounded = self.decoder.linear.kernel in (MIXED, BFLOAT16)
+        return torch.bfloat16 if rounded else self.decoder.embed.dtype
+
+    def constant_weights(self) -> AbstractContextManager[None]:
+        return self.decoder.linear.constant_weights()
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return self.decoder.parameters()

@@ -7,6 +7,7 @@ precision; parameters, gradient sums and optimiser state stay float32 (arXiv:171
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,9 @@ class TransformersPolicy:
     def compute_dtype(self) -> torch.dtype:
         dtype: torch.dtype = getattr(torch, self.settings.precision)
         return dtype
+
+    def constant_weights(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [parameter for parameter in self.scoring.parameters() if parameter.requires_grad]

@@ -20,7 +20,6 @@ from harness.configuration.registry import CURRICULUM, ENGINE, SOURCE, implement
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
-from harness.model.linear import BFLOAT16
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import ALONE, Ranks, objects_group
 from harness.model.system import content_fingerprint
@@ -245,7 +244,7 @@ def open_policy(
 ) -> Policy:
     """Open the native policy where it computes what is asked, the transformers policy otherwise.
 
-    The native one serves the testbed's model, and pretrained models in float32 or mixed precision on one rank of a CPU: there it is
+    The native one serves the testbed's model, and pretrained Llama, Qwen2 and Qwen3 models on one rank of a CPU: there it is
     faster, and the native engine samples from the very weights that are trained. `transformers`: the run goes
     on from a checkpoint that only the other one reads.
 
@@ -260,7 +259,7 @@ def open_policy(
         settings = Pretrained(precision="float32")
     elif not transformers and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
         return NativePolicy.load(
-            folder, BFLOAT16 if settings.precision == "mixed" else linear_kernel, shares_prompts=True
+            folder, linear_kernel if settings.precision == "float32" else settings.precision, shares_prompts=True
         )
     elif settings.precision == "mixed":
         raise ConfigError(
@@ -275,7 +274,7 @@ def open_policy(
 def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointing: bool) -> bool:
     if device != "cpu" or ranks.world > 1 or settings.lora.rank or checkpointing:
         return False
-    return settings.precision in ("float32", "mixed") and decodable(folder)
+    return decodable(folder)
 
 
 STATE, POLICY, WHOLE, SHARDS = "state.pt", "policy", "trained.pt", "shards"

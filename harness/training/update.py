@@ -174,15 +174,16 @@ class Updater:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and (else 0) entropies in nats under a policy, [N]: of all tokens, or of those of `rows` (else 0)."""
         scores_N, entropy_N = torch.zeros_like(data.old_logprobs_N), torch.zeros_like(data.old_logprobs_N)
-        for part in self._passes(data, torch.arange(len(data.lengths_R)) if rows is None else rows):
-            if part is None:
-                self._idle_pass(policy, data)
-                continue
-            temperature, index_N = self.config.sampling.temperature, data.index(part)
-            scores, entropy = policy.token_log_probs(*data.select(part).inputs, temperature, with_entropy)
-            scores_N[index_N] = scores
-            if entropy is not None:
-                entropy_N[index_N] = entropy
+        with policy.constant_weights():
+            for part in self._passes(data, torch.arange(len(data.lengths_R)) if rows is None else rows):
+                if part is None:
+                    self._idle_pass(policy, data)
+                    continue
+                temperature, index_N = self.config.sampling.temperature, data.index(part)
+                scores, entropy = policy.token_log_probs(*data.select(part).inputs, temperature, with_entropy)
+                scores_N[index_N] = scores
+                if entropy is not None:
+                    entropy_N[index_N] = entropy
         if self.ranks.world > 1:  # each token was scored on exactly one rank
             rank_scores = self.ranks.gather((scores_N, entropy_N))
             scores_N, entropy_N = (torch.stack(parts).sum(0) for parts in zip(*rank_scores, strict=True))
@@ -283,15 +284,16 @@ class Updater:
         # Zero, not None: an update without gradient still moves Adam's moments, as it does where nothing is skipped.
         self.optimizer.zero_grad(set_to_none=False)
         total, sums, world = 0.0, ObjectiveStats.zero(), self.ranks.world
-        for part in self._passes(data, rows):
-            if part is None:
-                self._idle_pass(self.policy, data).backward()
-                continue
-            loss, part_sums = self._forward(data.select(part))
-            # Sharded gradients are averaged over ranks; the loss is a sum over them.
-            (loss * world).backward()
-            total += float(loss.detach())
-            sums = sums + part_sums
+        with self.policy.constant_weights():
+            for part in self._passes(data, rows):
+                if part is None:
+                    self._idle_pass(self.policy, data).backward()
+                    continue
+                loss, part_sums = self._forward(data.select(part))
+                # Sharded gradients are averaged over ranks; the loss is a sum over them.
+                (loss * world).backward()
+                total += float(loss.detach())
+                sums = sums + part_sums
         if world > 1:
             rank_sums = self.ranks.gather((total, sums))
             total = sum(value for value, _ in rank_sums)

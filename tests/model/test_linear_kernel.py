@@ -42,31 +42,55 @@ def test_the_first_processor_is_read() -> None:
     assert parse_cpuinfo("CPU implementer\t: 0x41\n").vendor == ""
 
 
-@pytest.mark.parametrize("by_the_processor", [True, False])
-def test_rounded_products_are_those_of_rounded_inputs_and_leave_other_products_alone(
-    monkeypatch: pytest.MonkeyPatch, by_the_processor: bool
+def coarse(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.bfloat16().float()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "by_the_processor", "tolerance"),
+    # A result of bfloat16 has eight binary digits.
+    [(linear.MIXED, True, 1e-5), (linear.MIXED, False, 1e-5), (linear.BFLOAT16, False, 2**-8)],
+)
+def test_rounded_products_are_those_of_rounded_factors_and_leave_other_products_alone(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, by_the_processor: bool, tolerance: float
 ) -> None:
-    """On every processor: one without bfloat16 products gets rounded inputs."""
+    """On every processor: one without bfloat16 products gets rounded factors."""
     if not by_the_processor:
         monkeypatch.setattr(linear, "rounds_inputs", lambda: False)
     torch.manual_seed(0)
-    x, weight, grad = torch.randn(64, 32), torch.randn(48, 32), torch.randn(64, 48)
-    rounded = linear.Linear(linear.BFLOAT16)
-    inputs = [tensor.clone().requires_grad_() for tensor in (x, weight)]
+    x, weight, bias, grad = torch.randn(64, 32), torch.randn(48, 32), torch.randn(48), torch.randn(64, 48)
+    rounded = linear.Linear(kernel)
+    inputs = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
     y = rounded(*inputs)
     y.backward(grad)
     with torch.no_grad():
-        torch.testing.assert_close(rounded(x, weight), y.detach(), atol=0, rtol=0)
-
-    def coarse(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.bfloat16().float()
-
-    wanted = coarse(x) @ coarse(weight).T, coarse(grad) @ coarse(weight), coarse(grad).T @ coarse(x)
-    for found, expected in zip((y.detach(), inputs[0].grad, inputs[1].grad), wanted, strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(rounded(x, weight, bias), y.detach(), atol=0, rtol=0)
+    wanted = (
+        coarse(x) @ coarse(weight).T + bias,
+        coarse(grad) @ coarse(weight),
+        coarse(grad).T @ coarse(x),
+        grad.sum(0),
+    )
+    for found, expected in zip((y.detach(), *(tensor.grad for tensor in inputs)), wanted, strict=True):
+        assert found is not None
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, atol=tolerance * float(expected.abs().max()), rtol=0)
     assert torch.get_float32_matmul_precision() == "highest"
-    assert linear.Linear(linear.BFLOAT16).for_head().kernel == linear.resolve_kernel("auto")
+    assert rounded.for_head().kernel == linear.resolve_kernel("auto")
     assert linear.Linear("torch").for_head().kernel == "torch"
+
+
+def test_weights_are_rounded_once_while_they_are_constant_and_anew_afterwards() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(16, 16, generator=generator) for _ in range(2))
+    rounded = linear.Linear(linear.BFLOAT16)
+    first = rounded(x, weight)
+    with rounded.constant_weights(), rounded.constant_weights():
+        assert torch.equal(rounded(x, weight), first)
+        assert torch.equal(rounded(x, weight.t()), rounded(x, weight.t().contiguous()))
+        weight.mul_(2)  # against the promise, to see what is kept
+        assert torch.equal(rounded(x, weight), first)
+    assert torch.equal(rounded(x, weight), 2 * first)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -1,4 +1,4 @@
-"""`model.precision=mixed`: sampler and trainer of one policy, and what it is refused with."""
+"""`model.precision=mixed` and `bfloat16` on a CPU: sampler and trainer of one policy, and what `mixed` is refused with."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def opened(folder: Path, model: Config) -> NativePolicy:
     return policy
 
 
-def test_the_sampler_rounds_as_the_trainer_does(folder: Path) -> None:
-    policy = opened(folder, Config(path=str(folder), precision="mixed"))
+@pytest.mark.parametrize("precision", ["mixed", "bfloat16"])
+def test_the_sampler_rounds_as_the_trainer_does(folder: Path, precision: str) -> None:
+    policy = opened(folder, Config(path=str(folder), precision=precision))
     exact = opened(folder, Config(path=str(folder), precision="float32"))
     prompts = [[1, 2, 3, 4], [5, 6, 7, 8]]
     params = SamplingParams(max_response_tokens=8, temperature=1.0, top_p=1.0, stop_token_ids=())

@@ -48,8 +48,9 @@ class NativeEngine(RolloutEngine):
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
         parts = []
-        for chunk, seeds in passes(prompts, seeds_PG, self.rows):
-            parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory).run())
+        with self.decoder.linear.constant_weights():
+            for chunk, seeds in passes(prompts, seeds_PG, self.rows):
+                parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory).run())
         self._memory.shrink()
         return Completions.concatenate(parts)
 
