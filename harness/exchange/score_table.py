@@ -104,11 +104,15 @@ def _read_csv(path: Path) -> pd.DataFrame:
         dialect = csv.Sniffer().sniff(first_line, ",;\t|")
         file.seek(0)
         header, *rows = csv.reader(file, delimiter=dialect.delimiter)
-    for number, row in enumerate(rows):
-        if row and len(row) != len(header):
+    numbered_rows = {
+        number: row for number, row in enumerate(rows) if row
+    }  # errors count blank lines, as an editor does
+    for number, row in numbered_rows.items():
+        if len(row) != len(header):
             raise TableError(f"{path}: row {number + 2} has {len(row)} cells, and the header {len(header)}")
     # Texts as they are spelled, since an arm may be called `nan`, `001` or `1e-3`; `_parse_numbers` makes numbers of the others.
-    return pd.DataFrame([row for row in rows if row], columns=[name.strip() for name in header], dtype="str")
+    columns = [name.strip() for name in header]
+    return pd.DataFrame(list(numbered_rows.values()), index=list(numbered_rows), columns=columns, dtype="str")
 
 
 def score_table(
@@ -140,7 +144,9 @@ def score_table(
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
     """
     notes: list[str] = []
-    raw_frame = frame.rename(columns=str).reset_index(drop=True)
+    raw_frame = frame.rename(columns=str)
+    if not (pd.api.types.is_integer_dtype(raw_frame.index) and raw_frame.index.is_unique):
+        raw_frame = raw_frame.reset_index(drop=True)  # errors name rows by their numbers
     if raw_frame.columns.has_duplicates:
         raise TableError(f"two columns are called {raw_frame.columns[raw_frame.columns.duplicated()][0]!r}")
     frame, percent = _parse_numbers(raw_frame)

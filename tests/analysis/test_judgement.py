@@ -299,6 +299,12 @@ def test_a_benchmark_that_an_arm_lacks_is_not_in_the_mean():
     assert "Not in the mean, since an arm lacks it: aime24." in judged.notes
 
 
+def test_rows_are_named_by_their_line_in_a_file_with_blank_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("arm,seed,score\n\na,1,1\n\na,2,bad\n")
+    with pytest.raises(TableError, match="row 5: score='bad' is no number"):
+        score_table(read_file(tmp_path / "a.csv"))
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
