@@ -66,7 +66,8 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
         if results is None:
             continue
         try:
-            language = difference(results, row["arm"], row["reference"], row.get("metric", "avg"))
+            metric = row.get("metric", "avg")
+            language = difference(results, row["arm"], row["reference"], metric)
         except (NoValueError, PlanError):  # nothing of it has run, or the plan has fewer arms
             continue
         if math.isnan(language.value):
@@ -74,6 +75,7 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
         testbed = Estimate(row["effect"], row["low"], row["high"], margin=MARGIN)
         plan = results.experiment.plan
         label = f"{plan.arm(row['arm']).label.removeprefix('+ ')} against {plan.arm(row['reference']).label.removeprefix('+ ')}"
+        label += "" if metric == "avg" else f", {metric.capitalize()}"
         pairs.append(Pair(label, testbed, row["word"], language))
     return pairs
 
