@@ -149,17 +149,17 @@ class Linear:
             raise ValueError(f"unknown linear kernel {kernel!r}; choose one of {', '.join(KERNELS)}")
         if kernel == "onednn" and not onednn_available():
             raise ValueError("runtime.linear_kernel=onednn, but this torch has no oneDNN; use torch or auto")
-        self.kernel = kernel
+        self.kernel, self.rounds = kernel, kernel in (MIXED, BFLOAT16)
         self._factors: dict[tuple[int, tuple[int, ...]], torch.Tensor] | None = None
 
     def for_head(self) -> Linear:
         """The kernel of the product with the vocabulary, which is never rounded (as in MiniMax-M1, arXiv:2506.13585)."""
-        return Linear(resolve_kernel("auto")) if self.kernel in (MIXED, BFLOAT16) else self
+        return Linear(resolve_kernel("auto")) if self.rounds else self
 
     @contextmanager
     def constant_weights(self) -> Iterator[None]:
         """Inside, no weight changes or is freed, and each is rounded once."""
-        if self._factors is not None or self.kernel not in (MIXED, BFLOAT16):
+        if self._factors is not None or not self.rounds:
             yield
             return
         self._factors = {}
@@ -179,7 +179,7 @@ class Linear:
     def __call__(self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None) -> torch.Tensor:
         if self.kernel == "torch" or x_NI.device.type != "cpu" or x_NI.dtype != torch.float32:
             return functional.linear(x_NI, weight_OI, bias_O)
-        factor_OI = self._weight_factor(weight_OI)
+        factor_OI = self._weight_factor(weight_OI) if self.rounds else weight_OI
         if torch.is_grad_enabled():
             return _KernelLinear.apply(x_NI, weight_OI, bias_O, factor_OI, self.kernel)  # type: ignore[no-untyped-call]
         return _PRODUCTS[self.kernel][0](_factor(x_NI, self.kernel), factor_OI, bias_O)

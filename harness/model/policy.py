@@ -15,7 +15,6 @@ from harness.configuration.sections import OptimizerConfig
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
 from harness.model.layout import Layout
-from harness.model.linear import BFLOAT16, MIXED
 from harness.model.scoring import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
@@ -87,8 +86,7 @@ class NativePolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        rounded = self.decoder.linear.kernel in (MIXED, BFLOAT16)
-        return torch.bfloat16 if rounded else self.decoder.embed.dtype
+        return torch.bfloat16 if self.decoder.linear.rounds else self.decoder.embed.dtype
 
     def constant_weights(self) -> AbstractContextManager[None]:
         return self.decoder.linear.constant_weights()
