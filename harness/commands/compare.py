@@ -189,17 +189,23 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
     """The sides of these names; files and folders go by their last names alone where those differ."""
     from harness.evaluation.side_by_side import read_side
 
+    parts = [_parts(name, store) for name in names]
+    unread = [key for key in ("benchmark", "cap") if key in values]
+    if unread and all(Path(part).is_file() for side in parts for part in side):
+        raise ConfigError(
+            f"{unread[0]}={values[unread[0]]} chooses among stored evaluations; files of samples have no {unread[0]}: leave it out"
+        )
     short_names = [Path(name).name if Path(name).exists() else name for name in names]
     return [
         read_side(
             label,
-            _parts(name, store),
+            side,
             store,
             benchmark=values.get("benchmark"),
             cap=values.get("cap"),
             golds=Path(str(values["golds"])) if "golds" in values else None,
         )
-        for name, label in zip(names, short_names if len(set(short_names)) == len(short_names) else names, strict=True)
+        for side, label in zip(parts, short_names if len(set(short_names)) == len(short_names) else names, strict=True)
     ]
 
 

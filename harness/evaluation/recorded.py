@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,9 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
     answers = {normalise(record.problem): record.answer for record in distinct}
     answers |= {record.id: record.answer for record in records}
     for row in samples:
-        if row["gold"] is None:
-            row["gold"] = answers.get(row["problem_id"], answers.get(normalise(row["problem"] or "")))
+        if row["gold"] is None:  # the text first: ids of two files may number other problems
+            by_text = answers.get(normalise(row["problem"])) if row["problem"] else None
+            row["gold"] = by_text or answers.get(row["problem_id"])
     if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
@@ -331,8 +332,7 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if (path / ABOUT).exists() and part_paths(path):
         return _model_samples(path)
     if (path / "evaluation.json").exists():
-        folders = _folders(path, store)
-        return pd.concat([_model_samples(folder, model) for folder, model in folders.items()], ignore_index=True)
+        return pd.concat(list(_evaluated_samples(path, store)), ignore_index=True)
     stem, _, mark = result.rpartition("@") if "@" in result else (result, "", "")
     run = RunDir(Path(stem).resolve()) if (Path(stem) / MANIFEST).exists() else None
     if run is None and RUN_ID.fullmatch(stem):
@@ -342,21 +342,22 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     return pd.concat([_run_samples(run, name, mark) for name in run.benchmarks()], ignore_index=True)
 
 
-def _folders(evaluation: Path, store: ResultStore) -> dict[Path, str]:
-    """Return the folders of an evaluation's samples and their models: under the results root that holds it, else (`out=`) the store's."""
+def _evaluated_samples(evaluation: Path, store: ResultStore) -> Iterator[pd.DataFrame]:
+    """The samples of each cell of an evaluation, under the results root that holds it, else (`out=`) the store's.
+
+    A folder is one checkpoint's on one benchmark: it has all caps, samples of larger evaluations, and may be several models'.
+    """
     roots = (evaluation.resolve().parent.parent, store.root)
-    cells = json.loads((evaluation / "evaluation.json").read_bytes())["cells"]
-    folders = {}
-    # One folder holds all caps.
-    for name, model in {cell["samples"]: cell["model"] for cell in cells}.items():
-        matches = [root / name for root in roots if (root / name / ABOUT).exists()]
+    for cell in json.loads((evaluation / "evaluation.json").read_bytes())["cells"]:
+        matches = [root / cell["samples"] for root in roots if (root / cell["samples"] / ABOUT).exists()]
         if not matches:
             raise ConfigError(
-                f"regrade={evaluation}: its samples ({name}) are not under {store.root}; give the results root that the evaluation "
-                "was made with: runtime.results=DIR"
+                f"regrade={evaluation}: its samples ({cell['samples']}) are not under {store.root}; give the results root that the "
+                "evaluation was made with: runtime.results=DIR"
             )
-        folders[matches[0]] = model
-    return folders
+        frame = _model_samples(matches[0], cell["model"])
+        in_cell = (frame["sample_index"] < cell["samples_per_problem"]) & (frame["max_response_tokens"] == cell["cap"])
+        yield frame[in_cell]
 
 
 def _answer_text(answer: object) -> str:

@@ -12,6 +12,7 @@ problems (`harness.statistics.intervals.two_way_difference`).
 from __future__ import annotations
 
 import gc
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -274,7 +275,7 @@ def _add_differences(cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str,
         cell["difference"] = {
             "to": reference,
             "avg": difference.value,
-            "interval": [difference.low, difference.high] if len(a) > 1 else None,
+            "interval": None if math.isnan(difference.low) else [difference.low, difference.high],
             "method": "95 %, Student's t over problems, paired; one checkpoint each: it says nothing about retraining",
         }
 
@@ -428,7 +429,9 @@ def compare(
     shared. `difficulty`: a further side whose samples say how hard a problem is. Raises `ConfigError` where nothing matches, a side has
     unequal numbers of samples a problem, or `difficulty` has the samples of a compared side.
     """
+    sides, seed_notes = _align_seeds(sides)
     matched_sides, notes = _match_sides(sides, by_text, verifier)
+    notes = [*seed_notes, *notes]
     first, *others = matched_sides
     most = min(int(frame.groupby("key").size().max()) for side in matched_sides for frame in side.runs)
     k_values = [k for k in ks or default_ks(most) if k > 1]
@@ -494,7 +497,27 @@ def _counts(side: Side) -> Counts:
     return Counts(np.rint(_shares(side) * np.array(samples)[:, None]).astype(np.int64), samples)
 
 
-# ---- problems that are the same ----
+# ---- runs and problems that are the same ----
+
+
+def _align_seeds(sides: Sequence[Side]) -> tuple[list[Side], list[str]]:
+    """The sides with their runs in the order of training seeds, of those that all have where these are two or more; what is left out.
+
+    As they are where a seed is unknown, or twice on one side.
+    """
+    if any(None in side.seeds or len(set(side.seeds)) < len(side.seeds) for side in sides):
+        return list(sides), []
+    by_seed = [
+        {seed: run for seed, run in zip(side.seeds, side.runs, strict=True) if seed is not None} for side in sides
+    ]
+    shared_seeds = set.intersection(*map(set, by_seed))
+    aligned_sides, notes = [], []
+    for side, runs in zip(sides, by_seed, strict=True):
+        seeds = sorted(shared_seeds if len(shared_seeds) > 1 else runs)
+        if absent := sorted(set(runs) - set(seeds)):
+            notes.append(f"{side.name}: seeds {', '.join(map(str, absent))} are not on every side and are left out")
+        aligned_sides.append(replace(side, runs=[runs[seed] for seed in seeds], seeds=seeds))
+    return aligned_sides, notes
 
 
 def _match_sides(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier) -> tuple[list[Side], list[str]]:

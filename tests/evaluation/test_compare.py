@@ -138,6 +138,20 @@ def test_training_runs_on_both_sides_are_counted_as_such() -> None:
     assert (one.seeds, one.method) == (1, "paired t over problems")
 
 
+def test_runs_are_paired_by_the_seeds_that_both_sides_have() -> None:
+    runs = {"A": ["A", "B", "A"], "B": ["B", "A", "B"]}  # by training seed
+
+    def of(name: str, *seeds: int) -> Side:
+        return side(name, *(frame(RIGHT[runs[name][seed]]) for seed in seeds), seeds=seeds)
+
+    ordered = compared(of("A", 0, 1, 2), of("B", 0, 1, 2))
+    turned = compared(of("A", 0, 1, 2), of("B", 2, 0, 1))
+    assert turned.differences["B"]["avg"] == ordered.differences["B"]["avg"]
+    fewer = compared(of("A", 0, 1, 2), of("B", 1, 0))
+    assert fewer.differences["B"]["avg"] == compared(of("A", 0, 1), of("B", 0, 1)).differences["B"]["avg"]
+    assert fewer.notes == ["A: seeds 2 are not on every side and are left out"]
+
+
 def test_intervals_of_several_sides_hold_together() -> None:
     found = compared(A, B, side("C", frame(RIGHT["B"][::-1])))
     low, high = stats.ttest_rel(shares("B"), shares("A")).confidence_interval(comparison_level(2))
@@ -284,6 +298,8 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
     assert pd.read_csv(out / "k-bands.csv")["difference"].tolist() == pytest.approx([0.2, 0.2])
     assert "b.jsonl: Pass@k: no k from 1 to 2 at which they part; bands hold together over all k" in told
     assert "b.jsonl: a difference of 1 point in avg takes" in told
+    told = said("compare", str(a), str(b), "benchmark=aime", code=2)
+    assert "benchmark=aime chooses among stored evaluations; files of samples have no benchmark" in told
     graded_before = tmp_path / "graded"
     said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
     said("compare", str(graded_before), str(a), f"out={out}")
@@ -353,8 +369,12 @@ def test_an_evaluation_of_several_models_is_never_taken_as_one(tmp_path: Path, s
         folder.mkdir(parents=True)
         (folder / "about.json").write_text(json.dumps({**about_it, "names": ["another name of it"]}))
         rows = graded(right).assign(problem_id=[f"heldout/{number}" for number in range(4)])
+        later = rows.assign(sample_index=1, correct=False)  # of a larger evaluation, which shares the folder
+        rows = pd.concat([rows, later], ignore_index=True)
         write_part(folder / "part-000000.parquet", rows, {"benchmark": "x", "benchmark_version": "1"})
-        cells.append({"model": model, "samples": str(folder.relative_to(tmp_path))})
+        cells.append(
+            {"model": model, "samples": str(folder.relative_to(tmp_path)), "samples_per_problem": 1, "cap": 32}
+        )
     result = tmp_path / "evaluations" / ("0a" * 8)  # a name such as a run has
     result.mkdir()
     (result / "evaluation.json").write_text(json.dumps({"cells": cells}))

@@ -212,7 +212,7 @@ def test_verl_dumps_group_by_prompt_and_two_levels_of_score_are_verdicts(
     rows = [verl("a", "7", 1.0), verl("b", "8", wrong), verl("a", "6", wrong), verl("b", "7", 1.0)]
     found = read_recorded(jsonl(tmp_path / "5.jsonl", rows))
     assert found.tool == "a dump of verl"
-    assert column(found, "problem_id") == ["0", "1", "0", "1"]
+    assert column(found, "problem_id") == ["#0", "#1", "#0", "#1"]
     assert column(found, "sample_index") == [0, 0, 1, 1]
     assert column(found, "label") == ([True, False, False, True] if known else [None] * 4)
 
@@ -235,13 +235,18 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     bare = jsonl(tmp_path / "bare.jsonl", [{"prompt": "q?", "response": "8"}])
     with pytest.raises(ConfigError, match="1 problems have no gold answer"):  # one text, two answers
         read_recorded(bare, jsonl(tmp_path / "two.jsonl", two))
+    # The golds' numbers are of other problems than the places of lines without ids.
+    sums = [{"id": n, "problem": f"{a}+{b}", "answer": a + b} for n, (a, b) in enumerate([(1, 0), (2, 3), (4, 4)])]
+    lines = [{"prompt": text, "response": "?"} for text in ("2+3", "4+4")]
+    several = read_recorded(jsonl(tmp_path / "lines.jsonl", lines), jsonl(tmp_path / "sums.jsonl", sums))
+    assert column(several, "gold") == ["5", "8"]
     chat = {
         "messages": [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "7"}],
         "answer": 7,
         "correct": True,
     }
     found = read_recorded(jsonl(tmp_path / "chat.jsonl", [chat, chat]))
-    assert (column(found, "problem_id"), column(found, "response")) == (["0", "0"], ["7", "7"])
+    assert (column(found, "problem_id"), column(found, "response")) == (["#0", "#0"], ["7", "7"])
     assert (column(found, "problem"), column(found, "label")) == (["Q?"] * 2, [True] * 2)
 
 
