@@ -318,11 +318,11 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
     """
     path = Path(source)
     evaluation = (path / "evaluation.json").is_file() or path.name == "evaluation.json"
-    if experiment is not None and (evaluation or path.suffix in FILES):
+    if experiment is not None and (evaluation or path.suffix.lower() in FILES):
         raise StoreError(f"{source} holds no experiments; leave {experiment!r} out")
     if evaluation:
         return _read_evaluation(path if path.is_dir() else path.parent)
-    if path.suffix in FILES:
+    if path.suffix.lower() in FILES:
         rows = score_table(read_file(path)).rows.drop(columns="row")
         return _tidy_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
     with open_root(str(source)) as root:
@@ -331,7 +331,8 @@ def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
             raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")
         frames = load_experiment(root, experiment or names[0], further=True)
         if root != path:  # the samples of a pack go with its folder
-            frames.samples  # noqa: B018
+            for one in (frames, *frames.further.values()):
+                one.samples  # noqa: B018
     return frames
 
 

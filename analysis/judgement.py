@@ -306,7 +306,11 @@ class Judgement:
         """Arms whose seeds or benchmarks are not those of the others."""
         seeds = {arm: set(self.scores[group, arm].index) for arm in self.arms[group]}
         all_seeds, prefix = set().union(*seeds.values()), f"in {group}, " if group else ""
-        missing = {arm: sorted(all_seeds - own) for arm, own in seeds.items() if self.table.seeded and all_seeds - own}
+        missing = {
+            arm: sorted(all_seeds - own, key=lambda seed: (isinstance(seed, str), seed))  # numbers before names
+            for arm, own in seeds.items()
+            if self.table.seeded and all_seeds - own
+        }
         lines = [f"{prefix}arm {arm} lacks seed {', '.join(map(str, numbers))}" for arm, numbers in missing.items()]
         for arm in self.arms[group]:
             rows = self.scores[group, arm].reindex(columns=self.benchmarks[group]).isna()

@@ -93,6 +93,7 @@ def _read_json(path: Path, lines: bool) -> pd.DataFrame:
     for name in frame:
         if frame[name].map(lambda cell: isinstance(cell, list | dict)).any():
             frame[name] = frame[name].map(str)
+    frame.index = pd.RangeIndex(-1, len(frame) - 1)  # errors add a header's line to the first row's
     return frame
 
 
@@ -144,7 +145,8 @@ def score_table(
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
     """
     notes: list[str] = []
-    raw_frame = frame.rename(columns=str)
+    named_index = any(name is not None for name in frame.index.names)
+    raw_frame = (frame.reset_index() if named_index else frame).rename(columns=str)
     if not (pd.api.types.is_integer_dtype(raw_frame.index) and raw_frame.index.is_unique):
         raw_frame = raw_frame.reset_index(drop=True)  # errors name rows by their numbers
     if raw_frame.columns.has_duplicates:
@@ -163,6 +165,8 @@ def score_table(
     keys = [name for name in (arm, seed, benchmark) if name]
     scores = scores or _guess_scores(frame, [*keys, *groups], notes)
     groups = groups or _guess_groups(frame, keys, notes) or _guess_groups(frame, keys, notes, _guess(frame, _STEPS))
+    # Arms stand in the table's order, whichever of their rows are left out.
+    frame = frame.iloc[frame.groupby([*groups, arm], sort=False, dropna=False).ngroup().argsort(kind="stable")]
     frame = _last_steps(frame, [*keys, *groups], scores, notes)
     groups = groups or _guess_groups(frame, keys, notes)
     rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark)
@@ -170,6 +174,11 @@ def score_table(
     notes.insert(0, _describe_columns(arm, "" if seed == _ROW_NUMBER else seed, scores, groups, benchmark))
     rows = _drop_unscored(rows, notes)
     if unit is None and percent & {*scores}:
+        if fractions := [name for name in scores if name not in percent and frame[name].between(0, 1).all()]:
+            raise TableError(
+                f"per cent and fractions are mixed: {fractions[0]} has no per cent sign and no score above 1; make them one, or give "
+                "unit=percent"
+            )
         unit = "percent"
         notes.append("unit: per cent, as written")
     unit = unit or _guess_unit(rows, notes)
@@ -348,7 +357,8 @@ def _last_steps(
     if step is None or not numbers or not frame.duplicated(names).any():
         return frame
     scored_rows = frame.dropna(subset=list(scores), how="all")
-    last = scored_rows[scored_rows[step] == scored_rows.groupby(names, dropna=False)[step].transform("max")]
+    last_steps = scored_rows.groupby(names, dropna=False)[step].transform("max")
+    last = scored_rows[(scored_rows[step] == last_steps) | last_steps.isna()]  # a run without any step counts as it is
     duplicates = scored_rows[scored_rows.duplicated([*names, step], keep=False)]
     if len(duplicates):  # several runs have this arm and seed, and the last step of one would hide the others
         first = duplicates[(duplicates[[*names, step]] == duplicates[[*names, step]].iloc[0]).all(axis=1)]

@@ -299,10 +299,33 @@ def test_a_benchmark_that_an_arm_lacks_is_not_in_the_mean():
     assert "Not in the mean, since an arm lacks it: aime24." in judged.notes
 
 
-def test_rows_are_named_by_their_line_in_a_file_with_blank_lines(tmp_path: Path) -> None:
+def test_rows_are_named_by_their_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("arm,seed,score\n\na,1,1\n\na,2,bad\n")
-    with pytest.raises(TableError, match="row 5: score='bad' is no number"):
-        score_table(read_file(tmp_path / "a.csv"))
+    (tmp_path / "a.jsonl").write_text('{"arm": "a", "seed": 1, "score": 1}\n{"arm": "a", "seed": 2, "score": "bad"}\n')
+    for name, row in (("a.csv", 5), ("a.jsonl", 2)):
+        with pytest.raises(TableError, match=f"row {row}: score='bad' is no number"):
+            score_table(read_file(tmp_path / name), score="score")
+
+
+def test_arms_stand_in_the_tables_order_whichever_rows_are_left_out() -> None:
+    text = "arm,seed,step,score\n" + "".join(
+        f"{arm},{seed},{step},{'' if (arm, seed) == ('plain', 0) else 50 + seed + step}\n"
+        for seed in (0, 1)
+        for arm, step in (("plain", 3), ("trick", 2), ("both", 3))
+    )
+    read = score_table(table(text))
+    assert list(read.rows["arm"].unique()) == ["plain", "trick", "both"]
+    assert read.baselines == {"": "plain"}
+
+
+def test_a_run_without_a_step_counts_beside_runs_with_several() -> None:
+    rows = score_table(table("arm,seed,step,score\na,1,1,50\na,1,2,51\nbase,1,,30\na,2,2,52\nbase,2,,31\n")).rows
+    assert rows["value"].tolist() == [51, 52, 30, 31]
+
+
+def test_seeds_in_the_index_are_seeds() -> None:
+    frame = table("arm,seed,score\na,1,50\na,2,51\nb,1,52\nb,2,53\n").set_index("seed")
+    assert score_table(frame).rows["seed"].tolist() == [1, 2, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -323,6 +346,11 @@ def test_rows_are_named_by_their_line_in_a_file_with_blank_lines(tmp_path: Path)
             "arm,seed,m,g\na,1,50,0.5\na,2,52,0.6\nb,1,55,0.7",
             {},
             "per cent and fractions are mixed: benchmark g has no score above 1",
+        ),
+        (
+            "arm,seed,m,g\na,1,50%,0.5\na,2,52%,0.6\nb,1,55%,0.7",
+            {},
+            "per cent and fractions are mixed: g has no per cent sign",
         ),
         ("arm,seed,score\na,1,good\na,2,bad", {}, "row 2: score='good' is no number; 2 such rows"),
         ("arm,seed,note\na,1,x\na,2,y", {}, "these are text: note. Name the scores: score=COLUMN"),
