@@ -211,9 +211,13 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
     """The sides with our verdicts: `regrade`, or where one has none; golds that no answer can match are named."""
-    from harness.evaluation.side_by_side import grade_side, is_graded
+    from harness.evaluation.side_by_side import grade_side, is_graded, rules_of
 
     if not regrade and all(is_graded(side) for side in sides):
+        rules = {side.name: " and ".join(sorted(rules_of(side))) for side in sides}
+        if len({text for text in rules.values() if text}) > 1:
+            texts = "; ".join(f"{name}: {text}" for name, text in rules.items())
+            print(f"stored verdicts are by different rules ({texts}); verifier=any, say, grades all alike")
         return sides
     sides = [grade_side(side, verifier, Counter(f"verify {side.name}")) for side in sides]
     for side in sides:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -327,8 +327,11 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     """Return the stored samples of a result with their golds: see `Regrading`, before the new verdicts; and their model and benchmark."""
     path = Path(result)
     if (path / SAMPLES_FILE).exists():
-        frame = pq.read_table(path / SAMPLES_FILE).to_pandas()
-        return frame.assign(set=path.name, model=path.name, benchmark="")
+        frame, about = (
+            pq.read_table(path / SAMPLES_FILE).to_pandas(),
+            read_object(path / SUMMARY_FILE, "grade again") or {},
+        )
+        return frame.assign(set=path.name, model=path.name, benchmark="", rules=_rules(about.get("verifier", {})))
     if (path / ABOUT).exists() and part_paths(path):
         return _model_samples(path)
     if (path / "evaluation.json").exists():
@@ -372,17 +375,24 @@ def _model_samples(folder: Path, model: str | None = None) -> pd.DataFrame:
     if not about.keys() >= {"benchmark_config", "benchmark", "names"}:
         raise TornFile(f"{folder / ABOUT} is not of an evaluation; {again}")
     config = benchmark_config(about["benchmark_config"], "benchmark")
-    return _join_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
+    frame = _join_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
+    return frame.assign(rules=_rules(about["verifier"][0] if "verifier" in about else {}))
 
 
 def _run_samples(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
-    config = run_config(run).evaluation.benchmarks[benchmark]
+    config = run_config(run)
     steps = run.sample_steps(benchmark)
     if mark and mark not in map(str, steps):
         raise ConfigError(f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}")
     step = int(mark) if mark else run.last_evaluation(benchmark)
     frame = run.samples(benchmark, step)
-    return _join_golds(frame, config, run.run_id, benchmark, f" at step {step}")
+    frame = _join_golds(frame, config.evaluation.benchmarks[benchmark], run.run_id, benchmark, f" at step {step}")
+    return frame.assign(rules=_rules(asdict(config.verifier)))
+
+
+def _rules(verifier: Mapping[str, Any]) -> str:
+    """What decides the verdicts that a verifier with these settings has stored; empty where it is not known."""
+    return ", ".join(f"{key}={verifier[key]}" for key in ("extraction", "answer_must_end", "form") if key in verifier)
 
 
 def _join_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, step: str = "") -> pd.DataFrame:

@@ -311,6 +311,11 @@ def is_graded(side: Side) -> bool:
     return all("correct" in frame for frame in side.runs)
 
 
+def rules_of(side: Side) -> set[str]:
+    """Return the rules by which its stored verdicts were given, where they are known."""
+    return {rules for frame in side.runs if "rules" in frame for rules in frame["rules"].unique() if rules}
+
+
 def grade_side(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
     """Grade all samples again; what was recorded of them before stays under `label`."""
     runs = []

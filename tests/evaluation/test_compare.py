@@ -304,6 +304,10 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
     said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
     said("compare", str(graded_before), str(a), f"out={out}")
     assert pd.read_csv(out / "comparison.csv")["difference"][0] == pytest.approx(-20)
+    strict = tmp_path / "strict"
+    said("evaluate", f"samples={a}", f"out={strict}", "figures=false", "verifier=boxed")
+    told = said("compare", str(graded_before), str(strict), f"out={out}")
+    assert "stored verdicts are by different rules (graded: extraction=any" in told
 
 
 def test_golds_that_no_answer_matches_are_named(tmp_path: Path, said: Said) -> None:
