@@ -38,7 +38,7 @@ _ROW_NOUNS = {
     "factorial": ("patch", "effect of"), "shapley": ("patch", "share of"),
 }  # fmt: skip
 _COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
-_ENOUGH = 3  # seeds below which an interval says hardly anything
+ENOUGH_SEEDS = 3  # seeds below which an interval says hardly anything
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,8 @@ def _lines(results: Results) -> list[Line]:
 def _explain_nothing(results: Results) -> str:
     plan, runs = results.experiment.plan, results.experiment.runs
     if not plan.comparisons:
+        if len(plan.arms) == 1:
+            return "Nothing is compared: there is one arm."
         return f"Nothing is compared: the arms are listed, and design={plan.design} makes its own."
     if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
         return "Nothing to compare: no two arms have finished runs with a value."
@@ -254,8 +256,8 @@ def _caveat(lines: Sequence[Line]) -> str:
         text = f"{costliest.ratio:.1f} times the tokens: {own} against {reference} a run."
         subject = "it" if len(resolved_lines) == 1 else short_name(costliest.name)
         return f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}"
-    fewest_seeds = min((line.estimate.seeds for line in lines), default=_ENOUGH)
-    if 1 < fewest_seeds < _ENOUGH:
+    fewest_seeds = min((line.estimate.seeds for line in lines), default=ENOUGH_SEEDS)
+    if 1 < fewest_seeds < ENOUGH_SEEDS:
         return f"But {format_count(fewest_seeds, 'seed')} are too few to trust an interval."
     idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
     if idle_lines:

@@ -20,7 +20,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import headline
-from analysis.answer import describe
+from analysis.answer import ENOUGH_SEEDS, describe
 from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import figure_style, save
 from analysis.figures.effects import forest_figure
@@ -264,6 +264,10 @@ class Judgement:
         lines, single = [], sum(effect.estimate.seeds < 2 for effect in effects)
         if single:
             lines.append(f"{single} of {len(effects)} have a single seed on a side: with one seed nothing is resolved.")
+        elif effects and (fewest := min(effect.estimate.seeds for effect in effects)) < ENOUGH_SEEDS:
+            lines.append(f"But {_seeds(fewest)} are too few to trust an interval.")
+        if flat := [_name(e) for e in effects if e.estimate.seeds > 1 and math.isnan(e.estimate.low)]:
+            lines.append(f"Differences do not vary over the seeds, so there is no interval: {', '.join(flat[:3])}.")
         seed_counts = sorted(count for e in effects if not math.isnan(count := seeds_to_decide(e.shown_estimate)))
         if len(seed_counts) == 1:
             lines.append(f"One is open. If its value and spread stay, {_seeds(seed_counts[0])} would decide it.")
@@ -299,8 +303,24 @@ class Judgement:
         family = f"; simultaneous for {size} (Šidák)" if size > 1 else ""
         intervals = f"95 %, Student's t over training seeds, {'paired by seed' if all(pairings) else test}{family}"
         uneven = [line for group in self.arms for line in self._uneven_notes(group)]
-        lines = [f"intervals: {intervals}; benchmarks fixed{self._direction}", *self.table.notes, *uneven]
+        lines = [
+            f"intervals: {intervals}; benchmarks fixed{self._direction}",
+            *self._margin_notes(),
+            *self.table.notes,
+            *uneven,
+        ]
         return [f"{line[:1].upper()}{line[1:]}." for line in lines]
+
+    def _margin_notes(self) -> list[str]:
+        """The margin in the shown unit, and where it may be meant in another."""
+        if self.margin is None:
+            return []
+        meant = (
+            "; fractions are shown in per cent, so 3 means 0.03 of 1"
+            if self.table.unit == "fraction" and self.margin < 1
+            else ""
+        )
+        return [f"margin: {self.margin:g} {self.metric.unit}{meant}"]
 
     def _uneven_notes(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""

@@ -26,7 +26,7 @@ from harness.commands._arguments import Counter, VerbAnswer, find_run, key_value
 from harness.commands._values import Interval
 from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError, require
+from harness.configuration.error import ConfigError, nearest, require
 from harness.configuration.identity import content_hash
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
@@ -248,6 +248,9 @@ def _part(part: str, store: ResultStore) -> str:
     stem, separator, mark = part.partition("@")
     if Path(part).exists() or Path(stem).exists():
         return part
+    key, equals, _ = part.partition("=")
+    if equals:
+        raise ConfigError(f"compare has no key {key!r}{nearest(key, [*_KEYS])}")
     if not _HEX.fullmatch(stem):
         raise ConfigError(f"{part}: no such file or folder, no run and no arm (EXPERIMENT/ARM) of {store.root}")
     return f"{find_run(store, stem)}{separator}{mark}"

@@ -68,7 +68,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     foreign: Foreign = module.read(path)
     if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
-    _add_golds(path, foreign.samples, golds)
+    foreign.notes += _add_golds(path, foreign.samples, golds)
     for row in foreign.samples:
         count = 0 if row["response_tokens"] is None else row["response_tokens"]
         whole = isinstance(count, int | float) and not isinstance(count, bool) and count % 1 == 0
@@ -99,20 +99,31 @@ def _head(path: Path) -> dict[str, Any]:
     return head if isinstance(head, dict) else {}
 
 
-def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> None:
+def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) -> list[str]:
+    """Fill in the golds that a file does not have; says where it has others than `golds`. Raises `ConfigError` where one is missing."""
     records = [] if golds is None else read_jsonl(golds)
     distinct, _ = deduplicate(records)  # a text with two answers has none
     answers = {normalise(record.problem): record.answer for record in distinct}
     answers |= {record.id: record.answer for record in records}
+    others = set()
     for row in samples:
-        if row["gold"] is None:  # the text first: ids of two files may number other problems
-            by_text = answers.get(normalise(row["problem"])) if row["problem"] else None
-            row["gold"] = by_text or answers.get(row["problem_id"])
+        # The text first: ids of two files may number other problems.
+        given_gold = answers.get(normalise(row["problem"])) if row["problem"] else None
+        given_gold = given_gold or answers.get(row["problem_id"])
+        if not (row["gold"] or "").strip():
+            row["gold"] = given_gold
+        elif given_gold and normalise(given_gold) != normalise(row["gold"]):
+            others.add(row["problem_id"])
     if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
         raise ConfigError(
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
             '{"id", "problem", "answer"} a problem'
         )
+    return (
+        [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"]
+        if others
+        else []
+    )
 
 
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
@@ -341,7 +352,8 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if run is None and RUN_ID.fullmatch(stem):
         run = store.run(stem)
     if run is None or not run.benchmarks():
-        raise ConfigError(f"{result}: no stored samples there; name a result folder or a run")
+        where = "there" if run is None else "of this run (one that was imported from a log has none)"
+        raise ConfigError(f"{result}: no stored samples {where}; name a result folder or a run")
     return pd.concat([_run_samples(run, name, mark) for name in run.benchmarks()], ignore_index=True)
 
 

@@ -433,7 +433,9 @@ def _find_score(
         candidates = [*score_names, *(name for log_names in labels.values() for name in log_names)]
         if len(candidates) == 1 and score_names:
             return f"{EVALUATION}/{score_names[0]}"
-        hint = "take a training metric, such as score=reward_mean unit=reward"
+        hint = f"take a training metric with score= and unit=reward; it has {', '.join(columns[:8])}"
+        if any(name.startswith("val-core/") for name in columns):
+            hint = "its columns are verl's: give dialect=verl"
         hint = "choose one with score=" if candidates else hint
         raise ConfigError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"

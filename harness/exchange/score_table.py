@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,10 +146,7 @@ def score_table(
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
     """
     notes: list[str] = []
-    named_index = any(name is not None for name in frame.index.names)
-    raw_frame = (frame.reset_index() if named_index else frame).rename(columns=str)
-    if not (pd.api.types.is_integer_dtype(raw_frame.index) and raw_frame.index.is_unique):
-        raw_frame = raw_frame.reset_index(drop=True)  # errors name rows by their numbers
+    raw_frame = _flat_frame(frame)
     if raw_frame.columns.has_duplicates:
         raise TableError(f"two columns are called {raw_frame.columns[raw_frame.columns.duplicated()][0]!r}")
     frame, percent = _parse_numbers(raw_frame)
@@ -160,7 +158,8 @@ def score_table(
     arm, benchmark, groups = _named_columns(frame, arm, benchmark, groups)
     for name in (arm, *groups):  # names, however much they look like numbers
         if name in raw_frame:
-            frame[name] = raw_frame[name].loc[frame.index].replace("", np.nan)
+            texts = raw_frame[name].loc[frame.index].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+            frame[name] = texts.replace("", np.nan)
     frame, seed = _add_seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
     keys = [name for name in (arm, seed, benchmark) if name]
     scores = scores or _guess_scores(frame, [*keys, *groups], notes)
@@ -174,16 +173,18 @@ def score_table(
     notes.insert(0, _describe_columns(arm, "" if seed == _ROW_NUMBER else seed, scores, groups, benchmark))
     rows = _drop_unscored(rows, notes)
     if unit is None and percent & {*scores}:
-        if fractions := [name for name in scores if name not in percent and frame[name].between(0, 1).all()]:
-            raise TableError(
-                f"per cent and fractions are mixed: {fractions[0]} has no per cent sign and no score above 1; make them one, or give "
-                "unit=percent"
-            )
-        unit = "percent"
-        notes.append("unit: per cent, as written")
+        unit = _written_percent(frame, scores, percent, notes)
     unit = unit or _guess_unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _ROW_NUMBER, notes)
+
+
+def _flat_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with a named index as columns, and numbers of rows, by which errors name them, as its index."""
+    named = any(name is not None for name in frame.index.names)
+    flat_frame = (frame.reset_index() if named else frame).rename(columns=str)
+    numbered = pd.api.types.is_integer_dtype(flat_frame.index) and flat_frame.index.is_unique
+    return flat_frame if numbered else flat_frame.reset_index(drop=True)
 
 
 def _named_columns(
@@ -270,13 +271,21 @@ def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if step.lower() not in (*_STEPS, "relative time (process)") or not runs or len(runs) < len(rest) / 3:
         return frame
     rows: dict[str, dict[str, object]] = {}
+    last_steps = set()
     for name in runs:
         scores = frame[name].dropna()
         match = _CHART.fullmatch(name)
         if match and len(scores):
             rows.setdefault(match[1], {"run": match[1]})[match[2]] = scores.iloc[-1]
+            last_steps.add(frame[step][scores.index[-1]])
     notes.append(f"a chart of wandb: {len(rows)} runs, each at its last value")
+    if len(last_steps) > 1:
+        notes.append(_uneven_ends(step, last_steps))
     return pd.DataFrame(list(rows.values()))
+
+
+def _uneven_ends(step: str, values: Collection[float]) -> str:
+    return f"runs end at different {step}s: {', '.join(f'{value:g}' for value in sorted(values)[:_LIMIT])}"
 
 
 def _drop_unfinished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
@@ -370,9 +379,7 @@ def _last_steps(
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
     if last[step].nunique() > 1:
-        notes.append(
-            f"runs end at different {step}s: {', '.join(f'{value:g}' for value in sorted(last[step].unique())[:_LIMIT])}"
-        )
+        notes.append(_uneven_ends(step, last[step].dropna().unique()))
     return last
 
 
@@ -454,13 +461,25 @@ def _drop_unscored(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     has_score = rows["value"].abs() < float("inf")
     for row in rows[~has_score].head(_LIMIT).to_dict("records"):
         notes.append(
-            f"row {row['row']} ({row['arm']}, seed {row['seed']}, {row['benchmark']}) has no score: that seed is left out there"
+            f"row {row['row']} ({row['arm']}, seed {row['seed']}, {row['benchmark']}) has no "
+            f"{'score' if math.isnan(row['value']) else 'finite score'}: that seed is left out there"
         )
     if (further_rows := int((~has_score).sum()) - _LIMIT) > 0:
         notes.append(f"{further_rows} further rows have no score")
     if not has_score.any():
         raise TableError("no row has a score")
     return rows[has_score].reset_index(drop=True)
+
+
+def _written_percent(frame: pd.DataFrame, scores: Sequence[str], percent: set[str], notes: list[str]) -> str:
+    """The unit of scores that are written with per cent signs. Raises `TableError` for fractions beside them."""
+    if fractions := [name for name in scores if name not in percent and frame[name].between(0, 1).all()]:
+        raise TableError(
+            f"per cent and fractions are mixed: {fractions[0]} has no per cent sign and no score above 1; make them one, or give "
+            "unit=percent"
+        )
+    notes.append("unit: per cent, as written")
+    return "percent"
 
 
 def _guess_unit(rows: pd.DataFrame, notes: list[str]) -> str:

@@ -431,7 +431,8 @@ def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list
     if invalid_keys:
         raise ConfigError(
             f"experiment.{invalid_keys[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
-            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}"
+            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}. Write -m algorithm=grpo,dr_grpo seed=0,1, or name an "
+            "experiment=NAME"
         )
     return values, others
 

@@ -71,6 +71,8 @@ def make_group(
         raise ConfigError(f"rewards={list(rewards)} must be finite numbers")
     if correct is not None and len(correct) != len(rewards):
         raise ConfigError(f"correct={list(correct)} must have one entry a reward ({len(rewards)})")
+    if correct is not None and not all(entry in (0, 1) for entry in correct):
+        raise ConfigError(f"correct={list(correct)} must have true or false (or 1 or 0) a reward")
     cap = max(lengths) if cap is None else cap
     if not isinstance(cap, int) or cap < max(lengths):
         raise ConfigError(
@@ -79,9 +81,10 @@ def make_group(
     value = sum(rewards) / len(rewards) if value is None else float(value)
     if not math.isfinite(value):
         raise ConfigError(f"value={value} must be a finite number")
-    default_log_probs = old_log_probs if old_log_probs is not None else new_log_probs
-    old = _per_token("old_log_probs", default_log_probs, lengths)
-    new = _per_token("new_log_probs", new_log_probs if new_log_probs is not None else default_log_probs, lengths)
+    given = {"old_log_probs": old_log_probs, "new_log_probs": new_log_probs}
+    rows = {name: _per_token(name, values, lengths) for name, values in given.items() if values is not None}
+    default_rows = next(iter(rows.values()), _per_token("old_log_probs", None, lengths))
+    old, new = (rows.get(name, default_rows) for name in given)
     middle = (max(rewards) + min(rewards)) / 2
     if correct is None:
         correct = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]

@@ -323,6 +323,22 @@ def test_a_run_without_a_step_counts_beside_runs_with_several() -> None:
     assert rows["value"].tolist() == [51, 52, 30, 31]
 
 
+def test_names_with_blanks_around_them_are_one_arm_and_infinity_is_named() -> None:
+    read = score_table(table("arm,seed,score\nGRPO ,1,50\n GRPO,2,51\nDAPO,1,52\nDAPO,2,inf\n"), score="score")
+    assert list(read.rows["arm"]) == ["GRPO", "GRPO", "DAPO"]
+    assert any("DAPO, seed 2, score) has no finite score" in note for note in read.notes)
+
+
+def test_two_seeds_no_spread_and_the_margin_are_told() -> None:
+    two = judge(table("arm,seed,score\na,1,50\na,2,51\nb,1,62\nb,2,63.5\n"), margin=3)
+    assert any("2 seeds are too few to trust an interval" in line for line in two.sentences)
+    assert any(note.startswith("Margin: 3 points") for note in two.notes)
+    flat = judge(table("arm,seed,score\na,1,50\na,2,51\na,3,53\nb,1,60\nb,2,61\nb,3,63\n"))
+    assert any("do not vary over the seeds, so there is no interval: b" in line for line in flat.sentences)
+    fractions = judge(table("arm,seed,score\na,1,.5\na,2,.51\nb,1,.6\nb,2,.63\n"), margin=0.03)
+    assert any("3 means 0.03 of 1" in note for note in fractions.notes)
+
+
 def test_seeds_in_the_index_are_seeds() -> None:
     frame = table("arm,seed,score\na,1,50\na,2,51\nb,1,52\nb,2,53\n").set_index("seed")
     assert score_table(frame).rows["seed"].tolist() == [1, 2, 1, 2]

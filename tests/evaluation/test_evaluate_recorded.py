@@ -79,7 +79,7 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
     ("row", "words"),
     [
         ({"id": "b", "answer": "1", "samples": ["x"]}, "1 of 2 problems do not have 4 samples ('b' has 1)"),
-        ({"id": "b", "samples": []}, "line 2 has no answer"),
+        ({"id": "b", "samples": ["x"] * 4}, "1 problems have no gold answer (first: 'b'); golds=FILE.jsonl"),
         ({"id": "b", "answer": "1", "samples": [1, 2, 3, 4]}, "line 2: samples must be a list of texts"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": [True]}, "labels has 1 entries for 4"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": True}, "line 2: labels must be a list"),

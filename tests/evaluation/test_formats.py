@@ -240,6 +240,14 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     lines = [{"prompt": text, "response": "?"} for text in ("2+3", "4+4")]
     several = read_recorded(jsonl(tmp_path / "lines.jsonl", lines), jsonl(tmp_path / "sums.jsonl", sums))
     assert column(several, "gold") == ["5", "8"]
+    # The harness's own lines may leave the answer to a file of golds; one of their own counts, and another one is told.
+    own = [
+        {"id": "a", "problem": "2+3", "samples": ["5"]},
+        {"id": "b", "problem": "4+4", "answer": "9", "samples": ["8"]},
+    ]
+    several = read_recorded(jsonl(tmp_path / "own.jsonl", own), tmp_path / "sums.jsonl")
+    assert column(several, "gold") == ["5", "9"]
+    assert "1 problems have another gold in the file than in golds=" in several.lines()[1]
     chat = {
         "messages": [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "7"}],
         "answer": 7,

@@ -378,7 +378,7 @@ def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
     write_trl(tmp_path / "two.json", [0.1], eval_reward=0.2, eval_accuracy=0.1)
     store = ResultStore(tmp_path / "results")
     for log, score, message in (
-        ("bare.json", None, "scores found: none; take a training metric, such as score=reward_mean"),
+        ("bare.json", None, "scores found: none; take a training metric with score= and unit=reward; it has "),
         ("two.json", None, "eval/accuracy, eval/reward; choose one with score="),
         ("two.json", "eval/acuracy", "did you mean 'eval/accuracy'"),
         # Who asks for an evaluation is not shown the training metrics.

@@ -1,4 +1,4 @@
-"""The harness's own: a line a problem, `{"id", "problem", "answer", "samples": [...]}`."""
+"""The harness's own: a line a problem, `{"id", "problem", "answer", "samples": [...]}`; without `answer`, golds come from elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(path: Path) -> Foreign:
     """
     samples: list[Sample] = []
     warnings: list[str] = []
-    for where, row in rows_of(path, ("id", "answer", "samples"), warnings):
+    for where, row in rows_of(path, ("id", "samples"), warnings):
         samples += _samples(row, where)
     return Foreign("recorded generations", samples, notes=warnings)
 
@@ -51,4 +51,4 @@ def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
             )
         if (correct := verdict(label)) is None and label is not None:
             raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
-        yield sample(row["id"], row["answer"], problem, response, label=correct, finish_reason=reason, tokens=count)
+        yield sample(row["id"], row.get("answer"), problem, response, label=correct, finish_reason=reason, tokens=count)
