@@ -134,7 +134,9 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     for name, value in values.items():
         item_path = f"{path}.{name}" if path else str(name)
         if name not in fields_by_name:
-            raise UnknownKeyError(item_path, nearest(str(name), list(fields_by_name)))
+            own_section = name == path  # a file of the group `experiment` that says `experiment:`
+            first_line = "; the file that says so must begin with the line `# @package _global_`"
+            raise UnknownKeyError(item_path, first_line if own_section else nearest(str(name), list(fields_by_name)))
         metadata = fields_by_name[name].metadata
         if "family" in metadata:
             arguments[name] = _load_member(metadata["family"], value, item_path)
