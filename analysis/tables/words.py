@@ -274,7 +274,7 @@ def collapse_warnings(results: Results) -> list[str]:
         if full.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            comparison = f"With them {before}; without them {value}, {after}."
+            comparison = f"As a comparison alone it is {before} with them; without them {value}, {after}."
             warnings.append(f"{_plain_label(arm)}: collapsed seeds decide. {comparison}")
     return warnings
 
