@@ -320,7 +320,8 @@ class Judgement:
             if self.table.unit == "fraction" and self.margin < 1
             else ""
         )
-        return [f"margin: {self.margin:g} {self.metric.unit}{meant}"]
+        unit = self.metric.unit.removesuffix("s") if self.margin == 1 else self.metric.unit
+        return [f"margin: {self.margin:g} {unit}{meant}"]
 
     def _uneven_notes(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""
