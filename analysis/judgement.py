@@ -315,13 +315,10 @@ class Judgement:
         """The margin in the shown unit, and where it may be meant in another."""
         if self.margin is None:
             return []
-        meant = (
-            "; fractions are shown in per cent, so 3 means 0.03 of 1"
-            if self.table.unit == "fraction" and self.margin < 1
-            else ""
-        )
         unit = self.metric.unit.removesuffix("s") if self.margin == 1 else self.metric.unit
-        return [f"margin: {self.margin:g} {unit}{meant}"]
+        may_be_fraction = self.table.unit == "fraction" and self.margin < 1
+        hint = "; fractions are shown in per cent, so 3 means 0.03 of 1" if may_be_fraction else ""
+        return [f"margin: {self.margin:g} {unit}{hint}"]
 
     def _uneven_notes(self, group: str) -> list[str]:
         """Arms whose seeds or benchmarks are not those of the others."""

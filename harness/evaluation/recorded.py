@@ -103,13 +103,12 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
     """Fill in the golds that a file does not have; says where it has others than `golds`. Raises `ConfigError` where one is missing."""
     records = [] if golds is None else read_jsonl(golds)
     distinct, _ = deduplicate(records)  # a text with two answers has none
-    answers = {normalise(record.problem): record.answer for record in distinct}
-    answers |= {record.id: record.answer for record in records}
+    by_text = {normalise(record.problem): record.answer for record in distinct if record.problem.strip()}
+    by_id = {record.id: record.answer for record in records}
     others = set()
     for row in samples:
         # The text first: ids of two files may number other problems.
-        given_gold = answers.get(normalise(row["problem"])) if row["problem"] else None
-        given_gold = given_gold or answers.get(row["problem_id"])
+        given_gold = by_text.get(normalise(row["problem"] or "")) or by_id.get(row["problem_id"])
         if not (row["gold"] or "").strip():
             row["gold"] = given_gold
         elif given_gold and normalise(given_gold) != normalise(row["gold"]):
@@ -119,11 +118,9 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
             '{"id", "problem", "answer"} a problem'
         )
-    return (
-        [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"]
-        if others
-        else []
-    )
+    if not others:
+        return []
+    return [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"]
 
 
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
@@ -338,10 +335,8 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     """Return the stored samples of a result with their golds: see `Regrading`, before the new verdicts; and their model and benchmark."""
     path = Path(result)
     if (path / SAMPLES_FILE).exists():
-        frame, about = (
-            pq.read_table(path / SAMPLES_FILE).to_pandas(),
-            read_object(path / SUMMARY_FILE, "grade again") or {},
-        )
+        frame = pq.read_table(path / SAMPLES_FILE).to_pandas()
+        about = read_object(path / SUMMARY_FILE, "grade the samples again") or {}
         return frame.assign(set=path.name, model=path.name, benchmark="", rules=_rules(about.get("verifier", {})))
     if (path / ABOUT).exists() and part_paths(path):
         return _model_samples(path)

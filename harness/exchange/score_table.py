@@ -106,9 +106,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
         dialect = csv.Sniffer().sniff(first_line, ",;\t|")
         file.seek(0)
         header, *rows = csv.reader(file, delimiter=dialect.delimiter)
-    numbered_rows = {
-        number: row for number, row in enumerate(rows) if row
-    }  # errors count blank lines, as an editor does
+    # Errors count blank lines, as an editor does.
+    numbered_rows = {number: row for number, row in enumerate(rows) if row}
     for number, row in numbered_rows.items():
         if len(row) != len(header):
             raise TableError(f"{path}: row {number + 2} has {len(row)} cells, and the header {len(header)}")

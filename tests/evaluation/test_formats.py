@@ -240,6 +240,9 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     lines = [{"prompt": text, "response": "?"} for text in ("2+3", "4+4")]
     several = read_recorded(jsonl(tmp_path / "lines.jsonl", lines), jsonl(tmp_path / "sums.jsonl", sums))
     assert column(several, "gold") == ["5", "8"]
+    nameless = jsonl(tmp_path / "nameless.jsonl", [{"id": "a", "problem": "", "answer": "7"}])
+    with pytest.raises(ConfigError, match=r"1 problems have no gold answer \(first: 'b'\)"):  # no text is no match
+        read_recorded(jsonl(tmp_path / "b.jsonl", [{"id": "b", "samples": ["7"]}]), nameless)
     # The harness's own lines may leave the answer to a file of golds; one of their own counts, and another one is told.
     own = [
         {"id": "a", "problem": "2+3", "samples": ["5"]},

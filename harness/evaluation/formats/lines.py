@@ -80,9 +80,8 @@ def _samples(row: Mapping[str, Any], two_levels: bool, numbers: dict[tuple[str, 
     gold, score = gold_of(_value_of(row, "gold")), _score(row)
     identifier = _value_of(row, "id")
     if identifier is None:
-        identifier = (
-            f"#{numbers.setdefault((problem or '', str(gold)), len(numbers))}"  # no id that a file of golds may have
-        )
+        number = numbers.setdefault((problem or "", str(gold)), len(numbers))
+        identifier = f"#{number}"  # no id that a file of golds may have
     label = score > 0 if two_levels and score is not None else None
     for text, reason, tokens in _responses(row):
         yield sample(identifier, gold, problem, text, label=label, finish_reason=reason, tokens=tokens)
