@@ -90,7 +90,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     if "out" not in values:
         raise ConfigError("evaluate samples= needs out=DIR")
     source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
-    ks, figures = ks_of(values.pop("ks", None)), values.pop("figures", True)
+    ks, figures = ks_of(values.pop("ks", None)), wants_figures(values)
     golds = Path(str(values.pop("golds"))) if "golds" in values else None
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
@@ -133,6 +133,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.model.linear import resolve_kernel
 
     values, request = _request(items, "evaluate model=")
+    figures = wants_figures(values)
     machine_config = compose_run(request.machine)
     runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
     torch.set_num_threads(runtime.threads)
@@ -148,7 +149,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
-    return draw(out / "evaluation.json") if values.get("figures", True) else 0
+    return draw(out / "evaluation.json") if figures else 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -205,6 +206,14 @@ def _request(items: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
     data = Path(str(values["data.path"])) if "data.path" in values else None
     overrides = [item for item in items if item.partition("=")[0] not in _OWN]
     return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
+
+
+def wants_figures(values: dict[str, Any]) -> bool:
+    """Take `figures=` out of the arguments; figures are drawn where it is not given. Raises `ConfigError`."""
+    value = values.pop("figures", True)
+    if not isinstance(value, bool):
+        raise ConfigError(f"figures={value}: it is true or false")
+    return value
 
 
 def ks_of(value: Any) -> list[int] | None:

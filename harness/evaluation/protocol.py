@@ -71,7 +71,9 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
             "(several with commas), data.path=FILE.jsonl or evaluation=PRESET"
         )
     values = _request_values(request) if request.names_a_protocol else _run_values(request, runs[0])
-    caps = values["evaluation"]["caps"]
+    benchmarks, caps = values["evaluation"]["benchmarks"], values["evaluation"]["caps"]
+    if request.template is not None and not any(map(_has_template, benchmarks.values())):
+        raise ConfigError(f"template={request.template}: {', '.join(benchmarks)} has no template; leave it out")
     # Training's cap is no part of an evaluation; it must not stop one with smaller caps.
     values["sampling"]["max_response_tokens"] = min(values["sampling"]["max_response_tokens"], max(caps, default=1))
     return load(values)
@@ -157,8 +159,12 @@ def _set_paths(benchmarks: Mapping[str, dict[str, Any]], data: Path | None) -> N
 
 def _set_template(benchmarks: Mapping[str, dict[str, Any]], template: str | None) -> None:
     for item in benchmarks.values() if template is not None else ():
-        if item.get("kind") != "arithmetic":
+        if _has_template(item):
             item["template"] = template
+
+
+def _has_template(benchmark: Mapping[str, Any]) -> bool:
+    return benchmark.get("kind") != "arithmetic"  # its problems are token sequences of the testbed
 
 
 def _key(item: str) -> str:

@@ -44,7 +44,6 @@ WITHOUT = {
     "dapo_ladder_pass_at_256",
     "public_tables",
     "language_pilot",
-    "language_cap_bites",  # its first look is not finished
     "language_ladder",
     "language_ladder_trl",
     "language_transfer",

@@ -50,6 +50,11 @@ def test_benchmarks_by_name_replace_the_presets_and_take_its_template() -> None:
     assert own["gsm8k"].template == "r1"
 
 
+def test_a_template_that_no_benchmark_reads_is_refused() -> None:
+    with pytest.raises(ConfigError, match="template=r1: arithmetic_heldout has no template"):
+        protocol_config(Request(["arithmetic_heldout"], template="r1"), [])
+
+
 def test_values_can_be_overridden_and_the_verifier_reads_answer_lines_by_default() -> None:
     request = Request(["aime24"], overrides=["evaluation.caps=[16]", "evaluation.samples_per_problem=4"])
     config = protocol_config(request, [])
