@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import sys
 import time
@@ -169,6 +170,17 @@ def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
 
 def _place(store: ResultStore) -> str:
     return str(store.root) if store.root.is_dir() else f"{store.root.absolute()} (there is no such folder)"
+
+
+def may_be_run(name: str) -> bool:
+    """Say if a name is spelled as a run's id or its beginning, with or without `@STEP`."""
+    return re.fullmatch(r"[0-9a-f]{4,16}(@.*)?", name) is not None
+
+
+def find_run_step(store: ResultStore, name: str) -> str:
+    """The name with the beginning of a run's id completed: `ab12@0`. Raises as `find_run`."""
+    prefix, at, step = name.partition("@")
+    return f"{find_run(store, prefix)}{at}{step}"
 
 
 def find_run(store: ResultStore, prefix: str) -> str:

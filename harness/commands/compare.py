@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands._arguments import Counter, VerbAnswer, find_run, key_values
+from harness.commands._arguments import Counter, VerbAnswer, find_run_step, key_values, may_be_run
 from harness.commands._values import Interval
 from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from harness.evaluation.side_by_side import Comparison, Side
 
 _KEYS = ("benchmark", "cap", "difficulty", "golds", "margin", "ks", "match", "out", "runtime.results", *RULES)
-_HEX = re.compile(r"[0-9a-f]{4,16}")
 _MOST_ROWS = 10
 
 
@@ -245,15 +243,14 @@ def _parts(name: str, store: ResultStore) -> list[str]:
 
 
 def _part(part: str, store: ResultStore) -> str:
-    stem, separator, mark = part.partition("@")
-    if Path(part).exists() or Path(stem).exists():
+    if Path(part).exists() or Path(part.partition("@")[0]).exists():
         return part
     key, equals, _ = part.partition("=")
     if equals:
         raise ConfigError(f"compare has no key {key!r}{nearest(key, [*_KEYS])}")
-    if not _HEX.fullmatch(stem):
+    if not may_be_run(part):
         raise ConfigError(f"{part}: no such file or folder, no run and no arm (EXPERIMENT/ARM) of {store.root}")
-    return f"{find_run(store, stem)}{separator}{mark}"
+    return find_run_step(store, part)
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.commands._arguments import Counter, Exit, key_values, listed_names
+from harness.commands._arguments import Counter, Exit, find_run_step, key_values, listed_names, may_be_run
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
@@ -139,7 +139,9 @@ def evaluate_models(items: Sequence[str]) -> int:
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
     kernel = resolve_kernel(runtime.linear_kernel)
-    models = [resolve(name, store, kernel, weights) for name in listed_names(values["model"])]
+    names = listed_names(values["model"])
+    names = [find_run_step(store, name) if may_be_run(name) and not Path(name).exists() else name for name in names]
+    models = [resolve(name, store, kernel, weights) for name in names]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
     result = compare.evaluate_models(models, config, store, kernel, ks_of(values.get("ks")), Counter)
     out = Path(str(values["out"])) if "out" in values else store.root / "evaluations" / result["id"]

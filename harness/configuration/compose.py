@@ -144,9 +144,15 @@ def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
 
 
 def refuse_second_choice(overrides: Sequence[str]) -> None:
-    """Raises `ConfigError` for a group that one list chooses twice, of which Hydra takes the last; of a value it is meant to."""
+    """Raises `ConfigError` for a group that one list chooses twice, of which Hydra takes the last, and for a member that is chosen twice.
+
+    A value may be given twice: the last one is meant.
+    """
     first_lines: dict[str, str] = {}
     for group, item in choices(overrides):
+        members = item.value() if isinstance(item.value(), list) else []
+        if doubled := next((member for member in members if members.count(member) > 1), None):
+            raise ConfigError(f"{item.input_line}: {doubled} stands twice; keep one of them")
         if first := first_lines.get(group):
             names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
             fix = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"

@@ -81,8 +81,13 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
 
 def run_config(run: RunDir) -> RunConfig:
     """Return the configuration that a run was trained and evaluated under. Raises `ConfigError` that names its file."""
+    settings = run.settings()
+    if source := settings.get("foreign"):
+        raise ConfigError(
+            f"run {run.run_id} was imported from {source['file']}: it has no configuration of ours and no policy"
+        )
     try:
-        return load(run.settings())
+        return load(settings)
     except ConfigError as error:
         raise ConfigError(f"{run.path / CONFIG}: {error}") from error
 

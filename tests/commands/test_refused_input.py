@@ -75,6 +75,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         ([*SEARCH, "training.steps=3"], "nothing to search: give 'KEY=interval(low,high)'"),
         (["run", "patch=clip_higher", "patch=[token_level_loss]"], "give patch=[clip_higher,token_level_loss]"),
         (["plan", "-m", "algorithm=grpo,dapo", "algorithm=cispo"], "algorithm=cispo: the second would take the place of the first"),
+        (["plan", "patch=[clip_higher,clip_higher]"], "clip_higher stands twice; keep one of them"),
         (["plan", EXPERIMENT, "preset=clipping", "preset=upper_clip"], "keep one of them"),
         (["export", "dialect=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
         ([*SEARCH, "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
