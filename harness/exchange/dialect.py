@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
@@ -72,6 +72,18 @@ class Table:
             if block.holds(values):
                 rows |= block.rows
         return rows
+
+    def missing_condition(self, key: str, values: Mapping[str, Any]) -> str | None:
+        """Return a setting that these lack and that decides whether this one counts, None where all are known."""
+        for block in self.beside:
+            known = {name: options for name, options in block.condition.items() if name in values}
+            if (
+                key in block.rows
+                and len(known) < len(block.condition)
+                and replace(block, condition=known).holds(values)
+            ):
+                return next(name for name in block.condition if name not in values)
+        return None
 
     def knows(self, key: str) -> bool:
         """Return whether a key changes nothing, or has a row that has no effect beside the other settings."""
@@ -221,6 +233,8 @@ def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
         row = rows.get(key) or next((row for name, row in patterns.items() if fnmatchcase(key, name)), None)
         if row is not None:
             _translate_row(row, key, values[key], out)
+        elif condition := table.missing_condition(key, values):
+            out.cannot(key, values[key], f"counts beside some values of {condition}, which is not in the file")
         elif not table.knows(key):
             out.cannot(key, values[key], "no row in the table")
     for block in table.beside:

@@ -17,6 +17,9 @@ from harness.exchange import dialect
 from harness.exchange.dialect import COMPONENTS, NO_CLIP, Settings, Translation
 
 _CLIP_LOSSES = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
+_LORA_RANK = 16  # TRL's default (trl/trainer/model_config.py)
+_RANDOM_UPDATES = "TRL's updates take random responses of the step, ours whole groups (docs/trl.md)"
+_BELOW_CLIP = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
 
 
 # ---- ours in TRL's names ----
@@ -41,6 +44,8 @@ def _export_batches(config: RunConfig, out: Translation) -> None:
     out.notes.append(
         "per_device_train_batch_size counts responses of one update on one device; max_steps counts optimiser updates"
     )
+    if algorithm.updates_per_step > 1:
+        out.notes.append(_RANDOM_UPDATES)
     if algorithm.responses_per_prompt == 1:
         out.cannot("algorithm.responses_per_prompt", 1, "GRPOTrainer needs at least 2 generations")
 
@@ -85,8 +90,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     elif surrogate.kind == "ppo_clip":
         out.settings |= {"epsilon": surrogate.clip_low, "epsilon_high": surrogate.clip_high}
         if surrogate.dual_clip and surrogate.dual_clip < 1 + surrogate.clip_high:
-            reason = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
-            out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, reason)
+            out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, _BELOW_CLIP)
     elif surrogate.kind == "clipped_is":
         out.settings["epsilon_high"] = surrogate.cap_max
         out.notes.append("epsilon_high is the cap itself for cispo, not an offset from 1")
@@ -155,6 +159,8 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     out, source = dialect.translate_rows(dialect.load_table("trl"), values), Settings(values)
     out.settings = {"algorithm": "grpo", "algorithm.engine_correction.old_log_probs": "recomputed", **out.settings}
     _batches(source, devices, out)
+    if out.settings.get("algorithm.updates_per_step", 1) > 1:
+        out.notes.append(_RANDOM_UPDATES)
     for part in (_schedule, _rewards, _clip, _kl, _model):
         part(source, out)
     dialect.refuse_filtered_correction(out)
@@ -266,6 +272,9 @@ def _clip(source: Settings, out: Translation) -> None:
             out.set("algorithm.surrogate.clip_low", min(low, 1.0))  # from 1 on no lower bound binds
         if high is not None:
             out.set("algorithm.surrogate.clip_high", high)
+    delta = source.number("delta")
+    if loss in _CLIP_LOSSES and delta is not None and high is not None and delta < 1 + high:
+        out.cannot("delta", delta, _BELOW_CLIP)
     if loss == "luspo" and source.get("importance_sampling_level") != "sequence":
         out.cannot("loss_type", loss, "weighs responses by length here only with importance_sampling_level=sequence")
     if loss == "dr_grpo" and "sampling.max_response_tokens" in out.settings:
@@ -293,7 +302,7 @@ def _model(source: Settings, out: Translation) -> None:
         out.cannot(
             "dataset_name", dataset, "choose task=, or task=dataset with task.source, task.revision, task.fields"
         )
-    rank = (source.count("lora_r") or 0) if source.flag("use_peft") else 0
+    rank = (source.count("lora_r") or _LORA_RANK) if source.flag("use_peft") else 0
     targets = source.names("lora_target_modules")
     if rank and not targets:
         out.cannot("lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear")

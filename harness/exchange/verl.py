@@ -21,13 +21,14 @@ DEVIATIONS = ("warmup_from_zero", "unbounded_refill", "selection_per_micro_batch
 _BATCH, _MINI = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size"
 _STEPS, _WARMUP = "trainer.total_training_steps", f"{OPTIMIZER}.lr_warmup_steps"
 _MODE, _MEAN = f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.loss_agg_mode"
+_ENTROPY = f"{ACTOR}.entropy_coeff"
 _CLIP, _LOW, _HIGH, _DUAL = (f"{ACTOR}.clip_ratio{side}" for side in ("", "_low", "_high", "_c"))
 _GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
 _OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 _FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
 _NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
 # Losses that are means of responses whatever loss_agg_mode says.
-_RESPONSE_MEANS = ("sapo", "geo_mean", "gspo")
+_RESPONSE_MEANS = ("sapo", "geo_mean")
 _KL_PLACES = {  # where the KL term stands → its switch, its coefficient and its estimator
     "loss": (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"),
     "reward": ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty"),
@@ -306,9 +307,12 @@ def _kl(source: Settings, out: Translation) -> None:
     if not placements and any(switch in source for switch, *_ in _KL_PLACES.values()):
         out.set("algorithm.kl.coefficient", 0.0)
     mode, mean = source.get(_MODE), source.get(_MEAN)
-    if "loss" in placements and mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
-        reason = f"verl takes the KL term by {mean} beside {mode}; here by the policy loss's response_mean"
-        out.cannot(_KL_PLACES["loss"][0], True, reason)
+    if mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
+        reason = f"verl aggregates it by {mean} beside {mode}; here it is the policy loss's response_mean"
+        if "loss" in placements:
+            out.cannot(_KL_PLACES["loss"][0], True, reason)
+        if entropy := source.number(_ENTROPY, 0.0):
+            out.cannot(_ENTROPY, entropy, reason)
 
 
 def _overlong(source: Settings, out: Translation) -> None:

@@ -150,6 +150,12 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
         ("trl", {"warmup_steps": 0.1}, {"optimizer.warmup_steps": 10}),  # of 400 updates, four a rollout step
         ("verl", {f"{ACTOR}.clip_ratio_c": 1e9}, {"algorithm.surrogate.dual_clip": None}),
         ("verl", {f"{ACTOR}.policy_loss.loss_mode": "gspo", f"{CORRECTION}.rollout_is": None}, {"algorithm.importance_ratio": "sequence"}),
+        (
+            "verl", {f"{ACTOR}.policy_loss.loss_mode": "gspo", f"{CORRECTION}.rollout_is": None},
+            {"algorithm.aggregation.kind": "batch_token_mean"},
+        ),
+        ("trl", {"max_grad_norm": 0.0}, {"optimizer.max_gradient_norm": 1e9}),
+        ("trl", {"use_peft": True, "lora_r": None, "lora_target_modules": "q_proj"}, {"model.lora.rank": 16}),
         ("verl", {f"{ACTOR}.policy_loss.loss_mode": "cispo"}, {"algorithm.surrogate.cap_min": 0.8, "algorithm.surrogate.cap_max": 1.28}),
         ("verl", {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm"}, {"algorithm.aggregation.constant_tokens": 64}),
         ("verl", {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum"}, {"algorithm.aggregation.constant_tokens": 1.0}),
@@ -178,6 +184,23 @@ def test_a_second_kl_term_of_verl_is_listed() -> None:
     assert (algorithm.kl.coefficient, algorithm.kl.placement) == (0.001, "loss")
     said = "algorithm.use_kl_in_reward=True: verl adds this KL term of algorithm.kl_ctrl.kl_coef=0.01 to the loss's; one has a place here"
     assert said in lines("verl", both)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "condition", "key"),
+    [
+        ("trl", "multi_objective_aggregation", "scale_rewards"),
+        ("trl", "loss_type", "delta"),
+        ("verl", f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.clip_ratio_high"),
+        ("verl", "algorithm.adv_estimator", "algorithm.norm_adv_by_std_in_grpo"),
+    ],
+)
+def test_a_key_whose_condition_is_not_in_the_file_is_listed(dialect: str, condition: str, key: str) -> None:
+    values = {name: value for name, value in RESOLVED[dialect].items() if name != condition}
+    assert any(
+        line.startswith(f"{key}=") and f"{condition}, which is not in the file" in line
+        for line in lines(dialect, values)
+    )
 
 
 def test_a_reward_function_that_is_a_text_is_one_name() -> None:
@@ -217,7 +240,13 @@ def test_weights_that_are_not_as_many_as_the_reward_functions_are_refused() -> N
         ("verl", {f"{FILTER}.max_num_gen_batches": 0}, "max_num_gen_batches=0: verl refills without limit"),
         ("verl", {f"{ACTOR}.grad_clip": 0.3}, f"{ACTOR}.grad_clip=0.3: read by nothing from verl 0.8 on"),
         ("verl", {"algorithm.adv_estimator": "gdpo", "algorithm.gdpo_reward_keys": ["style"]}, "gdpo_reward_keys=['style']: the rewards"),
-        ("verl", {f"{ACTOR}.policy_loss.loss_mode": "sapo"}, "use_kl_loss=True: verl takes the KL term by token-mean beside sapo"),
+        ("verl", {f"{ACTOR}.policy_loss.loss_mode": "sapo"}, "use_kl_loss=True: verl aggregates it by token-mean beside sapo"),
+        (
+            "verl", {f"{ACTOR}.policy_loss.loss_mode": "sapo", f"{ACTOR}.entropy_coeff": 0.01},
+            "entropy_coeff=0.01: verl aggregates it by token-mean",
+        ),
+        ("trl", {"delta": 1.1}, "delta=1.1: below 1 + clip_high"),
+        ("trl", {}, "TRL's updates take random responses of the step"),
         ("verl", {f"{ACTOR}.clip_ratio": 0.3}, "clip_ratio=0.3 has no effect in verl beside"),
         ("verl", {"reward.reward_manager.name": "naive"}, f"{OVERLONG}.enable=True: only reward.reward_manager.name=dapo reads it"),
         ("verl", {"reward_model.overlong_buffer.enable": True}, "reward_model.overlong_buffer.enable=True: no counterpart"),
