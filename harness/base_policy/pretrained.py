@@ -36,10 +36,9 @@ class Config(Checked, key="model"):
 
     Attributes:
         path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
-        revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`, so that a run has one meaning; of a GGUF file its
-            SHA-256.
-        precision: of the products: bfloat16 or float32; or mixed, for one CPU rank: float32 products of inputs rounded to bfloat16,
-            except in the product with the vocabulary. Weights, gradients and optimiser state are float32.
+        revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`; of a GGUF file its SHA-256.
+        precision: of the products: bfloat16, float32, or for one CPU rank mixed (docs/speed.md). Weights, gradients and optimiser state are
+            float32.
         lora: adapters.
         cold_start: supervised training before RL.
         bases: several cold starts, with which training seeds are crossed.

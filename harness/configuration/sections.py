@@ -295,16 +295,15 @@ class RuntimeConfig(Checked, key="runtime"):
         rollout_rows: responses decoded together.
         micro_batch_tokens: tokens at most in one forward and backward; with model=testbed rows times the longest, padding included.
         checkpoint_every: rollout steps between resumable checkpoints.
-        keep_checkpoints: newest checkpoints kept while a run trains, so that a torn one has another behind it; of a trained run the last
-            step's alone, which holds the policy without the optimizer.
+        keep_checkpoints: newest checkpoints kept while a run trains; of a trained run the last step's alone, without the optimizer.
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
         ranks: processes that train one run together (FSDP2, with backend=trl DDP); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
-        deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, an error at an operator that has none.
-            With engine=vllm its batch invariance (compute capability 8.0 and above); not with backend=verl.
+        deterministic: bits that repeat on a GPU, too (docs/running.md): slower, an error at an operator without a deterministic form;
+            not with backend=verl.
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
@@ -427,7 +426,7 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
 
     Attributes:
         policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced),
-            never_give_up (removed; the prompts of all-wrong groups are tried again in the steps that follow).
+            never_give_up (removed; prompts of all-wrong groups are tried again).
         metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
         max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
         surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
@@ -448,9 +447,8 @@ class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
     """Correction for a sampler whose log-probabilities differ from the trainer's.
 
     Attributes:
-        kind: none; token (importance weight w = π_train / π_sampler, cut to floor and cap, on each token's loss); token_mask (w between
-            floor and cap, else 0); sequence and sequence_mask (the same with the response's product for each of its tokens);
-            geometric_mask (1 where the response's geometric mean of w is between floor and cap, else 0).
+        kind: weight of each token's loss: none, token (w = π_train / π_sampler, cut to floor and cap), token_mask (w between them, else 0),
+            sequence, sequence_mask (of the response's product), geometric_mask (1 where its geometric mean lies between them, else 0).
         cap: the largest weight.
         old_log_probs: sampler (the rollout's own) or recomputed (one more forward before the first update).
         floor: the smallest weight.

@@ -66,9 +66,7 @@ class Experiment:
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
         overrides: applied to every arm.
         benchmark: name of the benchmark that the answer is about.
-        metric: a name or a list of names (docs/statistics.md): avg, pass@8, maj@8, length, length_right, length_wrong, length_truncated,
-            truncated, no_answer, entropy, dead_groups, area, generated_tokens, seconds, tokens_to@0.8, steps_to@0.8, seconds_to@0.8,
-            training/COLUMN, NAME by second.
+        metric: a name or a list of names, such as avg, pass@8, length_wrong, entropy, training/COLUMN (docs/statistics.md has all).
         margin: difference that does not matter, in the unit of the metric (of avg: points); of several metrics a mapping. null: nothing
             is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.

@@ -30,9 +30,8 @@ class Config(Advantage):
 
     Attributes:
         baseline: group_mean, length_weighted (that mean, weighted by response tokens), leave_one_out or none.
-        scale: group_std, others_std (of the group's other rewards), group_mean, group_headroom (the group's best reward minus its mean),
-            batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten (batch_std, batch mean subtracted),
-            nonzero_share (the batch's share of rewards other than 0) or none.
+        scale: group_std, others_std, group_mean, group_headroom, batch_std, batch_reward_std, batch_whiten, nonzero_share or none
+            (docs/objective/advantage.md says of what).
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
         whiten_over: sequences or tokens: what weighs the same in the batch's mean and standard deviation. Over tokens dead groups get a
