@@ -333,8 +333,21 @@ def _advantages(config: Sections) -> Iterator[str]:
             f"algorithm.weighting={weighting} weighs responses by their advantages, and algorithm.surrogate={algorithm.surrogate.kind} or "
             "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
         )
+    by_moments = (
+        weighting in ("max_variance", "solve_rate_band") or getattr(algorithm.weighting, "by", "") == "reward_variance"
+    )
+    if by_moments and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
+        yield (
+            f"algorithm.weighting={weighting} judges a group by all its responses, and algorithm.overlong.statistics=exclude leaves some "
+            "out of its statistics; set it to keep"
+        )
     if algorithm.surrogate.kind != "best_worst_dpo":
         return
+    if algorithm.engine_correction.kind != "none":
+        yield (
+            f"algorithm.engine_correction.kind={algorithm.engine_correction.kind} corrects a ratio, and algorithm.surrogate=best_worst_dpo "
+            "has none; set it to none"
+        )
     if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":
         yield (
             "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "

@@ -365,6 +365,11 @@ class RewardConfig(Checked, key="algorithm.reward"):
         super().__post_init__()
         if self.function and not self._certain:
             raise ConfigError("algorithm.reward.function takes no true_positive or false_positive: let it err alone")
+        if self.function and not self.correct > 0 >= self.wrong:
+            raise ConfigError(
+                f"algorithm.reward.correct={self.correct:g} and wrong={self.wrong:g} are what True and False of algorithm.reward.function "
+                "earn, and a reward above 0 counts as right: choose correct above 0 and wrong at most 0"
+            )
         if not self.function and self.correct <= self.wrong:
             raise ConfigError(
                 f"algorithm.reward.correct={self.correct:g} must be above algorithm.reward.wrong={self.wrong:g}; "

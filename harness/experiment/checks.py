@@ -229,7 +229,8 @@ def inert(key: str, config: RunConfig) -> bool:
         "kl.reset_every_steps": no_kl and algorithm.surrogate.kind != "best_worst_dpo",
         "advantage.ddof": scale in ("none", "nonzero_share"),
         "advantage.epsilon": scale in ("none", "nonzero_share"),
-        "advantage.whiten_over": scale in ("none", "group_std", "group_mean", "group_headroom", "nonzero_share"),
+        "advantage.whiten_over": scale
+        in ("none", "group_std", "others_std", "group_mean", "group_headroom", "nonzero_share"),
         "overlong.buffer_fraction": not overlong.punishes,
         "overlong.penalty": not overlong.punishes,
         "overlong.shape": not overlong.punishes,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,10 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     demos = []
     for where, row in lines_of(path, ("problem", "answer")):
         response = row["answer"] if row.get("response") is None else row["response"]
+        if isinstance(response, bool) or not isinstance(response, str | int | float):
+            raise ConfigError(
+                f"{where}: response must be a text, not {json.dumps(response)[:40]}; give what the assistant writes"
+            )
         demos.append(Demonstration(where, str(row["problem"]), str(row["answer"]), str(response)))
     return demos
 

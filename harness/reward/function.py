@@ -7,6 +7,7 @@ evaluation keeps the verifier, so that a policy that learns to please the functi
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import runpy
@@ -38,7 +39,12 @@ class RewardFunction:
         self.reward, self.faults, self.last_fault, self._tell = reward, 0, "", tell
         path, name = parts_of(reward.function)
         try:
-            self._function: Callable[..., Any] = runpy.run_path(str(path))[name]
+            module = reward.function.removesuffix(f":{name}")
+            self._function: Callable[..., Any] = (
+                runpy.run_path(str(path))[name]
+                if module.endswith(".py")
+                else getattr(importlib.import_module(module), name)
+            )
         except Exception as error:
             raise ConfigError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
         parameters = inspect.signature(self._function).parameters

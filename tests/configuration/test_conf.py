@@ -164,6 +164,14 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.05", "algorithm.k
         (["algorithm=online_rft", *KL_IN_REWARD], "imitation"),
         (["algorithm=best_worst_dpo", "algorithm.advantage_sign=positive"], "set it to both"),
         (["algorithm=best_worst_dpo", "algorithm.off_policy_mask_nats=0.1"], "choose tokens"),
+        (
+            ["algorithm=best_worst_dpo", "algorithm.engine_correction={kind: token, old_log_probs: recomputed}"],
+            "kind=token corrects a ratio",
+        ),
+        (
+            ["algorithm/weighting=max_variance", "algorithm.overlong={policy: mask, statistics: exclude}"],
+            "algorithm.weighting=max_variance judges a group by all its responses",
+        ),
         (["algorithm=high_entropy_tokens", "engine=vllm"], "engine=vllm reports none"),
         (["algorithm.overlong.policy=wrong", "patch=dynamic_sampling"], "dead_groups.metric=reward"),
     ],

@@ -66,6 +66,13 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
     assert "Answer: $Answer" in problem.prompt
 
 
+def test_fields_say_where_a_local_file_keeps_problem_and_answer(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "mine.jsonl", [{"problem": "no", "question": "0+2?", "answer": "0+2=2 #### 2"}])
+    fields = dataset.Fields(problem="question", answer_after="####")
+    (problem,) = load_benchmark(dataset.Config(path=str(path), template="plain", fields=fields)).problems
+    assert (problem.prompt, problem.gold) == ("0+2?", "2")
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -202,6 +209,12 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
 def test_a_demonstration_without_a_response_imitates_its_answer(tmp_path: Path) -> None:
     rows = [{"problem": "p", "answer": 7}, {"problem": "q", "answer": 8, "response": None}]
     assert [demo.response for demo in read_demonstrations(jsonl(tmp_path / "demos.jsonl", rows))] == ["7", "8"]
+
+
+def test_a_demonstration_that_is_a_list_of_turns_is_refused(tmp_path: Path) -> None:
+    rows = [{"problem": "p", "answer": 7, "response": [{"role": "assistant", "content": "7"}]}]
+    with pytest.raises(ConfigError, match="line 1: response must be a text"):
+        read_demonstrations(jsonl(tmp_path / "demos.jsonl", rows))
 
 
 @pytest.mark.optional

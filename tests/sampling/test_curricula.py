@@ -29,6 +29,15 @@ def test_every_curriculum_keeps_its_contract(kind: str) -> None:
     assert list(curriculum_faults(member(FAMILY, kind))) == []
 
 
+def test_numpy_numbers_in_a_state_are_written_as_plain_ones() -> None:
+    curriculum = build("uniform")
+    curriculum.STATE = ("rates",)
+    curriculum.rates = {"mean": np.float64(0.5), "each": [np.int64(3), (np.bool_(True),)]}
+    state = curriculum.state()["rates"]
+    assert state == {"mean": 0.5, "each": [3, (True,)]}
+    assert [type(state["mean"]), type(state["each"][0]), type(state["each"][1][0])] == [float, int, bool]
+
+
 def test_retired_problems_do_not_come_back_while_others_are_left() -> None:
     curriculum = retire.build(retire.Config(pass_rate=0.75), 40, 0)
     for _ in range(30):

@@ -106,6 +106,24 @@ def test_rates_of_a_noisy_verifier_are_not_its_business(code: Path) -> None:
         RewardConfig(function=f"{code}:in_it", true_positive=0.9)
 
 
+def test_rewards_of_true_and_false_stand_on_either_side_of_zero(code: Path) -> None:
+    with pytest.raises(ConfigError, match="choose correct above 0 and wrong at most 0"):
+        RewardConfig(function=f"{code}:in_it", correct=0.0, wrong=-1.0)
+
+
+def test_a_module_of_a_package_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "rewards_of_mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "neighbour.py").write_text("GOAL = 2")
+    (package / "rule.py").write_text(
+        "from .neighbour import GOAL\n\n\ndef score(response):\n    return len(response) == GOAL\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    function = RewardFunction(RewardConfig(function="rewards_of_mine.rule:score"), print)
+    assert function.outcomes(["ab", "abc"], ["", ""], ["", ""]).tolist() == [1.0, -1.0]
+
+
 def test_an_estimator_of_the_rewards_addends_is_refused(code: Path) -> None:
     with pytest.raises(ConfigError, match="normalises the addends"):
         compose_run(["algorithm=gdpo", f"algorithm.reward.function={code}:in_it"])

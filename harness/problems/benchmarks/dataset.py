@@ -6,9 +6,10 @@ The benchmarks and training sets under `conf/benchmark/` and `conf/task/` are th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.registry import neutral
@@ -18,6 +19,7 @@ from harness.problems.problem import (
     Problem,
     Record,
     deduplicate,
+    lines_of,
     read_hub,
     read_jsonl,
     read_parquet,
@@ -28,7 +30,7 @@ from harness.problems.problem import (
 
 @dataclass
 class Fields:
-    """Places of problem and answer in a row of the Hub's dataset or of a parquet file, as dotted paths.
+    """Places of problem and answer in a row of the Hub's dataset or of a local file, as dotted paths.
 
     Attributes:
         problem: the statement.
@@ -104,7 +106,7 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     """Return the records that become problems, and what is repeated in the source."""
     source = config.path or config.source
     local = bool(config.path) and not str(config.path).endswith(".parquet")
-    rows = read_jsonl(Path(str(config.path))) if local else _records(config)
+    rows = read_jsonl(Path(str(config.path))) if local and config.fields == Fields() else _records(config)
     if not config.deduplicate:
         rows = list(rows)
     distinct, report = deduplicate(rows)
@@ -127,11 +129,13 @@ def _records(config: Config) -> Iterator[Record]:
         raise ConfigError(
             "a dataset needs `source` (an id on the Hub) or `path` (a local file), for example task.path=FILE"
         )
-    rows = (
-        read_parquet(Path(config.path))
-        if config.path
-        else read_hub(config.source, config.subset, config.split, config.revision)
-    )
+    rows: Iterable[dict[str, Any]]
+    if not config.path:
+        rows = read_hub(config.source, config.subset, config.split, config.revision)
+    elif config.path.endswith(".parquet"):
+        rows = read_parquet(Path(config.path))
+    else:
+        rows = (row for _, row in lines_of(Path(config.path)))
     for number, row in enumerate(rows):
         yield Record(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
@@ -56,7 +58,11 @@ class Curriculum(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, Curriculum):
         return value.state()
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value] if isinstance(value, list) else tuple(map(_plain, value))
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def require_problems(count: int, problems: int) -> None:
@@ -97,6 +103,8 @@ _PROBLEMS = 40  # of the contract tests
 
 def curriculum_faults(member: Any) -> Iterator[str]:
     """Draws are distinct, valid and repeatable; a resume changes nothing; more than there is, is refused."""
+    import torch
+
     whole, again, restored = (member.build(member.Config(), _PROBLEMS, 3) for _ in range(3))
     for step in range(20):
         indices = whole.draw(7)
@@ -117,7 +125,14 @@ def curriculum_faults(member: Any) -> Iterator[str]:
             yield f"restored from its state it records otherwise in step {step}"
             return
         successor = member.build(member.Config(), _PROBLEMS, 3)
-        successor.restore(restored.state())
+        checkpoint = io.BytesIO()
+        torch.save(restored.state(), checkpoint)
+        checkpoint.seek(0)
+        try:
+            successor.restore(torch.load(checkpoint, weights_only=True))
+        except pickle.UnpicklingError as error:
+            yield f"its state cannot be read back from a checkpoint; let STATE name numbers, texts, lists and arrays: {error}"
+            return
         restored = successor
     try:
         member.build(member.Config(), _PROBLEMS, 3).draw(_PROBLEMS + 1)
