@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_markdown
 from analysis.effects import INTERACTIONS, MAIN, SHAPLEY, all_effects, effects_frame, kinds_of
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
-from analysis.figures.drawing import WRITTEN_FORMATS, figure_style, save
+from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
@@ -68,6 +68,13 @@ def write_answer(
     if only in ("all", "page"):
         paths.append(write_page(results, store_root, out / "report.html"))
     return paths
+
+
+def stale_files(results: Results, folder: Path, paths: Sequence[Path]) -> list[Path]:
+    """List the tables and figures in the folder that a report makes of this experiment and that are not among ``paths``."""
+    names = [f"tables/{table.name}.{suffix}" for table in all_tables(results) for suffix in ("md", "csv", "tex")]
+    names += [f"figures/{name}.{suffix}" for name, _ in figure_makers(results) for suffix in FORMATS]
+    return [path for path in (folder / name for name in names) if path.is_file() and path not in paths]
 
 
 def write_tables(
