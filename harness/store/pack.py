@@ -414,5 +414,5 @@ def _by_seed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
-    question = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds", "starts")}
+    question = {key: value for key, value in plan.items() if key not in ("name", *OF_A_COMMAND, "seeds", "starts")}
     return {**question, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}
