@@ -2,7 +2,7 @@
 
 harness clean                       shows what could go
 harness clean --checkpoints         checkpoints of finished runs (they can no longer be evaluated anew)
-harness clean --unfinished          directories of failed, interrupted and lost runs (they start over), and what a killed clean left
+harness clean --unfinished          failed, interrupted and lost runs (they start over), and what a killed clean left
 harness clean --cache               warm-up checkpoints and probes (they are made again)
 harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
@@ -138,7 +138,7 @@ def _active_run(store: ResultStore) -> str:
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
-    "unfinished": ("failed, interrupted and lost runs", _unfinished_runs),
+    "unfinished": ("failed, interrupted and lost runs, and what a killed clean left", _unfinished_runs),
     "cache": ("what is made again when needed", _cache),
     "experiment": ("the experiments that are named, with runs that no other has", _experiment),
 }

@@ -22,7 +22,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from harness.store import atomic, layout
+from harness.store import atomic, layout, seal
 from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
 from harness.store.layout import read_object
 from harness.store.lease import Lease, acquire
@@ -308,9 +308,11 @@ def _copy_run(source: Path, target: Path) -> None:
     """Copy a run. Raises `StoreError` where the copy lacks a file that a report reads."""
     names = layout.report_files(source).keys()
     _copy_tree(source, target)
-    manifest = read_object(target / layout.MANIFEST, fix="put it back") or {"status": None}
-    missing = sorted(names - layout.report_files(target).keys())
-    if fault := f"{missing[0]} is missing" if missing else RunDir(target).file_fault(manifest):
+    files = layout.report_files(target)
+    seals = (read_object(target / layout.MANIFEST, fix="merge again") or {}).get(layout.FILES)
+    missing = sorted(names - files.keys())
+    fault = f"{missing[0]} is missing" if missing else seals and seal.file_fault(files, seals, hashes=False)
+    if fault:
         raise StoreError(
             f"not taken, for its copy is not whole ({fault}); if it went on meanwhile, merge again; links are not followed: put what they "
             "lead to in their place"
