@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_markdown
 from analysis.effects import INTERACTIONS, MAIN, SHAPLEY, all_effects, effects_frame, kinds_of
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
-from analysis.figures.drawing import WRITTEN_FORMATS, figure_style, save
+from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
 from analysis.html.page import write_page
@@ -44,12 +44,14 @@ def write_answer(
     formats: Sequence[str] = WRITTEN_FORMATS,
     columns: Sequence[str] = (),
     results: Results | None = None,
+    replace: bool = False,
 ) -> list[Path]:
     """Write tables, figures, methods and page of an experiment, or ``only`` one of them, and return their paths.
 
     Everything but ``tables/cost.*``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure function of the deterministic content
     of the store. ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``;
-    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read. Raises `ValueError` for a part or
+    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read; ``replace``:
+    the tables and figures that an earlier report wrote there, and this one does not, are deleted. Raises `ValueError` for a part or
     an amount that is none of these.
     """
     for key, value, choices in (("only", only, _PARTS), ("figures", figures, _AMOUNTS), ("tables", tables, _AMOUNTS)):
@@ -65,9 +67,18 @@ def write_answer(
         paths += write_figures(results, out / "figures", style, formats, everything=figures == "all")
     if only in ("all", "methods"):
         paths += write_texts(out / "methods", Methods(results, ResultStore(store_root)).files())
-    if only in ("all", "page"):
+    for path in _stale_files(results, out, paths) if replace else ():
+        path.unlink()
+    if only in ("all", "page"):  # it links what lies beside it
         paths.append(write_page(results, store_root, out / "report.html"))
     return paths
+
+
+def _stale_files(results: Results, folder: Path, paths: Sequence[Path]) -> list[Path]:
+    """List the tables and figures in the folder that a report makes of this experiment and that are not among ``paths``."""
+    names = [f"tables/{table.name}.{suffix}" for table in all_tables(results) for suffix in ("md", "csv", "tex")]
+    names += [f"figures/{name}.{suffix}" for name, _ in figure_makers(results) for suffix in FORMATS]
+    return [path for path in (folder / name for name in names) if path.is_file() and path not in paths]
 
 
 def write_tables(

@@ -104,6 +104,8 @@ def report_of(
     from analysis.terminal import terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
+    is_stored_answer = only == "all" and out is None
+    replace = is_stored_answer and not answer_stands(store, experiment)
     # Written tables hold every k, with or without figures beside them.
     results = _results(store, experiment, curves=only != "table", further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
@@ -122,11 +124,12 @@ def report_of(
             formats=formats_of(formats),
             columns=[name for name in columns.split(",") if name],
             results=results,
+            replace=replace,
             **options,
         )
     except UnknownColumn as error:
         raise ConfigError(str(error)) from error
-    if only == "all" and out is None:
+    if is_stored_answer:
         sign_answer(store, experiment, key)
     text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results, notes=notes)
     return Report(experiment, metrics, sentences, text, only, str(folder), list(map(str, paths)))

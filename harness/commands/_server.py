@@ -31,6 +31,7 @@ from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
 from analysis.samples import Question, RunCells, reduce_run
+from harness.commands._answer import answer_stands
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import run_state
@@ -212,10 +213,9 @@ class Watch:
         if sentence:
             return sentence + _OLDER * (version != self.version(name))
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
-        with suppress(OSError, ValueError):
-            newest_ns = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
+        with suppress(OSError, ValueError, StoreError):
             sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
-            return sentence + _OLDER * (newest_ns > file.stat().st_mtime_ns)
+            return sentence + _OLDER * (not answer_stands(self.store, name))
         return ""
 
     def page(self, name: str) -> str:

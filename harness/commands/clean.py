@@ -2,7 +2,7 @@
 
 harness clean                       shows what could go
 harness clean --checkpoints         checkpoints of finished runs (they can no longer be evaluated anew)
-harness clean --unfinished          directories of failed, interrupted and lost runs (they start over)
+harness clean --unfinished          failed, interrupted and lost runs (they start over), and what a killed clean left
 harness clean --cache               warm-up checkpoints and probes (they are made again)
 harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
@@ -17,7 +17,8 @@ from pathlib import Path
 from harness.commands._arguments import SELECTION, Selection, flag, require_idle, select
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore, RunClaimed, layout
-from harness.store.atomic import remove_directory, write_errors
+from harness.store.atomic import leftovers, remove_directory, write_errors
+from harness.store.pack import merge_lock
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,22 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
         if run.status == "finished":
             for _, path in run.checkpoints():
                 yield Removable(path, run_id, _size(path))
+            for path in leftovers(run.path / "checkpoints"):
+                yield Removable(path, run_id, _size(path))
 
 
 def _unfinished_runs(selection: Selection) -> Iterator[Removable]:
     for run_id in selection.run_ids:
         run = selection.store.run(run_id)
         # What finished and is damaged, or is of a newer version, is somebody's only copy.
-        if run.status in ("finished", layout.INCOMPLETE, layout.UNREADABLE):
+        if run.status in ("finished", layout.INCOMPLETE, layout.UNREADABLE) or run.without_manifest():
             continue
         if run.path.is_dir() and run.claim_holder() is None:
             yield Removable(run.path, run_id, _size(run.path))
+    root = selection.store.root
+    for folder in () if selection.experiments else (layout.runs_dir(root), layout.experiments_dir(root)):
+        for path in filter(Path.is_dir, leftovers(folder)):
+            yield Removable(path, None, _size(path), whole=True)
 
 
 def _experiment(selection: Selection) -> Iterator[Removable]:
@@ -131,7 +138,7 @@ def _active_run(store: ResultStore) -> str:
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
-    "unfinished": ("failed, interrupted and lost runs", _unfinished_runs),
+    "unfinished": ("failed, interrupted and lost runs, and what a killed clean left", _unfinished_runs),
     "cache": ("what is made again when needed", _cache),
     "experiment": ("the experiments that are named, with runs that no other has", _experiment),
 }
@@ -145,23 +152,20 @@ ARGUMENTS = {
 
 
 def _remove(selection: Selection, item: Removable) -> bool:
-    """Remove under the run's claim, and look at its status again: it may have been taken up meanwhile."""
-    if item.run_id is None:
-        if not item.whole and _active_run(selection.store):
-            print(f"  kept {item.path}: a run began meanwhile")
-            return False
-        remove_directory(item.path)
-        return True
-    run = selection.store.run(item.run_id)
+    """Remove under the run's claim, or where no merge is, and look again: it may have been taken up meanwhile."""
+    run = None if item.run_id is None else selection.store.run(item.run_id)
+    if run is None and not item.whole and _active_run(selection.store):
+        print(f"  kept {item.path}: a run began meanwhile")
+        return False
     try:
-        with run.lock():
+        with merge_lock(selection.store) if run is None else run.lock():
             is_checkpoint = item.path.parent.name == "checkpoints"
-            if not item.whole and (run.status == "finished") != is_checkpoint:
+            if run is not None and not item.whole and (run.status == "finished") != is_checkpoint:
                 return False
             remove_directory(item.path)
             return True
     except RunClaimed:
-        print(f"  kept {item.path}: it runs")
+        print(f"  kept {item.path}: {'a merge' if run is None else 'it'} runs")
         return False
 
 

@@ -31,6 +31,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             with open_root(source) as root:
                 result = merge(store, root)
+                evaluations = root / "evaluations"
+                if evaluations.is_dir():
+                    result.notes.append(f"{evaluations} stays there: copy what you need of it")
         except StoreError as error:
             conflicts.append(str(error))
             continue

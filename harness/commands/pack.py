@@ -32,10 +32,11 @@ def run(options: argparse.Namespace) -> int:
     if not isinstance(checkpoints, bool):
         raise ConfigError(f"checkpoints={checkpoints} is neither true nor false")
     out = settings.get("out") or f"{name}{SUFFIX}"
-    ids = write_pack(selection.store, name, out, checkpoints=checkpoints)
-    finished_count = sum(selection.store.run(run_id).status == "finished" for run_id in ids)
+    statuses = write_pack(selection.store, name, out, checkpoints=checkpoints)
+    finished_count = list(statuses.values()).count("finished")
     print(f"written: {out} ({finished_count} finished runs of {len(selection.run_ids)} in the plan)")
-    faulty_runs = [run for run in map(selection.store.run, selection.run_ids) if run.run_id not in ids and run.exists()]
-    for run in faulty_runs:
-        print(f"harness pack: run {run.run_id} is left out: {run.fault()}", file=sys.stderr)
-    return Exit.FOUND if faulty_runs else Exit.DONE
+    faults = {run_id: selection.store.run(run_id).fault() for run_id in selection.run_ids if run_id not in statuses}
+    for run_id, fault in faults.items():
+        if fault:
+            print(f"harness pack: run {run_id} is left out: {fault}", file=sys.stderr)
+    return Exit.FOUND if any(faults.values()) else Exit.DONE

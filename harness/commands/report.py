@@ -23,9 +23,18 @@ from harness.configuration.registry import nearest
 from harness.configuration.sections import of_machine
 from harness.store import ResultStore
 
+# What each part that `only=` names takes.
+_TAKEN = {
+    "all": ("figures", "tables", "style", "formats", "columns", "out"),
+    "table": (),
+    "tables": ("tables", "columns", "out"),
+    "figures": ("figures", "style", "formats", "out"),
+    "methods": ("out",),
+    "page": ("out",),
+}
 # What the analysis is asked for; an empty tuple takes any value.
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "only": ("all", "table", "tables", "figures", "methods", "page"),
+    "only": tuple(_TAKEN),
     "figures": ("main", "all"),
     "tables": ("main", "all"),
     "style": ("paper", "screen"),
@@ -63,8 +72,8 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
         if key in arguments:
             raise ConfigError(f"report: {key}= is given twice")
         arguments[key] = value
-        if key == "formats":
-            formats_of(value)
+        if key == "formats" and not formats_of(value):
+            raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
         choices = _CHOICES[key]
         if choices and value not in choices:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
@@ -76,6 +85,10 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
             )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)
+    part = arguments.get("only", "all")
+    if ignored := [key for key in arguments if key not in ("only", "against", *_TAKEN[part])]:
+        taken = f"takes {'=, '.join(_TAKEN[part])}=" if _TAKEN[part] else "writes nothing"
+        raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=: it {taken}")
     arguments = ({"out": name} if packed else {}) | arguments
     if other := arguments.pop("against", ""):
         require_stored(store, other)

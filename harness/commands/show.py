@@ -118,7 +118,7 @@ def show(run: Answer, options: argparse.Namespace) -> None:
     console = Terminal()
     if options.config:
         text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
-        console.print(text, markup=False, highlight=False, end="")
+        console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
         return
     if run.other is not None:
         _show_differences(console, run)

@@ -76,7 +76,6 @@ def remember(store: ResultStore, name: str, declaration: str) -> None:
     """Store the declaration's fingerprint at the first run only, so that a later declaration is known as such."""
     path = layout.plan_file(store.root, name).parent / layout.DECLARATION
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         timestamp = datetime.now(UTC).isoformat(timespec="seconds")
         write_file(path, json.dumps({"declaration": declaration, "first_run_at": timestamp}).encode())
 

@@ -104,9 +104,14 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(trash)
 
 
+def leftovers(directory: Path, name: str = "") -> list[Path]:
+    """List what killed writers left in `directory`, of `name` alone where given; live ones write there, too."""
+    return sorted(directory.glob(f".{name}*.tmp"))
+
+
 def remove_leftovers(directory: Path, name: str = "") -> None:
     """Delete what killed writers left in `directory`, of `name` alone where given. Only the one writer of either may call this."""
-    for entry in directory.glob(f".{name}*.tmp"):
+    for entry in leftovers(directory, name):
         if entry.is_dir():
             shutil.rmtree(entry)
         else:

@@ -22,7 +22,7 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.store.atomic import LocksUnsupported, RunClaimed, make_folder, write_errors
+from harness.store.atomic import LocksUnsupported, RunClaimed, StoreError, make_folder, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _BUSY = {errno.EAGAIN, errno.EACCES}
@@ -110,7 +110,10 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
 
 
 def holder(path: Path) -> Holder | None:
-    """Say who holds the lock now, or None if it is free. Disturbs nobody and writes nothing, so it works on a read-only store."""
+    """Say who holds the lock now, or None if it is free. Disturbs nobody and writes nothing, so it works on a read-only store.
+
+    Raises `StoreError` for a lock that is not ours to read.
+    """
     held, name = _read_lock(path)
     return name if held else None
 
@@ -129,10 +132,21 @@ def _read_lock(path: Path) -> tuple[bool, Holder]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False, Holder(None, None)
+    except PermissionError as error:
+        raise StoreError(
+            f"{path} is the lock of {_owner(path)}, who alone may say what holds it; leave it to them, or name other runs (experiment=NAME)"
+        ) from error
     try:
         return _is_locked(descriptor), _read_holder(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _owner(path: Path) -> str:
+    try:
+        return f"user {path.owner()}"
+    except (KeyError, OSError):  # a user whom this machine does not know
+        return "another user"
 
 
 def _wait_for(path: Path, descriptor: int, wait_seconds: float) -> None:

@@ -14,17 +14,19 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from harness.store import atomic, layout
+from harness.store import atomic, layout, seal
 from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
 from harness.store.layout import read_object
-from harness.store.lease import acquire
+from harness.store.lease import Lease, acquire
+from harness.store.metrics_log import new_rows
 from harness.store.reader import ResultStore, plan_text, read_plan
 from harness.store.run import RunDir
 
@@ -37,8 +39,8 @@ def experiment_files(folder: Path) -> list[Path]:
     return [path for name in _OF_AN_EXPERIMENT if (path := folder / name).is_file()]
 
 
-def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bool = False) -> list[str]:
-    """Write an experiment as one file, a path or an address such as `s3://bucket/NAME.tar.xz`; returns the ids of the runs in it.
+def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bool = False) -> dict[str, str]:
+    """Write an experiment as one file, a path or an address such as `s3://bucket/NAME.tar.xz`; returns the status of each run in it by id.
 
     A run that finished and lacks a file since, or whose manifest cannot be read, is left out.
 
@@ -46,17 +48,24 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
         StoreError: there is no such experiment, or the file cannot be written.
     """
     ids = {str(run_id) for arm in store.plan(experiment)["arms"] for run_id in arm["runs"].values()}
-    runs = [run for run in map(store.run, sorted(ids)) if run.exists() and not run.fault()]
-    files = experiment_files(layout.plan_file(store.root, experiment).parent)
-    for run in runs:
-        files += [run.path / layout.MANIFEST, *layout.report_files(run.path).values()]
-        if checkpoints:
-            files += [path for _, folder in run.checkpoints() for path in folder.rglob("*") if path.is_file()]
+    files: dict[Path, bytes | None] = dict.fromkeys(experiment_files(layout.plan_file(store.root, experiment).parent))
+    statuses: dict[str, str] = {}
+    for run in map(store.run, sorted(ids)):
+        if run.fault():
+            continue
+        with suppress(FileNotFoundError, NotADirectoryError):  # not started, or deleted meanwhile
+            # Read before its files are listed: a run that finishes from here on is packed as it was.
+            manifest = (run.path / layout.MANIFEST).read_bytes()
+            statuses[run.run_id] = json.loads(manifest)["status"]
+            files |= {**dict.fromkeys(layout.report_files(run.path).values()), run.path / layout.MANIFEST: manifest}
+            if checkpoints:
+                folders = (folder.rglob("*") for _, folder in run.checkpoints())
+                files |= dict.fromkeys(path for paths in folders for path in paths if path.is_file())
     # Checkpoints are gigabytes that hardly shrink.
     preset = 1 if checkpoints else 9 | lzma.PRESET_EXTREME
     if "://" not in out:
         atomic.publish_file(Path(out), lambda temporary: _write_archive(store.root, files, temporary, preset))
-        return [run.run_id for run in runs]
+        return statuses
     with tempfile.TemporaryDirectory(prefix="harness-pack-") as folder:
         _write_archive(store.root, files, Path(folder) / "pack", preset)
         with _storage_errors(out):
@@ -64,15 +73,19 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
 
             system, path = fsspec.core.url_to_fs(out)
             system.put_file(str(Path(folder) / "pack"), path)
-    return [run.run_id for run in runs]
+    return statuses
 
 
-def _write_archive(root: Path, files: Iterable[Path], out: Path, preset: int) -> None:
+def _write_archive(root: Path, files: Mapping[Path, bytes | None], out: Path, preset: int) -> None:
+    """Write the files with this content; None: what they hold now."""
     with lzma.open(out, "wb", preset=preset) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
         for path in sorted(files):
-            with suppress(FileNotFoundError), path.open("rb") as file:  # of a run under way: it is gone since
+            content = files[path]
+            # A file of a run under way may be gone since.
+            with suppress(FileNotFoundError), path.open("rb") if content is None else BytesIO(content) as file:
                 entry = tarfile.TarInfo(path.relative_to(root).as_posix())  # mode 644, times and owners zero
-                entry.size = os.fstat(file.fileno()).st_size
+                entry.size = file.seek(0, os.SEEK_END)
+                file.seek(0)
                 archive.addfile(entry, file)
 
 
@@ -184,7 +197,7 @@ def _root(folder: Path, source: str) -> Path:
     return folder
 
 
-_OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK}
+_OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK, layout.TRACKING}
 # Seeds and runs of two plans that ask the same are put together; these say when and how they were asked.
 OF_A_COMMAND = ("command", "checks", "decisions")
 
@@ -197,6 +210,11 @@ class MergeResult:
     same: int = 0
     notes: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
+
+
+def merge_lock(store: ResultStore, *, wait_seconds: float = 0.0) -> Lease:
+    """The lock of whoever adds and removes whole runs and experiments. Raises as `acquire`."""
+    return acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=wait_seconds)
 
 
 def merge(store: ResultStore, root: Path) -> MergeResult:
@@ -212,7 +230,7 @@ def merge(store: ResultStore, root: Path) -> MergeResult:
     source, result = ResultStore(root), MergeResult()
     result.conflicts += source.problems()
     # One merge at a time, so that what a killed one was copying can go.
-    with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf):
+    with merge_lock(store, wait_seconds=math.inf):
         atomic.remove_leftovers(layout.runs_dir(store.root))
         for run_id in source.run_ids():
             try:
@@ -248,10 +266,10 @@ def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
         result.conflicts.append(f"run {ours.run_id} is not taken: {manifest['error']}")
         return
     if not ours.path.exists():
-        atomic.publish_directory_once(ours.path, partial(_copy_tree, theirs.path))
+        atomic.publish_directory_once(ours.path, partial(_copy_run, theirs.path))
         result.new += 1
         return
-    if ours.exists() and _content(ours) == _content(theirs):
+    if ours.exists() and _is_same(ours, theirs):
         result.same += 1
         for _, path in theirs.checkpoints():
             atomic.publish_directory_once(ours.path / "checkpoints" / path.name, partial(_copy_tree, path))
@@ -260,7 +278,7 @@ def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
         with ours.lock():
             if _is_better(theirs, ours):  # it may have gone on, or ended, before the lock was free
                 here = _describe(ours)
-                atomic.publish_directory(ours.path, partial(_copy_tree, theirs.path))
+                atomic.publish_directory(ours.path, partial(_copy_run, theirs.path))
                 result.notes.append(f"run {ours.run_id}: taken, {_describe(theirs)} (here: {here})")
                 return
     if ours.status == layout.UNREADABLE:
@@ -286,24 +304,56 @@ def _is_better(theirs: RunDir, ours: RunDir) -> bool:
     return ours.status != layout.INCOMPLETE and _progress(theirs) > _progress(ours)
 
 
+def _copy_run(source: Path, target: Path) -> None:
+    """Copy a run. Raises `StoreError` where the copy lacks a file that a report reads."""
+    names = layout.report_files(source).keys()
+    _copy_tree(source, target)
+    files = layout.report_files(target)
+    seals = (read_object(target / layout.MANIFEST, fix="merge again") or {}).get(layout.FILES)
+    missing = sorted(names - files.keys())
+    fault = f"{missing[0]} is missing" if missing else seals and seal.file_fault(files, seals, hashes=False)
+    if fault:
+        raise StoreError(
+            f"not taken, for its copy is not whole ({fault}); if it went on meanwhile, merge again; links are not followed: put what they "
+            "lead to in their place"
+        )
+
+
 def _copy_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, ignore=_list_omissions, dirs_exist_ok=True)
+    shutil.copytree(source, target, ignore=partial(_list_omissions, str(source)), dirs_exist_ok=True)
 
 
-def _list_omissions(folder: str, names: list[str]) -> set[str]:
-    """Locks, what is being written, and links, which may lead anywhere."""
+def _list_omissions(run: str, folder: str, names: list[str]) -> set[str]:
+    """A run's locks and what it sent to trackers, what is being written, and links, which may lead anywhere."""
     return {
         name
         for name in names
-        if name in _OF_THIS_MACHINE
+        if (name in _OF_THIS_MACHINE and folder == run)
         or (name.startswith(".") and name.endswith(".tmp"))
         or os.path.islink(os.path.join(folder, name))
     }
 
 
+def _is_same(ours: RunDir, theirs: RunDir) -> bool:
+    """Whether two runs hold the same: byte for byte, or what they found where both have finished."""
+    if _content(ours) == _content(theirs):
+        return True
+    return ours.status == theirs.status == "finished" and _findings(ours) == _findings(theirs)
+
+
 def _content(run: RunDir) -> dict[str, bytes]:
     files = {**layout.report_files(run.path), layout.MANIFEST: run.path / layout.MANIFEST}
     return {name: path.read_bytes() for name, path in files.items()}
+
+
+def _findings(run: RunDir) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """Samples and metrics, without what tells when, where and how fast: times, attempts, and the `runtime` of `config.yaml`."""
+    samples = {name: path.read_bytes() for name, path in layout.report_files(run.path).items() if "/" in name}
+    rows, _ = new_rows(run.path / layout.METRICS_FILE, 0)
+    return samples, [
+        {key: value for key, value in row.items() if key != "attempt" and not key.startswith("seconds_")}
+        for row in rows
+    ]
 
 
 def _progress(run: RunDir) -> tuple[int, int]:
@@ -349,18 +399,22 @@ def _join_files(ours: Path, their_content: Mapping[str, Any], subject: str, resu
 
 
 def _join_plans(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The plan with the runs of both, None where they differ in more than seeds."""
+    """The plan with the runs of both, None where they differ in more than seeds and where these start."""
     if _question(plan) != _question(other):
         return None
-    runs = [{**ours["runs"], **theirs["runs"]} for ours, theirs in zip(plan["arms"], other["arms"], strict=True)]
     arms = [
-        {**arm, "runs": dict(sorted(runs_of_arm.items(), key=lambda item: int(item[0])))}
-        for arm, runs_of_arm in zip(plan["arms"], runs, strict=True)
+        {**arm, "runs": _by_seed({**arm["runs"], **other_arm["runs"]})}
+        for arm, other_arm in zip(plan["arms"], other["arms"], strict=True)
     ]
     seeds = sorted({*plan["seeds"], *other["seeds"]})
-    return {**{key: value for key, value in plan.items() if key != "decisions"}, "seeds": seeds, "arms": arms}
+    starts = {"starts": _by_seed({**plan["starts"], **other.get("starts", {})})} if "starts" in plan else {}
+    return {**{key: value for key, value in plan.items() if key != "decisions"}, **starts, "seeds": seeds, "arms": arms}
+
+
+def _by_seed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(values.items(), key=lambda item: int(item[0])))
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
-    question = {key: value for key, value in plan.items() if key not in (*OF_A_COMMAND, "seeds")}
+    question = {key: value for key, value in plan.items() if key not in ("name", *OF_A_COMMAND, "seeds", "starts")}
     return {**question, "arms": [{**arm, "runs": None} for arm in plan["arms"]]}

@@ -93,7 +93,7 @@ class ResultStore:
         if plan is None:
             names = ", ".join(self.plans()) or "none"
             raise StoreError(f"{path} does not exist (plans here: {names}); `harness run` writes it")
-        return plan
+        return {**plan, "name": name}  # its folder may have been renamed or copied
 
     def plans(self) -> list[str]:
         return [name for name in self._experiment_names() if layout.is_safe(name)]
@@ -289,7 +289,7 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
 def _is_lost(run: RunDir, status: str | None) -> bool:
     try:
         return status in UNDER_WAY and run.claim_holder() is None
-    except OSError:  # no locks here, or not ours to read: the manifest is all there is
+    except (OSError, StoreError):  # no locks here, or not ours to read: the manifest is all there is
         return False
 
 

@@ -20,8 +20,9 @@ import pytest
 from synthetic_store import build_store, embedded, step_row
 from view_support import SMALL, ask, served
 
+from harness.commands._answer import answer_key, sign_answer
 from harness.commands._server import Watch
-from harness.store import ResultStore, layout
+from harness.store import ResultStore, atomic, layout
 
 
 def run_of(store: ResultStore, arm: int, seed: int):
@@ -124,6 +125,19 @@ def test_the_version_follows_everything_that_results_are_made_of(growing, what):
         other.path.mkdir()
         other.append_step(step_row(np.random.default_rng(0), 1, 6, 0.5))
     assert watch.version("ladder") != before
+
+
+def test_the_answer_of_the_list_is_marked_until_it_is_of_the_runs_that_are_there(growing):
+    """Runs that a merge took over keep their dates."""
+    folder, watch = growing.root / "experiments" / "ladder", Watch(growing.root)
+    atomic.write_file(folder / "tables" / "answer.md", b"**All is well.**\n")
+    atomic.write_file(folder / "report.html", b"")
+    sign_answer(growing, "ladder", answer_key(growing, "ladder"))
+    assert watch.answer("ladder") == "All is well."
+    run = run_of(growing, 0, 1)
+    run.write_manifest(run.manifest() | {"status": "finished"})
+    os.utime(run.path / layout.MANIFEST, (1, 1))
+    assert watch.answer("ladder") == "All is well. (before the newest results)"
 
 
 def test_remembered_cells_are_those_of_a_fresh_reading(growing):

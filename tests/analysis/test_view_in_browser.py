@@ -8,6 +8,8 @@ from browser import chromium, needs_browser, watched_page
 from synthetic_store import build_store, make_samples, step_row
 from view_support import SMALL, served
 
+from harness.commands._answer import answer_key, sign_answer
+
 pytestmark = needs_browser
 SCRIPT = "</script><script>window.stolen=1</script><img src=x onerror='window.stolen=2'>"
 
@@ -47,6 +49,8 @@ def test_the_list_has_answers_and_states_sorts_and_follows_the_store(store, rng)
     answer = store.root / "experiments" / "ladder" / "tables" / "answer.md"
     answer.parent.mkdir()
     answer.write_text("All is well.\n- more\n")
+    (answer.parents[1] / "report.html").touch()
+    sign_answer(store, "ladder", answer_key(store, "ladder"))
     names = "[...document.querySelectorAll('.index tbody a')].map((link) => link.textContent)"
     with served(store.root) as url, chromium() as browser, watched_page(browser, url) as page:
         assert page.evaluate(names) == ["a_second", "ladder"]

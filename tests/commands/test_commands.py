@@ -200,6 +200,9 @@ def test_show_names_what_differs(store, said):
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text
     said("show", first.run_id, first.run_id, f"runtime.results={store.root}")
+    long_text = f"path: /{'x/' * 100}\n"
+    store.run(first.run_id).write_config(long_text)
+    assert said("show", first.run_id, "--config", f"runtime.results={store.root}") == long_text
 
 
 def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):
@@ -216,7 +219,16 @@ def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkey
     with store.run(failed.run_id).lock():  # someone took it up meanwhile
         said("clean", "--unfinished", "--yes", root)
     assert store.run(failed.run_id).exists()
+    (store.root / "experiments").mkdir()
+    trash = [
+        folder / ".name.0123.tmp"
+        for folder in (*store.root.glob("[er]*s"), store.run(done.run_id).path / "checkpoints")
+    ]
+    for folder in trash:  # of a clean that was killed
+        (folder / "data").mkdir(parents=True)
+    assert len(trash) == 3
     said("clean", "--checkpoints", "--unfinished", "--yes", root)
+    assert not any(folder.exists() for folder in trash)
     assert not store.run(failed.run_id).exists()
     assert store.run(done.run_id).checkpoints() == []
     assert all(path.exists() for path in kept)

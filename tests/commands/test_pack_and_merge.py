@@ -17,6 +17,7 @@ from harness.store import ResultStore, RunDir, StoreError
 from harness.store.layout import MANIFEST, report_files
 from harness.store.pack import open_root, write_pack
 from harness.store.seal import SEAL
+from harness.tracking._feed import mark_sent
 
 NAME = EXPERIMENT.partition("=")[2]
 FEW_ARMS = 'experiment.grid=["optimizer.learning_rate=1e-4,2e-4,4e-4"]'
@@ -99,11 +100,18 @@ def test_seeds_of_two_machines_become_one_experiment(store, other, tmp_path, sai
     shutil.rmtree(store.root / "runs")  # seed 2 was asked for in both places and computed in one
     first = ResultStore(tmp_path / "first")
     specs = grid(first, "[0]").specs
+    (first.root / "evaluations").mkdir()
+    for root in (store, other, first):  # a claim says where its seeds start
+        root.write_plan(
+            NAME, (was := root.plan(NAME)) | {"starts": {str(seed): f"base/{seed}" for seed in was["seeds"]}}
+        )
     told = said("merge", str(first.root), str(packed(other, tmp_path / "pack")), f"runtime.results={store.root}")
     assert f"pack: {2 * ARMS} new runs, 0 that were here" in told
+    assert f"{first.root / 'evaluations'} stays there" in told
     assert all(same(store, first, spec.run_id) for spec in specs)
     assert all(same(store, other, spec.run_id) for spec in second.specs)
     joined, whole = store.plan(NAME), plan(store, "experiment.seeds=[0,1,2]", FEW_ARMS).record()
+    assert joined["starts"] == {"0": "base/0", "1": "base/1", "2": "base/2"}
     assert (joined["seeds"], joined["arms"]) == (whole["seeds"], json.loads(json.dumps(whole["arms"])))
     again = said("merge", str(first.root), str(tmp_path / "pack"), f"runtime.results={store.root}")
     assert f"first: 0 new runs, {ARMS} that were here" in again
@@ -117,8 +125,9 @@ def test_what_finished_differently_is_named_and_stays_while_the_rest_is_merged(s
     kept = before.read_bytes()
     metrics = other.run(changed.run_id).path / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace("1000", "1001"))
-    for spec in planned.specs[2:]:  # the same bytes as here, its dates included
-        shutil.copytree(store.run(spec.run_id).path, other.run(spec.run_id).path, dirs_exist_ok=True)
+    for spec in planned.specs[2:]:  # the same results at other times, after an interruption
+        again = other.run(spec.run_id).path / "metrics.jsonl"
+        again.write_text(again.read_text().replace('"seconds_total": 90.0', '"attempt": 1, "seconds_total": 91.0'))
     told = said("merge", str(other.root), f"runtime.results={store.root}", code=1)
     assert f"1 new run, {ARMS - 2} that were here" in told
     assert f"run {changed.run_id} finished in both places with different results; the one here stays" in told
@@ -172,11 +181,35 @@ def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):
     (run.path / "attempts").mkdir()
     (run.path / "attempts" / "link").symlink_to(tmp_path / "secret")
     run.lock().release()
+    mark_sent(run, "wandb", 60, "this machine's project")
     merge(store, other.root)
     assert sorted(path.name for path in store.run(run.run_id).path.iterdir()) == sorted(
-        {path.name for path in run.path.iterdir()} - {"claim.lock"}
+        {path.name for path in run.path.iterdir()} - {"claim.lock", "tracking"}
     )
     assert list(store.run(run.run_id).path.glob("attempts/*")) == []
+
+
+@pytest.mark.parametrize("why", ["link", "end"])
+def test_a_copy_that_is_not_whole_is_not_taken(store, other, tmp_path, said, monkeypatch, why):
+    """Samples lie behind a link, or the run ends while it is copied: its manifest lists what was not there yet."""
+    run = other.run(grid(other, "[0]", finished=why == "link").specs[0].run_id)
+    if why == "link":
+        shutil.move(run.path / "samples", tmp_path / "elsewhere")
+        (run.path / "samples").symlink_to(tmp_path / "elsewhere")
+    copytree = shutil.copytree
+
+    def copy(source: Path, target: Path, *settings, **options) -> None:
+        copytree(source, target, *settings, **options)
+        if why == "end" and source == run.path:
+            ended = {**run.manifest(), "status": "finished", "files": {"samples/late/part-000.parquet": [1, "x"]}}
+            (target / MANIFEST).write_text(json.dumps(ended))
+
+    monkeypatch.setattr(shutil, "copytree", copy)
+    told = said("merge", str(other.root), f"runtime.results={store.root}", code=1)
+    assert f"{ARMS - 1} new runs" in told
+    assert f"run {run.run_id}: not taken, for its copy is not whole (" in told
+    assert "part-000.parquet is missing" in told
+    assert not store.run(run.run_id).path.exists()
 
 
 @pytest.mark.parametrize("kind", ["torn", "empty", "absent"])
@@ -254,6 +287,25 @@ def test_a_file_that_goes_while_a_run_is_packed_is_left_out(store, tmp_path, mon
     )
     monkeypatch.setattr(RunDir, "fault", lambda run: "")
     assert f"runs/{spec.run_id}/metrics.jsonl" not in names(packed(store, tmp_path / "pack"))
+
+
+def test_a_run_that_finishes_while_it_is_packed_is_packed_as_it_was(store, tmp_path, said, monkeypatch):
+    run = store.run(grid(store, "[0]", finished=False).specs[0].run_id)
+
+    def list_then_end(path: Path) -> dict[str, Path]:
+        files = report_files(path)
+        if path == run.path and not run.sample_steps("arithmetic_heldout")[1:]:
+            run.write_samples("arithmetic_heldout", 1, 120, run.samples("arithmetic_heldout", 60))
+            run.write_manifest({**run.manifest(), "status": "finished"})
+            run.write_manifest(run.seal_manifest(run.manifest()))
+        return files
+
+    monkeypatch.setattr("harness.store.layout.report_files", list_then_end)
+    told = said("pack", EXPERIMENT, f"out={tmp_path / 'pack'}", f"runtime.results={store.root}")
+    assert f"0 finished runs of {ARMS}" in told
+    assert run.status == "finished"
+    with open_root(str(tmp_path / "pack")) as root:
+        assert ResultStore(root).run(run.run_id).status == "interrupted"
 
 
 def test_the_earlier_first_run_of_a_claim_counts(store, other):

@@ -11,11 +11,12 @@ import pytest
 from commands_support import EXPERIMENT, finish, overrides, plan
 
 from harness.cli import main
-from harness.commands._answer import answer_key, answer_stands, sign_answer
+from harness.commands._answer import answer_key, answer_stands, report_of, sign_answer
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.intervals import comparison_level, minimum_detectable_difference
+from harness.store import atomic
 
 SEARCH = ["run", "-m", "hydra/sweeper=search"]
 
@@ -39,6 +40,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["report", "experiment=none_of_them", "runtime.results=/no/such"], "holds no experiment 'none_of_them'; there is none yet"),
         (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
         (["report", EXPERIMENT, "only=table", "formats=gif"], "formats: no gif; choose from"),
+        (["report", EXPERIMENT, "only=figures", "formats="], "formats= names none; give formats=pdf,png"),
         (["report", EXPERIMENT, "only=table", "only=page"], "report: only= is given twice"),
         (["compare", "abcd,", "b"], "compare: abcd,: nothing stands at one side of a comma"),
         (["compare", "a", "b", "cap=2026-02-30"], "compare: cap=2026-02-30 is not YAML; quote the value"),
@@ -170,6 +172,39 @@ def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(sto
     sign_answer(store, name, answer_key(store, name))
     store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
     assert not answer_stands(store, name)
+
+
+def test_a_new_answer_takes_the_files_of_the_old_one_away_and_nothing_else(store):
+    planned = plan(store, "experiment.seeds=[0]", 'experiment.grid=["optimizer.learning_rate=1e-4"]')
+    name, folder = planned.name, store.root / "experiments" / planned.name
+    store.write_plan(name, planned.record())
+    for spec in planned.specs:
+        finish(store, spec)
+    old_files = [folder / "figures" / "training" / "reward.pdf", folder / "tables" / f"{name}-answers.tex"]
+    own_file = folder / "tables" / f"{name}-mine.tex"
+    for path in (*old_files, own_file):
+        atomic.write_file(path, b"")
+    report_of(store, name, formats="svg")
+    assert not any(path.exists() for path in old_files)
+    assert own_file.exists()
+    for path in old_files:
+        atomic.write_file(path, b"")
+    report_of(store, name, formats="svg")  # of the same question and runs: what was asked for in another command stays
+    assert all(path.exists() for path in old_files)
+
+
+@pytest.mark.parametrize(
+    ("part", "option"),
+    [("table", "columns=score"), ("table", "out=x"), ("tables", "style=screen"), ("page", "tables=all")],
+)
+def test_a_report_refuses_options_that_its_part_does_not_use(store, said, part, option):
+    planned = plan(store)
+    store.write_plan(planned.name, planned.record())
+    told = said("report", EXPERIMENT, f"only={part}", option, f"runtime.results={store.root}", code=2)
+    assert f"only={part} has no use for {option.partition('=')[0]}=" in told
+    store.write_plan("another", planned.record())
+    told = said("report", f"pack={store.root}", code=2)
+    assert f"holds another, {planned.name}, not one; give runtime.results={store.root} experiment=NAME" in told
 
 
 def test_status_lists_finished_runs_on_demand(store, said):

@@ -90,9 +90,9 @@ def test_a_plan_without_arms_names_the_fix(tmp_path: Path, arms: object) -> None
 def test_a_plan_that_was_changed_is_named(tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
     arms = [{"name": "a", "runs": {"0": RUN_ID}}]
-    store.write_plan("e", {"arms": arms, "margin": 3})
+    store.write_plan("e", {"name": "e", "arms": arms, "margin": 3})
     plan = store.plan("e")
-    assert plan == {"schema_version": 1, "arms": arms, "margin": 3}
+    assert plan == {"schema_version": 1, "name": "e", "arms": arms, "margin": 3}
     path = layout.plan_file(tmp_path, "e")
     before = path.stat().st_mtime_ns, path.read_bytes()
     store.write_plan("e", plan)

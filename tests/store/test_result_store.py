@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -73,6 +74,9 @@ def test_foreign_and_newer_things_are_skipped_and_reported(store):
 def test_plans_come_back_and_errors_name_the_file(store):
     store.write_plan("dapo_ladder", {"name": "dapo_ladder", "arms": []})
     assert store.plan("dapo_ladder") == {"schema_version": 1, "name": "dapo_ladder", "arms": []}
+    shutil.copytree(store.root / "experiments/dapo_ladder", store.root / "experiments/renamed")
+    assert store.plan("renamed")["name"] == "renamed"
+    shutil.rmtree(store.root / "experiments/renamed")
     with pytest.raises(StoreError, match=r"none/plan\.json does not exist \(plans here: dapo_ladder\)"):
         store.plan("none")
     (store.root / "experiments/newer").mkdir()
@@ -104,7 +108,8 @@ def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
 def test_a_read_only_store_can_be_read_and_refuses_writes_by_name(store):
     code = """
 import os, sys
-from harness.store import ResultStore, StoreReadOnly
+from harness.store import ResultStore, StoreError, StoreReadOnly
+from harness.store.reader import run_state
 os.chdir(sys.argv[1])  # from here on no folder above is looked at: another pytest of this user may close them at any moment
 store = ResultStore(".")
 [store.run(name).steps() for name in store.run_ids()]  # imports all it needs while it may read the interpreter
@@ -113,6 +118,13 @@ if os.geteuid() == 0:
 assert [len(store.run(name).steps()) for name in store.run_ids()] == [1, 2, 3] and store.problems() == []
 assert store.run(store.run_ids()[0]).claim_holder() is None
 run = store.run(store.run_ids()[0])
+try:
+    store.run(store.run_ids()[1]).claim_holder()
+except StoreError as error:
+    assert "claim.lock is the lock of user " in str(error), error
+else:
+    raise AssertionError("read another user's lock")
+assert run_state(store, store.run_ids()[1]).status == "finished"
 for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), lambda: store.cache_dir("x"),
               lambda: run.write_manifest(run.manifest()), lambda: store.write_plan("p", {})):
     try:
@@ -122,8 +134,11 @@ for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), l
     else:
         raise AssertionError("wrote to a read-only store")
 """
+    others_lock = store.run(store.run_ids()[1]).path / "claim.lock"
+    others_lock.touch()
     for path in [store.root, *store.root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
+    others_lock.chmod(0)
     done = subprocess.run([sys.executable, "-c", code, str(store.root)], capture_output=True, text=True, check=False)
     for path in [store.root, *store.root.rglob("*")]:
         path.chmod(0o755)
