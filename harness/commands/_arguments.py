@@ -16,7 +16,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness.configuration.compose import compose_run, options
+from harness.configuration.compose import compose_run, options, quoted
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
@@ -137,7 +137,7 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
         )
     with open_root(packs[0]) as root:
         names = ResultStore(root).plans()
-        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={root}"]
+        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 
 
 def require_stored(store: ResultStore, name: str) -> None:
