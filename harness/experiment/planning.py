@@ -444,15 +444,16 @@ def run_overrides(job: Sequence[str]) -> list[str]:
     return [item for item in job if not item.lstrip("+").startswith("experiment.")]
 
 
+def declared_values(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return what `experiment.*` overrides say where no experiment is chosen, and the others."""
+    others = run_overrides(overrides)
+    declared = [f"++{item.lstrip('+')}" for item in overrides if item not in others]
+    return (dict(compose_values(declared)["experiment"]) if declared else {}), others
+
+
 def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
-    others = run_overrides(overrides)
-    experiment_overrides = [item for item in overrides if item not in others]
-    values = (
-        compose_values([f"++{item.lstrip('+')}" for item in experiment_overrides])["experiment"]
-        if experiment_overrides
-        else {}
-    )
+    values, others = declared_values(overrides)
     invalid_keys = sorted(values.keys() - _MULTIRUN_KEYS)
     if invalid_keys:
         raise ConfigError(
