@@ -24,6 +24,7 @@ from analysis.tables.words import (
     grader_warnings,
     interval_name,
     metric_name,
+    unspent_notes,
     untrained_notes,
 )
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
@@ -162,7 +163,8 @@ def warnings_of(results: Results) -> list[str]:
     """What the answer has to be read with: nothing to learn or learned, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
     first = [f"Before RL {problem}."] if problem else []
-    return [*first, *untrained_notes(results.experiment), *collapse_warnings(results), *grader_warnings(results)]
+    notes = [*untrained_notes(results.experiment), *unspent_notes(results.experiment)]
+    return [*first, *notes, *collapse_warnings(results), *grader_warnings(results)]
 
 
 def _wording(plan: Plan) -> Wording:

@@ -18,6 +18,7 @@ from harness.evaluation.metrics.names import TRAINING, Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import intervals
 from harness.statistics.intervals import Estimate
+from harness.store import StoreError
 
 MARK = " †"
 ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
@@ -140,7 +141,7 @@ def _caveats(results: Results, short: bool) -> list[str]:
     experiment, plan = results.experiment, results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    notes += [*_absent_notes(results), *untrained_notes(experiment)]
+    notes += [*_absent_notes(results), *untrained_notes(experiment), *unspent_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
         details = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
@@ -178,6 +179,28 @@ def untrained_notes(experiment: Frames) -> list[str]:
     if run_names := [f"{labels[arm]}, seed {seed}: {faults[arm, seed]:.0f}" for arm, seed in faults.index[faults > 0]]:
         notes.append(f"Responses without a verdict in training, which earned reward.wrong: {'; '.join(run_names)}.")
     return notes
+
+
+def unspent_notes(experiment: Frames) -> list[str]:
+    """Say which runs of a matched budget ended at their last step before it was spent."""
+    plan, store = experiment.plan, experiment.store
+    if plan.match == "steps" or store is None:
+        return []
+    key, run_names = ("generated_tokens" if plan.match == "tokens" else "seconds"), list[str]()
+    for name, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
+        log = experiment.training.get((run_id, name))
+        try:
+            training = store.run(run_id).settings().get("training") or {}
+        except StoreError:  # what is wrong with it is said elsewhere
+            continue
+        if log is None or training.get(key) is None or log["step"].iloc[-1] < training["steps"]:
+            continue
+        seconds = log["seconds_total"] - log["seconds_evaluate"].fillna(0)
+        spent = seconds.sum() if key == "seconds" else log["generated_tokens_total"].iloc[-1]
+        if spent < training[key]:
+            run_names.append(f"{plan.arm(name).label}, seed {seed}: {spent / training[key]:.0%} of {training[key]:g}")
+    text = f"Ended at training.steps before the budget of {plan.match} was spent; raise training.steps"
+    return [f"{text}: {'; '.join(run_names)}."] * bool(run_names)
 
 
 def _absent_notes(results: Results) -> list[str]:

@@ -30,11 +30,12 @@ from harness.configuration.compose import (
     explanation,
     hydra_overrides,
     of_hydra,
+    refuse_below_a_list,
     refuse_second_choice,
     searchpath,
 )
 from harness.configuration.error import ConfigError
-from harness.experiment.planning import replace_seeds, shared_overrides, spell_out
+from harness.experiment.planning import replace_whole, shared_overrides, spell_out
 from harness.store import StoreError
 
 # Flags of Hydra that take the argument after them.
@@ -91,8 +92,10 @@ def main(arguments: Sequence[str]) -> int:
             raise _missing_package_error(match[1]) from error
         raise ConfigError(explanation(error, outcome.get().overrides)) from error
     except Exception as error:
-        if isinstance(error, ValueError) and "--" in str(error):
-            raise ConfigError(str(error)) from error  # of flags that do not go together
+        if isinstance(error, ValueError):
+            refuse_below_a_list(error, outcome.get().overrides)
+            if "--" in str(error):
+                raise ConfigError(str(error)) from error  # of flags that do not go together
         # Of Hydra's own folders; a launcher's errors have other numbers.
         bad_disk = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
         if isinstance(error, OSError) and outcome.get().sweep is None and (bad_disk or outcome.get().multirun is None):
@@ -138,7 +141,7 @@ def hydra_arguments(arguments: Sequence[str]) -> list[str]:
         elif item.startswith("-"):
             flags += [item, next(items, "")] if item in _WITH_VALUE else [item]
         else:
-            overrides += replace_seeds(spell_out(item))
+            overrides += replace_whole(spell_out(item))
     own_overrides = [item for item in overrides if not of_hydra(item)]
     refuse_second_choice(own_overrides)
     for item in overrides:

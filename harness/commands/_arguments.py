@@ -16,7 +16,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TextIO
 
-from harness.configuration.compose import compose_run, options
+from harness.configuration.compose import compose_run, options, quoted
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
@@ -142,7 +142,7 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
                 f"pack={packs[0]} is a folder that holds {', '.join(names) or 'no experiment'}, not one; give runtime.results={packs[0]} "
                 "experiment=NAME instead"
             )
-        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={root}"]
+        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 
 
 def require_stored(store: ResultStore, name: str) -> None:

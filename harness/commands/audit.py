@@ -24,7 +24,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import of_machine
 from harness.experiment.claim import base_policies, is_seeds, refuse_shared, second_look
-from harness.experiment.planning import make_plan
+from harness.experiment.planning import declared_experiment, make_plan
 from harness.store import StoreError
 
 if TYPE_CHECKING:  # the analysis loads pandas
@@ -90,6 +90,8 @@ def answer(options: argparse.Namespace) -> Answer:
     names, rest = _claims(options.overrides)
     replicate, rest = _replicate(rest)
     settings, rest = [item for item in rest if of_hydra(item)], [item for item in rest if not of_hydra(item)]
+    if options.judge and (unused := next((item for item in rest if not of_machine(item)), None)):
+        raise ConfigError(f"{unused} changes nothing with --judge: stored claims are judged as declared; leave it out")
     # Composed before anything runs, so that a typo is an error now; the other overrides are of the runs.
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
     code = 0 if options.judge else _run(names, rest, settings, root, replicate=replicate)
@@ -121,6 +123,7 @@ def _looks(
 ) -> Iterator[list[str]]:
     """The overrides of each look to run, told as it comes; second looks are chosen by what the first ones found."""
     for number, name in enumerate(names, 1):
+        _refuse_another_name(name, first)
         print(f"[{number}/{len(names)}] claim {name}", flush=True)
         yield [f"claim={name}", *first]
     if not replicate:
@@ -138,6 +141,15 @@ def _looks(
             flush=True,
         )
         yield overrides
+
+
+def _refuse_another_name(claim: str, overrides: Sequence[str]) -> None:
+    """Raise `ConfigError` where the runs of a claim would be stored under a name that is not looked for."""
+    name = declared_experiment([f"claim={claim}", *overrides]).name
+    if name != f"claim_{claim}":
+        raise ConfigError(
+            f"claim={claim} is named {name!r}, where `harness audit` does not find it; write `name: claim_{claim}` under `experiment:`"
+        )
 
 
 def _second_look(name: str, look: Look, first: Sequence[str], rest: Sequence[str]) -> tuple[list[str], Sequence[int]]:

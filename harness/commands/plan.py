@@ -91,9 +91,9 @@ class Totals:
     to_run: int
     refused: int
     known: int
-    seconds: float
-    generated_tokens: float
-    gpu_hours: float
+    seconds: float | None
+    generated_tokens: float | None
+    gpu_hours: float | None
     price: float | None
     sources: list[str]
 
@@ -227,18 +227,23 @@ def totals_of(arms: Sequence[ArmRow]) -> Totals:
                 costs.setdefault(run.run_id, arm.expected)
     known_costs = [cost for cost in costs.values() if cost is not None]
     prices = [cost.price for cost in known_costs if cost.price is not None]
+    unknown = bool(costs) and not known_costs
     return Totals(
         runs=len(statuses),
         finished=finished_count,
         to_run=len(costs),
         refused=len(statuses) - finished_count - len(costs),
         known=len(known_costs),
-        seconds=sum(cost.seconds for cost in known_costs),
-        generated_tokens=sum(cost.generated_tokens for cost in known_costs),
-        gpu_hours=sum(cost.gpu_hours for cost in known_costs),
+        seconds=_sum([cost.seconds for cost in known_costs], unknown),
+        generated_tokens=_sum([cost.generated_tokens for cost in known_costs], unknown),
+        gpu_hours=_sum([cost.gpu_hours for cost in known_costs], unknown),
         price=sum(prices) if prices else None,
         sources=sorted({cost.source for cost in known_costs}),
     )
+
+
+def _sum(values: Sequence[float], unknown: bool) -> float | None:
+    return None if unknown else sum(values)
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
@@ -312,12 +317,13 @@ def look_lines(plan: Plan) -> list[str]:
     if not looks:
         return []
     *real, (_, none) = runs_of_looks(plan).items()
+    most = len(plan.specs) if plan.waits_for is None else len(plan.arms) * len(plan.seeds)
     sizes, means = (
         " or ".join(", ".join(words).rsplit(", ", 1))
         for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)
     )
     return [
-        f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {len(plan.specs)} runs at most; on average {means} if "
+        f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {most} runs at most; on average {means} if "
         f"every difference is {sizes} times the standard deviation of one seed's difference, {none:.0f} if nothing differs"
     ]
 
@@ -379,7 +385,7 @@ def total_lines(totals: Totals) -> list[str]:
     """Tell what is left to do and what it is expected to take."""
     counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
-    if totals.known:
+    if totals.seconds is not None and totals.generated_tokens is not None and totals.known:
         device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"
         device += f" for {totals.price:,.2f}" if totals.gpu_hours and totals.price is not None else ""
         lines.append(

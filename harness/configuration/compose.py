@@ -7,6 +7,7 @@ import copy
 import functools
 import importlib.util
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -79,6 +80,9 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
         values = OmegaConf.to_container(_compose([*overrides, *searchpath()]), resolve=True)
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
         raise ConfigError(explanation(error, overrides)) from error
+    except ValueError as error:
+        refuse_below_a_list(error, overrides)
+        raise
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 
@@ -234,12 +238,40 @@ def explanation(error: BaseException, overrides: Sequence[str]) -> str:
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
     if first.startswith("Error merging override") and cause is not None:
         first = f"{first}: {str(cause).strip().splitlines()[0]}"
+    if first.endswith("composing config:"):
+        first = " ".join([first, *message.strip().splitlines()[1:2]])
     if first.startswith("Ambiguous value"):
         return f"{first}; for a run of each value add -m"
+    if "INTERVAL_SWEEP" in first:
+        return "an interval is for a search: add hydra/sweeper=search, or give range() or choice()"
     word = re.match(r"Error parsing override '([\w./-]+)'$", first)
     if word:
         return f"{word[1]!r} is no key=value{_member_hint(word[1])}"
+    if isinstance(error, OverrideParseException):
+        return _unread(error.override) or first
     return _nearest_hint(message, overrides) or first
+
+
+def _unread(override: str) -> str:
+    """Say how to quote an override that Hydra's grammar cannot read; empty where it has no key."""
+    key, equals, value = override.partition("=")
+    if not equals or not re.fullmatch(r"[\w./@:+~-]+", key):
+        return ""
+    if value.startswith(("[", "{")):
+        return f'{override} cannot be read: quote the texts inside the brackets, as in \'{key}=["a=1","b=2"]\''
+    value = os.path.expanduser(value.strip("'\""))
+    return f"{override} cannot be read; quote it: '{key}=\"{value}\"'"
+
+
+def refuse_below_a_list(error: ValueError, overrides: Sequence[str]) -> None:
+    """Raise `ConfigError` where OmegaConf took a part of an override's key for a place in a list."""
+    word = re.fullmatch(r"invalid literal for int\(\) with base 10: '(\w+)'", str(error))
+    for override in overrides if word else ():
+        key, _, value = override.lstrip("+~").partition("=")
+        section, found, _ = f"{key}.".partition(f".{word[1]}." if word else "")
+        if found:
+            whole = f"{{{key.removeprefix(f'{section}.')}: {value}}}" if section == "experiment.seeds" else "[...]"
+            raise ConfigError(f"{key}={value}: {section} is a list; give it whole, '{section}={whole}'") from error
 
 
 def _nearest_hint(message: str, overrides: Sequence[str]) -> str:
@@ -387,4 +419,9 @@ def searchpath() -> list[str]:
 
 
 def _quote(paths: Sequence[Path], scheme: str = "") -> str:
-    return "[{}]".format(",".join("'{}{}'".format(scheme, str(path).replace("'", r"\'")) for path in paths))
+    return f"[{','.join(quoted(f'{scheme}{path}') for path in paths)}]"
+
+
+def quoted(text: str) -> str:
+    """A text as Hydra's grammar takes it, whatever its letters."""
+    return "'{}'".format(text.replace("'", r"\'"))

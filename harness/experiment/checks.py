@@ -497,6 +497,10 @@ def _absent_here(config: RunConfig) -> list[str]:
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
         reasons.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
+    if config.model.kind == "pretrained" and config.model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
+        reasons.append(
+            "model.lora.rank > 0 needs the package peft, which is not installed here: pip install -e '.[lora]'"
+        )
     if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
         reasons.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
     return reasons

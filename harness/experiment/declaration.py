@@ -177,8 +177,9 @@ class Experiment:
         """The names of the metrics, one or several."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
-    def declared_arms(self) -> list[Arm]:
-        """The arms, listed, or expanded from a grid or from patches."""
+    def declared_arms(self, common: Sequence[str] | None = None) -> list[Arm]:
+        """The arms, listed, or expanded from a grid or from patches; `common` are all overrides of every arm, if there are more."""
+        common = self.overrides if common is None else common
         for name, overrides in (("base", self.base), ("overrides", self.overrides)):
             _refuse_second_choice(f"experiment.{name}", overrides)
         if self.arms:
@@ -190,7 +191,7 @@ class Experiment:
             raise ConfigError(
                 f"experiment {self.name!r} is a search, whose arms are not known before; run it: harness run experiment={self.name}"
             )
-        return design_arms(self.design, self.base, self.crossing, self.orders, self.together, self.overrides)
+        return design_arms(self.design, self.base, self.crossing, self.orders, self.together, common)
 
     @property
     def crossing(self) -> Crossing:
@@ -210,7 +211,8 @@ def refuse_seed(overrides: Sequence[str], instead: str = "'experiment.seeds=[0,1
     """Raises `ConfigError` for `seed=`, which each run gets from its experiment; `where` stands before the message."""
     seed_overrides = [item for item in overrides if item.lstrip("+").startswith("seed=")]
     if seed_overrides:
-        instead = re.sub(r"\[0,1\]", f"[{seed_overrides[0].partition('=')[2].strip('[]')}]", instead)
+        if numbers := re.fullmatch(r"\[?([\d, ]+)\]?", seed_overrides[0].partition("=")[2]):
+            instead = instead.replace("[0,1]", f"[{numbers[1]}]")
         raise ConfigError(f"{where}{seed_overrides[0]} would be overridden: the seeds of an experiment are {instead}")
 
 

@@ -27,6 +27,7 @@ from harness.configuration.compose import (
 )
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference, flatten
+from harness.configuration.registry import nearest
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import NONE, Crossing
 
@@ -136,23 +137,15 @@ def check_factors(crossing: Crossing) -> None:
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
     """Raise `ConfigError` for levels that are equal or that the base overrides, and for factors that write one key."""
-    combination_of_part: dict[str, str] = {}
-    for combination, parts in together.items():
-        where = f"experiment.together.{combination}={list(parts)}"
-        if len(set(parts)) < 2:
-            raise ConfigError(f"{where}: it needs two patches or more")
-        for part in parts:
-            if part in combination_of_part:
-                raise ConfigError(f"{where}: {part!r} is in {combination_of_part[part]!r} already")
-            combination_of_part[part] = combination
+    _check_together(crossing, together)
     changes: list[dict[str, Changes]] = []
     for name, levels in crossing.factors.items():
         changes.append({level: {} if level == NONE else patch_changes(level, base) for level in levels})
         for level in changes[-1].keys() - {NONE}:
             if keys := _overridden_keys(level, base):
                 raise ConfigError(
-                    f"{', '.join(keys)}: patch {level!r} writes it, and so does an override of the base, which wins in every arm; take "
-                    "it out of experiment.base (or experiment.overrides), or out of the patch"
+                    f"{', '.join(keys)}: patch {level!r} writes it, and so does an override of all arms, which wins; take it out of "
+                    "experiment.base, experiment.overrides or the command line, or out of the patch"
                 )
         _check_levels(name, changes[-1])
     factors = itertools.combinations([levels.items() for levels in changes], 2)
@@ -164,6 +157,24 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
                 f"patches {first!r} and {second!r} both write {', '.join(sorted(shared_keys))}; the order would decide: keep one of "
                 "them, or write the combination as a patch of its own and name it in experiment.together"
             )
+
+
+def _check_together(crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ConfigError` for a combination of fewer than two patches, or of one that is no level or in another combination."""
+    combination_of_part: dict[str, str] = {}
+    names = [level for levels in crossing.factors.values() for level in levels if level != NONE]
+    for combination, parts in together.items():
+        where = f"experiment.together.{combination}={list(parts)}"
+        if len(set(parts)) < 2:
+            raise ConfigError(f"{where}: it needs two patches or more")
+        for part in parts:
+            if part not in names:
+                raise ConfigError(
+                    f"{where}: {part!r} is no patch of this design{nearest(part, names)}; take it out: '~experiment.together.{combination}'"
+                )
+            if part in combination_of_part:
+                raise ConfigError(f"{where}: {part!r} is in {combination_of_part[part]!r} already")
+            combination_of_part[part] = combination
 
 
 def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:

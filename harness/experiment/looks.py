@@ -54,7 +54,7 @@ def expected_runs(
 ) -> float:
     """Mean number of runs where every comparison has the true difference ``effect``, in sd of one seed's difference.
 
-    From a fixed-seed simulation of normal scores; a pair's second arm comes before what is compared with it, or stands alone.
+    From a fixed-seed simulation of normal scores.
     """
     rng = np.random.default_rng([len(looks), looks[-1], arms])
     scores = rng.normal(0, np.sqrt(0.5), (_SIMULATIONS, arms, looks[-1]))
@@ -63,10 +63,12 @@ def expected_runs(
 
 def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
     """Means of arms such that every comparison has the difference 1: float64[arms]."""
-    height = np.zeros(arms)
-    for arm, reference in sorted(pairs):  # a reference comes first, or has none itself
-        height[arm] = height[reference] + 1
-    return height
+    references = dict(pairs)
+
+    def height(arm: int) -> int:
+        return height(references[arm]) + 1 if arm in references else 0
+
+    return np.array([height(arm) for arm in range(arms)], dtype=np.float64)
 
 
 EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference

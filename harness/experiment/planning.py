@@ -16,6 +16,7 @@ from harness.configuration.compose import (
     expand,
     folder_flags,
     hydra_overrides,
+    parse_overrides,
     refuse_second_choice,
 )
 from harness.configuration.error import ConfigError, require
@@ -152,7 +153,8 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     experiment = declared_experiment(overrides)
     refuse_seed(overrides)
     common = (*experiment.overrides, *common_overrides(overrides))
-    declared_arms = experiment.declared_arms()
+    # A patch among them is refused below, by a better reason.
+    declared_arms = experiment.declared_arms([item for item in common if not re.match(r"\+*patch=", item)])
     refuse_replaced(declared_arms, common)
     arms = [
         planned_arm(arm, compose_run([*arm.overrides, *common]), experiment, common, with_runs=False)
@@ -199,7 +201,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
-    lines = [line for item in overrides for line in replace_seeds(spell_out(item))]
+    lines = [line for item in overrides for line in replace_whole(spell_out(item))]
     prefixes = ("experiment", "claim=")
     selectors = [item for item in lines if item.startswith(("experiment=", "claim="))]
     if len(selectors) > 1 or "," in "".join(selectors):
@@ -207,6 +209,12 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     if not selectors:
         raise ConfigError("name what to plan: experiment=NAME or claim=NAME")
     refuse_second_choice(overrides)
+    sweeps = [item for item in parse_overrides(common_overrides(overrides)) if item.is_sweep_override()]
+    if sweeps and sweeps[0].key_or_group != "seed":
+        raise ConfigError(
+            f"{sweeps[0].input_line}: an experiment takes one value for all its arms; to compare several give experiment.arms, or "
+            "experiment.grid"
+        )
     values = compose_values([item for item in lines if item.lstrip("+~").startswith(prefixes)])
     if not isinstance(values.get("experiment"), dict):
         raise ConfigError(
@@ -263,6 +271,21 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
                 f"experiment.benchmark={name!r} is not evaluated by arm {arm.name!r}{nearest(name, benchmarks)}"
             )
         refuse_too_few(experiment.metrics, arm.name, config)
+        if experiment.match != "steps" and config.optimizer.decay != "none":
+            raise ConfigError(
+                f"experiment.match={experiment.match} with optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: the rate decays "
+                "over training.steps, and arms that end by a budget get other rates; set optimizer.decay=none or experiment.match=steps"
+            )
+        _refuse_circle(arm.name, {arm.name: arm.parent for arm in arms})
+
+
+def _refuse_circle(name: str, parents: Mapping[str, str | None]) -> None:
+    """Raise `ConfigError` where following the parents of an arm comes to an arm twice."""
+    chain = [name]
+    while (parent := parents.get(chain[-1])) is not None:
+        chain.append(parent)
+        if parent in chain[:-1]:
+            raise ConfigError(f"experiment.arms: parents in a circle, {' → '.join(chain)}; leave one of them out")
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
@@ -380,11 +403,14 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
             )
 
 
-def replace_seeds(override: str) -> list[str]:
-    """A list or mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge one into the other."""
+_REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together")
+
+
+def replace_whole(override: str) -> list[str]:
+    """A list or mapping for some keys of a declaration takes the place of what the file has; Hydra would merge mappings."""
     key, _, value = override.partition("=")
-    if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith(("{", "[")):
-        return ["++experiment.seeds=null", override]
+    if key.lstrip("+") in _REPLACED and value.lstrip().startswith(("{", "[")):
+        return [f"++{key.lstrip('+')}=null", override]
     return [override]
 
 
@@ -418,15 +444,16 @@ def run_overrides(job: Sequence[str]) -> list[str]:
     return [item for item in job if not item.lstrip("+").startswith("experiment.")]
 
 
+def declared_values(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return what `experiment.*` overrides say where no experiment is chosen, and the others."""
+    others = run_overrides(overrides)
+    declared = [f"++{item.lstrip('+')}" for item in overrides if item not in others]
+    return (dict(compose_values(declared)["experiment"]) if declared else {}), others
+
+
 def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
-    others = run_overrides(overrides)
-    experiment_overrides = [item for item in overrides if item not in others]
-    values = (
-        compose_values([f"++{item.lstrip('+')}" for item in experiment_overrides])["experiment"]
-        if experiment_overrides
-        else {}
-    )
+    values, others = declared_values(overrides)
     invalid_keys = sorted(values.keys() - _MULTIRUN_KEYS)
     if invalid_keys:
         raise ConfigError(

@@ -24,6 +24,7 @@ from harness.statistics.intervals import (
     replicates,
     seeds_needed,
 )
+from harness.statistics.sequential import design_levels
 from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
@@ -46,7 +47,9 @@ class Power:
         self.units = "base policies" if self.shares_bases else "seeds"
         self.crossing = plan.crossing if plan.design == "factorial" else None
         self.metrics = len(plan.metrics)
-        self.alpha = 1 - comparison_level(self.comparisons)
+        # Of a sequential design the level of its last look: the looks before it have spent the rest.
+        levels = design_levels(plan.looks, self.comparisons) if plan.looks else [1 - comparison_level(self.comparisons)]
+        self.alpha = levels[-1]
 
     def resolvable(self, sd: float) -> float:
         """The smallest difference that is found."""

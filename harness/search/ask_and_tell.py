@@ -20,7 +20,7 @@ import optuna
 from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten, identity
-from harness.configuration.schema import RunConfig
+from harness.configuration.schema import RunConfig, load_dataclass
 from harness.configuration.sections import of_machine, visible_gpus
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import Summary, dispatch_runs, worker_count
@@ -28,13 +28,16 @@ from harness.experiment.checks import absent, refusals
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
-from harness.experiment.planning import common_overrides, declared_experiment, plan_of, planned_arm
+from harness.experiment.planning import common_overrides, declared_experiment, declared_values, plan_of, planned_arm
 from harness.experiment.power import score
 from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 _ASKING_SECONDS = 60.0
+_TRIAL = "trial_"
+_REPEATS = "repeats"  # of a trial: the number of the failed one that it stands for
+_DECLARED = {"name", "title", "question", "benchmark"}
 _SEEDS = "'experiment.seeds=[0,1]', or hydra.sweeper.seeds=[0,1]"
 
 
@@ -52,6 +55,7 @@ class Sweep:
             )
         self.parameters = parse_space(search.space)
         self.fixed_overrides = list(fixed_overrides)
+        self._refuse_what_would_not_count()
         base = compose_run(self.fixed_overrides)
         self._refuse_what_cannot_run()
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
@@ -75,6 +79,21 @@ class Sweep:
             "benchmark": self.experiment.benchmark,
             **settings,
         }
+
+    def _refuse_what_would_not_count(self) -> None:
+        """Raise `ConfigError` for a fixed value of a key that is searched, and for a name whose plan would be written over."""
+        keys = {parameter.key.lstrip("+") for parameter in self.parameters}
+        for item in parse_overrides(self.fixed_overrides):
+            if item.key_or_group in keys:
+                raise ConfigError(
+                    f"{item.input_line}: {item.key_or_group} is searched, so a fixed value has no effect; leave one of the two out"
+                )
+        name, store = self.experiment.name, self.store
+        arms = store.plan(name)["arms"] if name in store.plans() else []
+        if not all(arm["name"].startswith(_TRIAL) for arm in arms):
+            raise ConfigError(
+                f"experiment.name={name}: the store holds another experiment under this name; choose another"
+            )
 
     def _refuse_what_cannot_run(self) -> None:
         """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
@@ -138,20 +157,26 @@ class Sweep:
     # ---- the study's side -----------------------------------------------------------------------------------------------
 
     @property
+    def trials(self) -> list[Any]:
+        """The trials of the study; a failed one that was asked for again is left out."""
+        trials = self.study.get_trials(deepcopy=False)
+        repeated = {trial.user_attrs.get(_REPEATS) for trial in trials}
+        return [trial for trial in trials if trial.number not in repeated]
+
+    @property
     def trial_count(self) -> int:
-        """Trials that the study has, in whatever state."""
-        return len(self.study.get_trials(deepcopy=False))
+        """Trials that the study has; those that wait to be asked for again are none yet."""
+        return sum(trial.state != optuna.trial.TrialState.WAITING for trial in self.trials)
 
     @property
     def running_count(self) -> int:
         """Trials that are asked for and not told."""
-        running = (optuna.trial.TrialState.RUNNING,)
-        return len(self.study.get_trials(deepcopy=False, states=running))
+        return sum(trial.state == optuna.trial.TrialState.RUNNING for trial in self.trials)
 
     @property
     def has_failed(self) -> bool:
-        """Say if a run of this call failed, or a trial could not begin."""
-        return bool(self.summary.failed or self.reasons)
+        """Say if a run of this call failed, or the study holds a failed trial."""
+        return bool(self.summary.failed or self.reasons or any(map(self._is_failed, self.trials)))
 
     @property
     def is_complete(self) -> bool:
@@ -172,15 +197,24 @@ class Sweep:
     part = plan  # what is asked for so far is all that there is
 
     def _adopt(self) -> None:
-        """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
-        for trial in self.study.get_trials(deepcopy=False):
-            if trial.params.keys() != {parameter.key for parameter in self.parameters}:
+        """Take up the trials of earlier calls: done ones for the plan, others to bring them to their end, failed ones once more."""
+        for trial in self.trials:
+            if self._is_failed(trial):
+                self.study.enqueue_trial(trial.params, user_attrs={_REPEATS: trial.number})
+            elif not self._is_whole(trial):
                 self._abandon(trial)
                 continue
             if trial.state == optuna.trial.TrialState.RUNNING:
                 self._begin(trial)
             elif trial.state == optuna.trial.TrialState.COMPLETE:
                 self._plan_arm(trial)
+
+    def _is_whole(self, trial: Any) -> bool:
+        """Say if a trial has a value of every key."""
+        return bool(trial.params.keys() == {parameter.key for parameter in self.parameters})
+
+    def _is_failed(self, trial: Any) -> bool:
+        return trial.state == optuna.trial.TrialState.FAIL and self._is_whole(trial)
 
     def _abandon(self, trial: Any) -> None:
         """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
@@ -200,7 +234,7 @@ class Sweep:
         self._open[trial.number] = [arm.spec(seed) for seed in self.experiment.seeds]
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
-        arm = Arm(f"trial_{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
+        arm = Arm(f"{_TRIAL}{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
         self._arms[trial.number] = planned_arm(arm, compose_run(arm.overrides), self.experiment)
         return self._arms[trial.number]
 
@@ -248,7 +282,7 @@ class Sweep:
 
 def best_lines(sweep: Sweep) -> list[str]:
     """The best trials in words: one for a single objective, the Pareto front for several."""
-    states = [trial.state for trial in sweep.study.get_trials(deepcopy=False)]
+    states = [trial.state for trial in sweep.trials]
     counts = [f"{states.count(state)} {state.name.lower()}" for state in optuna.trial.TrialState if state in states]
     lines = [f"{sweep.experiment.name}: {', '.join(counts)}", *sweep.reasons]
     if optuna.trial.TrialState.COMPLETE not in states:
@@ -285,6 +319,12 @@ def _from_declaration(arguments: Sequence[str]) -> tuple[Experiment, list[str]]:
 
 
 def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
+    values, arguments = declared_values(arguments)
+    if unknown_keys := sorted(values.keys() - _DECLARED):
+        raise ConfigError(
+            f"experiment.{unknown_keys[0]} is not for a search of ranges, which may say experiment.name, title, question and benchmark; "
+            "set hydra.sweeper.objectives, seeds, trials and sampler, or declare an experiment with experiment.search"
+        )
     space = [str(item.input_line) for item in parse_overrides(arguments) if item.is_sweep_override()]
     fixed_overrides = [item for item in arguments if item not in space]
     if not space:
@@ -294,5 +334,6 @@ def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tup
     identity_overrides = [item for item in fixed_overrides if not of_machine(item)]
     name = f"search_{content_hash(sorted(space), sorted(identity_overrides), seeds, search['objectives'])[:8]}"
     benchmark = next(iter(compose_run(fixed_overrides).evaluation.benchmarks), "")
-    title = " ".join([*space, *identity_overrides])
-    return Experiment(name, title, seeds=seeds, benchmark=benchmark, search={"space": space, **search}), fixed_overrides
+    defaults = {"name": name, "title": " ".join([*space, *identity_overrides]), "benchmark": benchmark, "seeds": seeds}
+    declaration = {**defaults, **values, "search": {"space": space, **search}}
+    return load_dataclass(Experiment, declaration, "experiment"), fixed_overrides

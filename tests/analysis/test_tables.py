@@ -339,6 +339,17 @@ def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named
     assert arm["name"] not in to_latex(table)
 
 
+def test_a_matched_budget_that_is_not_spent_is_said(tmp_path):
+    store = build_store(tmp_path, **SHORT)
+    plan = store.plan("ladder")
+    store.write_plan("ladder", {**plan, "match": "tokens"})
+    run, (*_, last) = store.run(plan["arms"][1]["runs"]["0"]), range(3)
+    for budget, said in ((6200, []), (12400, [f"{plan['arms'][1]['label']}, seed 0: 50% of 12400"])):
+        (run.path / "config.yaml").write_text(f"training: {{steps: {last}, generated_tokens: {budget}}}")
+        notes = [note for note in main_table(loaded(tmp_path)).notes if "raise training.steps" in note]
+        assert [note.partition("raise training.steps: ")[2].rstrip(".") for note in notes] == said
+
+
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [

@@ -93,6 +93,24 @@ def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]
     assert called["judged"] == [[str(tmp_path / "results"), "shorter"]]
 
 
+def test_a_name_that_the_audit_would_not_find_is_refused_before_the_first_run(
+    called: dict[str, list[list[str]]], said: Said
+) -> None:
+    words = said("audit", "claim=gspo", "experiment.name=mine", code=2)
+    assert "named 'mine'" in words
+    assert "write `name: claim_gspo`" in words
+    assert called["ran"] == []
+
+
+def test_what_would_change_a_stored_claim_is_refused_where_it_is_only_judged(
+    called: dict[str, list[list[str]]], said: Said
+) -> None:
+    assert "experiment.margin=9 changes nothing with --judge" in said(
+        "audit", "claim=gspo", "--judge", "experiment.margin=9", code=2
+    )
+    assert called["judged"] == []
+
+
 @pytest.fixture
 def first_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Say that the first look at cispo has found +2.0 on so many seeds, from 0 on."""

@@ -87,6 +87,8 @@ def test_plan_tells_prices_where_one_is_given(store, asked, said):
         "runtime.assumed.price_per_gpu_hour=2.5",
     ]
     spec = make_plan(here, True).specs[0]
+    unknown = asked("plan", "-m", *here)["totals"]
+    assert (unknown["known"], unknown["seconds"], unknown["gpu_hours"]) == (0, None, None)
     finish(store, spec)
     run = store.run(spec.run_id)
     manifest = run.manifest()

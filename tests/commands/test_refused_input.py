@@ -103,6 +103,15 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "experiment"], "give KEY=VALUE, for example experiment=NAME"),
         (["plan", "foo.bar"], "'foo.bar' is no key=value; give KEY=VALUE"),
         (["plan", EXPERIMENT, "experiment.seeds=3"], "'experiment.seeds=[3]' for the seed 3 alone, 'experiment.seeds=[0,1,2]' for three"),
+        (["plan", EXPERIMENT, "experiment.seeds.first=16"], "experiment.seeds is a list; give it whole, 'experiment.seeds={first: 16}'"),
+        (["run", "evaluation.caps.first=3"], "evaluation.caps is a list; give it whole"),
+        (["plan", EXPERIMENT, "experiment.base=[algorithm=dapo]"], "quote the texts inside the brackets, as in 'experiment.base=["),
+        (["plan", EXPERIMENT, "runtime.results=/tmp/é#1"], "quote it: 'runtime.results=\"/tmp/é#1\"'"),
+        (["run", "-m", EXPERIMENT, "optimizer.learning_rate=1e-4,2e-4"], "an experiment takes one value for all its arms"),
+        (["run", "-m", EXPERIMENT, "seed=range(8)"], "the seeds of an experiment are 'experiment.seeds=[0,1]'"),
+        (["run", "-m", "optimizer.learning_rate=interval(5e-5,1e-3)"], "add hydra/sweeper=search"),
+        (["plan", EXPERIMENT, "match=tokens", "optimizer.decay=linear"], "experiment.match=tokens with optimizer.decay=linear"),
+        (["plan", "experiment=dapo_factorial", "algorithm.surrogate.clip_high=0.25"], "patch 'clip_higher' writes it, and so does an"),
     ],
 )  # fmt: skip
 def test_what_would_be_ignored_or_cannot_be_is_one_line(said, command, says):

@@ -6,10 +6,14 @@ import dataclasses
 
 import pytest
 
+from harness.commands.plan import look_lines
 from harness.configuration.error import ConfigError
 from harness.experiment.declaration import Experiment
 from harness.experiment.history import longest_first
 from harness.experiment.planning import declared_experiment, plan_experiment
+from harness.experiment.power import Power
+from harness.statistics.intervals import comparison_level
+from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
 NAME = "experiment=dapo_equal_tokens"
@@ -77,6 +81,14 @@ def test_a_matched_budget_is_that_of_the_first_look(tmp_path, monkeypatch):
     reference = plan.arms[0].runs
     assert asked == [[reference[0], reference[1]]]
     assert plan.waits_for is None
+
+
+def test_the_power_and_the_most_runs_of_a_sequential_plan_are_those_of_its_last_look(tmp_path):
+    here = f"runtime.results={tmp_path}"
+    plan = plan_experiment([NAME, STEPS, LOOKS, here])
+    assert Power(plan).alpha == design_levels(plan.looks, 2)[-1] < 1 - comparison_level(2)
+    (line,) = look_lines(plan_experiment([NAME, "match=tokens", LOOKS, here]))
+    assert "18 runs at most" in line
 
 
 # ---- order ---------------------------------------------------------------------------------------------------------------

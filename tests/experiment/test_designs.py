@@ -61,8 +61,8 @@ def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> Non
         ({}, "name it in experiment.together"),
         ({"overlong_filter_and_punishment": ["overlong_filtering"]}, "two patches or more"),
         (
-            {"overlong_filter_and_punishment": ["overlong_filtering", "typo"]},
-            "name it in experiment.together",
+            {"overlong_filter_and_punishment": ["overlong_filtering", "clip_highr"]},
+            "'clip_highr' is no patch of this design; did you mean 'clip_higher'.*~experiment.together.overlong_filter_and_punishment",
         ),
         (BOTH | {"other": ["clip_higher", "overlong_filtering"]}, "'overlong_filtering' is in"),
     ],
@@ -251,6 +251,7 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
         ("clip_lr_search", "design=shapley", "experiment.design=shapley has no effect beside experiment.search"),
         ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
         ("dapo_shapley", "orders=0", "experiment.orders=0 must be at least 1"),
+        ("aa", "arms=[{name: a, parent: b}, {name: b, parent: a}]", "parents in a circle, a → b → a"),
     ],
 )
 def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: str) -> None:

@@ -16,7 +16,7 @@ from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
-from harness.search.ask_and_tell import Sweep, best_lines
+from harness.search.ask_and_tell import Sweep, best_lines, sweep_of
 from harness.search.study import Search, draw, parse_space, search_of
 from harness.store import ResultStore, TornFile
 
@@ -182,6 +182,38 @@ def test_a_combination_that_cannot_run_is_a_failed_trial(store):
     feed = sweep(store, space=space, sampler="grid")
     assert len(go(feed).finished) == 2
     assert sorted(trial.state.name for trial in feed.study.trials) == ["COMPLETE", "COMPLETE", "FAIL", "FAIL"]
+
+
+def test_the_same_command_again_repeats_the_trials_whose_runs_failed(store):
+    begun = sweep(store, trials=2, sampler="random")
+    first, _ = specs = begun.ask(2)
+    begun.tell(Summary(failed=[spec.run_id for spec in specs]))
+    assert begun.has_failed
+    again = sweep(store, trials=2, sampler="random")
+    assert (again.has_failed, again.trial_count) == (False, 0)
+    assert len(go(again).finished) == 2
+    assert (again.trial_count, again.is_complete, again.has_failed) == (2, True, False)
+    assert first.run_id in store.run_ids()
+    assert "2 complete" in best_lines(again)[0]
+    assert "fail" not in best_lines(again)[0]
+
+
+def test_a_fixed_value_of_a_searched_key_and_the_name_of_an_experiment_are_refused(store):
+    with pytest.raises(ConfigError, match=r"optimizer\.learning_rate is searched, so a fixed value has no effect"):
+        sweep(store, fixed=[STEPS, "optimizer.learning_rate=5e-4"])
+    store.write_plan("s", {"arms": [{"name": "grpo", "runs": {}}]})
+    with pytest.raises(ConfigError, match=r"experiment\.name=s: the store holds another experiment"):
+        sweep(store)
+
+
+def test_ranges_on_the_command_line_take_a_name_and_refuse_what_they_do_not_mean(store):
+    options = {"sampler": "random", "trials": 1, "objectives": ["avg"], "seeds": [0], "seed": 0}
+    arguments = [RATE, STEPS, f"runtime.results={store.root}"]
+    named, _ = sweep_of([*arguments, "++experiment.name=mine"], options, "harness run")
+    assert (named.experiment.name, named.experiment.seeds) == ("mine", [0])
+    for typo in ("++experiment.nam=mine", "++experiment.metric=entropy"):
+        with pytest.raises(ConfigError, match=r"is not for a search of ranges"):
+            sweep_of([*arguments, typo], options, "harness run")
 
 
 def test_importance_and_contours_are_drawn(store, tmp_path):

@@ -86,3 +86,4 @@ def test_expected_runs_lie_between_the_first_look_and_the_budget_and_fall_with_t
     runs = [expected_runs(6, LADDER, LOOKS, effect) for effect in (0.0, 1.0, 2.0, 3.0)]
     assert 6 * 5 < runs[3] < runs[2] < runs[1] < runs[0] < 6 * 20
     assert heights(4, [(1, 0), (2, 1), (3, 0)]).tolist() == [0, 1, 2, 1]
+    assert heights(3, [(0, 1), (1, 2)]).tolist() == [2, 1, 0]
