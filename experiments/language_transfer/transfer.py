@@ -134,7 +134,9 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
         rank = spearmanr([pair.testbed.value for pair in pairs], [pair.language.value for pair in pairs])
         lines.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
     gaps = [abs(pair.testbed.value - pair.language.value) for pair in pairs]
-    lines.append(f"Distance of the two effects: {sum(gaps) / len(gaps):.1f} points on average, {max(gaps):.1f} at most.")
+    lines.append(
+        f"Distance of the two effects: {sum(gaps) / len(gaps):.1f} points on average, {max(gaps):.1f} at most."
+    )
     lines.append(
         "Points of accuracy. Testbed: intervals as published there. Language model: 95 %, paired by seed, each alone; none with one seed."
     )
