@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -105,7 +106,7 @@ def report_of(
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     is_stored_answer = only == "all" and out is None
-    replace = is_stored_answer and not answer_stands(store, experiment)
+    replace = is_stored_answer and answer_is_old(store, experiment) is True
     # Written tables hold every k, with or without figures beside them.
     results = _results(store, experiment, curves=only != "table", further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
@@ -213,6 +214,13 @@ def answer_stands(store: ResultStore, experiment: str) -> bool:
     if not page.exists() or not any(page.with_name("tables").glob("*")):
         return False
     return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
+
+
+def answer_is_old(store: ResultStore, experiment: str) -> bool | None:
+    """Say whether page and tables were made of another plan or of other finished runs; None where no page says of what."""
+    page = layout.experiment_dir(store.root, experiment) / PAGE
+    signed = page.exists() and re.search(rb"<!-- answer \w+ -->\n\Z", page.read_bytes())
+    return not answer_stands(store, experiment) if signed else None
 
 
 def _signature(key: str) -> bytes:

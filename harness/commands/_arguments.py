@@ -138,9 +138,12 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
     with open_root(packs[0]) as root:
         names = ResultStore(root).plans()
         if len(names) != 1 and root == Path(packs[0]):
+            if not names:
+                raise ConfigError(
+                    f"pack={packs[0]} is a folder without experiments; give a pack, or the root of results"
+                )
             raise ConfigError(
-                f"pack={packs[0]} is a folder that holds {', '.join(names) or 'no experiment'}, not one; give runtime.results={packs[0]} "
-                "experiment=NAME instead"
+                f"pack={packs[0]} is a folder that holds {', '.join(names)}; give runtime.results={packs[0]} experiment=NAME instead"
             )
         yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 

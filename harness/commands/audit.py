@@ -122,8 +122,9 @@ def _looks(
     names: Sequence[str], first: list[str], rest: Sequence[str], root: Path, *, replicate: bool
 ) -> Iterator[list[str]]:
     """The overrides of each look to run, told as it comes; second looks are chosen by what the first ones found."""
-    for number, name in enumerate(names, 1):
+    for name in names:
         _refuse_another_name(name, first)
+    for number, name in enumerate(names, 1):
         print(f"[{number}/{len(names)}] claim {name}", flush=True)
         yield [f"claim={name}", *first]
     if not replicate:

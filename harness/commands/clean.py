@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Set
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.commands._arguments import SELECTION, Selection, flag, require_idle, select
 from harness.configuration.error import ConfigError
-from harness.store import ResultStore, RunClaimed, layout
+from harness.store import ResultStore, RunClaimed, StoreError, layout
 from harness.store.atomic import leftovers, remove_directory, write_errors
 from harness.store.pack import merge_lock
 
@@ -85,7 +86,7 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
         if run.status == "finished":
             for _, path in run.checkpoints():
                 yield Removable(path, run_id, _size(path))
-            for path in leftovers(run.path / "checkpoints"):
+            for path in filter(Path.is_dir, leftovers(run.path / "checkpoints")):
                 yield Removable(path, run_id, _size(path))
 
 
@@ -131,8 +132,11 @@ def _active_run(store: ResultStore) -> str:
     for path in sorted(layout.runs_dir(store.root).glob("*")):
         if layout.RUN_ID.fullmatch(path.name):
             run = store.run(path.name)
-            if run.claim_holder() is not None or run.worker_holder() is not None:
-                return f"run {path.name}"
+            try:
+                if run.claim_holder() is not None or run.worker_holder() is not None:
+                    return f"run {path.name}"
+            except StoreError:  # another user's lock: nobody else can tell
+                return f"perhaps run {path.name} of another user"
     return ""
 
 
@@ -152,21 +156,24 @@ ARGUMENTS = {
 
 
 def _remove(selection: Selection, item: Removable) -> bool:
-    """Remove under the run's claim, or where no merge is, and look again: it may have been taken up meanwhile."""
+    """Remove under the run's claim, what a killed command left where no merge is, and look again: it may have been taken up meanwhile."""
     run = None if item.run_id is None else selection.store.run(item.run_id)
-    if run is None and not item.whole and _active_run(selection.store):
-        print(f"  kept {item.path}: a run began meanwhile")
+    if run is None and not item.whole and (active_run := _active_run(selection.store)):
+        print(f"  kept {item.path}: {active_run} began meanwhile")
         return False
+    is_leftover = item.path.suffix == ".tmp"
     try:
-        with merge_lock(selection.store) if run is None else run.lock():
+        with merge_lock(selection.store) if is_leftover else nullcontext() if run is None else run.lock():
             is_checkpoint = item.path.parent.name == "checkpoints"
             if run is not None and not item.whole and (run.status == "finished") != is_checkpoint:
                 return False
             remove_directory(item.path)
             return True
     except RunClaimed:
-        print(f"  kept {item.path}: {'a merge' if run is None else 'it'} runs")
-        return False
+        print(f"  kept {item.path}: {'a merge' if is_leftover else 'it'} runs")
+    except StoreError as error:
+        print(f"  kept {item.path}: {error}")
+    return False
 
 
 def _size(path: Path) -> int:

@@ -38,6 +38,8 @@ _HYDRA_WORDS = {  # what Hydra has a word of its own for
     "launcher": "say where runs are sent as Hydra does: hydra/launcher=submitit_slurm, submitit_local, ray, joblib or processes",
 }
 _SHORT_KEYS = ("match", "checks")  # what stands for a key, beside groups
+# Keys of a declaration whose mapping, given whole, takes the place of the file's.
+REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together")
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
 _own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=())
 
@@ -111,7 +113,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
             continue
         if override.package is None and _is_group(group) and (override.is_delete() or override.value() is None):
             raise ConfigError(f"{override.input_line}: a run needs a member of {group}; choose {group}=NAME")
-        if override.value() == {} and override.is_force_add():
+        if override.value() == {} and override.is_force_add() and group not in REPLACED:
             raise ConfigError(
                 f"{str(override.input_line).lstrip('+')} changes nothing, since mappings are merged; take single entries out with "
                 f"~{group}.NAME"

@@ -118,12 +118,13 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
             f"algorithm.surrogate={mode}: verl centres the covariance and counts its share of tokens in every micro-batch, at least one "
             "token in each; here over the optimiser update"
         )
-    # gspo weighs each token's gradient by its own advantage: with a critic, or less a penalty token by token, these differ.
+    # gspo weighs each token's gradient by its own advantage: with a critic, a baseline of tokens or a penalty of tokens these differ.
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
-    is_per_token = algorithm.advantage.kind == "gae" or (algorithm.advantage.kind == "return_to_go" and in_reward)
+    kind = algorithm.advantage.kind
+    is_per_token = kind in ("gae", "optimal_token_baseline") or (kind == "return_to_go" and in_reward)
     if is_per_token and mode == "gspo":
         reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
-        out.cannot("algorithm.advantage.kind", algorithm.advantage.kind, reason)
+        out.cannot("algorithm.advantage.kind", kind, reason)
 
 
 def _export_kl(config: RunConfig, out: Translation) -> None:
@@ -306,7 +307,7 @@ def _kl(source: Settings, out: Translation) -> None:
         placements.append(place)
     if not placements and any(switch in source for switch, *_ in _KL_PLACES.values()):
         out.set("algorithm.kl.coefficient", 0.0)
-    mode, mean = source.get(_MODE), source.get(_MEAN)
+    mode, mean = source.get(_MODE), source.get(_MEAN, "token-mean")
     if mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
         reason = f"verl aggregates it by {mean} beside {mode}; here it is the policy loss's response_mean"
         if "loss" in placements:

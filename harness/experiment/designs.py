@@ -137,7 +137,7 @@ def check_factors(crossing: Crossing) -> None:
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
     """Raise `ConfigError` for levels that are equal or that the base overrides, and for factors that write one key."""
-    _check_together(crossing, together)
+    _check_together(together)
     changes: list[dict[str, Changes]] = []
     for name, levels in crossing.factors.items():
         changes.append({level: {} if level == NONE else patch_changes(level, base) for level in levels})
@@ -159,19 +159,17 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
             )
 
 
-def _check_together(crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:
-    """Raises `ConfigError` for a combination of fewer than two patches, or of one that is no level or in another combination."""
+def _check_together(together: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ConfigError` for a combination of fewer than two patches, or of one that there is not or that is in another combination."""
     combination_of_part: dict[str, str] = {}
-    names = [level for levels in crossing.factors.values() for level in levels if level != NONE]
+    known = options("patch")
     for combination, parts in together.items():
         where = f"experiment.together.{combination}={list(parts)}"
         if len(set(parts)) < 2:
             raise ConfigError(f"{where}: it needs two patches or more")
         for part in parts:
-            if part not in names:
-                raise ConfigError(
-                    f"{where}: {part!r} is no patch of this design{nearest(part, names)}; take it out: '~experiment.together.{combination}'"
-                )
+            if part not in known:
+                raise ConfigError(f"{where}: there is no patch {part!r}{nearest(part, known)}")
             if part in combination_of_part:
                 raise ConfigError(f"{where}: {part!r} is in {combination_of_part[part]!r} already")
             combination_of_part[part] = combination

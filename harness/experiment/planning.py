@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.configuration.compose import (
+    REPLACED,
     choices,
     compose_run,
     compose_values,
@@ -403,13 +404,10 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
             )
 
 
-_REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together")
-
-
 def replace_whole(override: str) -> list[str]:
     """A list or mapping for some keys of a declaration takes the place of what the file has; Hydra would merge mappings."""
     key, _, value = override.partition("=")
-    if key.lstrip("+") in _REPLACED and value.lstrip().startswith(("{", "[")):
+    if key.lstrip("+") in REPLACED and value.lstrip().startswith(("{", "[")):
         return [f"++{key.lstrip('+')}=null", override]
     return [override]
 

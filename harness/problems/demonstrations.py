@@ -43,8 +43,9 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     """Lines `{"problem", "answer", "response"}`; without a response the answer is the response. Raises ConfigError as `lines_of`."""
     demos = []
     for where, row in lines_of(path, ("problem", "answer")):
-        response = row["answer"] if row.get("response") is None else row["response"]
-        if isinstance(response, bool) or not isinstance(response, str | int | float):
+        has_response = row.get("response") is not None
+        response = row["response"] if has_response else row["answer"]
+        if has_response and (isinstance(response, bool) or not isinstance(response, str | int | float)):
             raise ConfigError(
                 f"{where}: response must be a text, not {json.dumps(response)[:40]}; give what the assistant writes"
             )

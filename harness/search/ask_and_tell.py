@@ -175,7 +175,7 @@ class Sweep:
 
     @property
     def has_failed(self) -> bool:
-        """Say if a run of this call failed, or the study holds a failed trial."""
+        """Say if a run of this call failed, or the study holds a trial that failed by a run."""
         return bool(self.summary.failed or self.reasons or any(map(self._is_failed, self.trials)))
 
     @property
@@ -214,7 +214,14 @@ class Sweep:
         return bool(trial.params.keys() == {parameter.key for parameter in self.parameters})
 
     def _is_failed(self, trial: Any) -> bool:
-        return trial.state == optuna.trial.TrialState.FAIL and self._is_whole(trial)
+        """Say if a trial failed by a run, which may go better another time: not since it cannot run, or since its runs have no value."""
+        if trial.state != optuna.trial.TrialState.FAIL or not self._is_whole(trial):
+            return False
+        try:
+            arm = self._arm_of(trial)
+        except ConfigError:
+            return False
+        return any(self.store.run(arm.spec(seed).run_id).status != "finished" for seed in self.experiment.seeds)
 
     def _abandon(self, trial: Any) -> None:
         """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
@@ -234,9 +241,12 @@ class Sweep:
         self._open[trial.number] = [arm.spec(seed) for seed in self.experiment.seeds]
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
-        arm = Arm(f"{_TRIAL}{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
-        self._arms[trial.number] = planned_arm(arm, compose_run(arm.overrides), self.experiment)
+        self._arms[trial.number] = self._arm_of(trial)
         return self._arms[trial.number]
+
+    def _arm_of(self, trial: Any) -> PlannedArm:
+        arm = Arm(f"{_TRIAL}{trial.number:04d}", (*self.fixed_overrides, *overrides_of(self.parameters, trial.params)))
+        return planned_arm(arm, compose_run(arm.overrides), self.experiment)
 
     def _settle(self, number: int, specs: Sequence[RunSpec], summary: Summary) -> None:
         finished = all(self.store.run(spec.run_id).status == "finished" for spec in specs)

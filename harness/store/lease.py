@@ -134,7 +134,7 @@ def _read_lock(path: Path) -> tuple[bool, Holder]:
         return False, Holder(None, None)
     except PermissionError as error:
         raise StoreError(
-            f"{path} is the lock of {_owner(path)}, who alone may say what holds it; leave it to them, or name other runs (experiment=NAME)"
+            f"{path} is the lock of {_owner(path)}, who alone may say what holds it; leave it to them"
         ) from error
     try:
         return _is_locked(descriptor), _read_holder(descriptor)

@@ -407,7 +407,10 @@ def _join_plans(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
         for arm, other_arm in zip(plan["arms"], other["arms"], strict=True)
     ]
     seeds = sorted({*plan["seeds"], *other["seeds"]})
-    starts = {"starts": _by_seed({**plan["starts"], **other.get("starts", {})})} if "starts" in plan else {}
+    ours, theirs = plan.get("starts") or {}, other.get("starts") or {}
+    if any(theirs.get(seed, start) != start for seed, start in ours.items()):
+        return None
+    starts = {"starts": _by_seed({**ours, **theirs})} if ours or theirs else {}
     return {**{key: value for key, value in plan.items() if key != "decisions"}, **starts, "seeds": seeds, "arms": arms}
 
 

@@ -106,7 +106,8 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     """Return the records that become problems, and what is repeated in the source."""
     source = config.path or config.source
     local = bool(config.path) and not str(config.path).endswith(".parquet")
-    rows = read_jsonl(Path(str(config.path))) if local and config.fields == Fields() else _records(config)
+    is_plain = local and not _has_fields(Path(str(config.path)), config.fields)
+    rows = read_jsonl(Path(str(config.path))) if is_plain else _records(config)
     if not config.deduplicate:
         rows = list(rows)
     distinct, report = deduplicate(rows)
@@ -138,6 +139,17 @@ def _records(config: Config) -> Iterator[Record]:
         rows = (row for _, row in lines_of(Path(config.path)))
     for number, row in enumerate(rows):
         yield Record(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))
+
+
+def _has_fields(path: Path, fields: Fields) -> bool:
+    """Say if a JSONL file's first line is a row of the dataset, not `id`, `problem` and `answer` as `evaluate check out=` writes them."""
+    row = next((row for _, row in lines_of(path)), {})
+    try:
+        text = _text(value_at(row, fields.problem)) + _text(value_at(row, fields.answer))
+    except ConfigError:
+        return False
+    has_other_names = (fields.problem, fields.answer) != ("problem", "answer") or "id" not in row
+    return has_other_names or (fields.answer_after != "" and fields.answer_after in text)
 
 
 def _problem(row: dict[str, object], fields: Fields) -> str:
