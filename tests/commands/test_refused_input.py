@@ -189,17 +189,17 @@ def test_a_new_answer_takes_the_files_of_the_old_one_away_and_nothing_else(store
     store.write_plan(name, planned.record())
     for spec in planned.specs:
         finish(store, spec)
+    report_of(store, name, formats="svg")
     old_files = [folder / "figures" / "training" / "reward.pdf", folder / "tables" / f"{name}-answers.tex"]
     own_file = folder / "tables" / f"{name}-mine.tex"
     for path in (*old_files, own_file):
         atomic.write_file(path, b"")
+    report_of(store, name, formats="svg")  # of the same question and runs: what was asked for in another command stays
+    assert all(path.exists() for path in old_files)
+    store.write_plan(name, planned.record() | {"title": "Another question"})
     report_of(store, name, formats="svg")
     assert not any(path.exists() for path in old_files)
     assert own_file.exists()
-    for path in old_files:
-        atomic.write_file(path, b"")
-    report_of(store, name, formats="svg")  # of the same question and runs: what was asked for in another command stays
-    assert all(path.exists() for path in old_files)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_report_refuses_options_that_its_part_does_not_use(store, said, part, 
     assert f"only={part} has no use for {option.partition('=')[0]}=" in told
     store.write_plan("another", planned.record())
     told = said("report", f"pack={store.root}", code=2)
-    assert f"holds another, {planned.name}, not one; give runtime.results={store.root} experiment=NAME" in told
+    assert f"holds another, {planned.name}; give runtime.results={store.root} experiment=NAME" in told
 
 
 def test_status_lists_finished_runs_on_demand(store, said):
