@@ -74,6 +74,8 @@ def test_fields_say_where_a_local_file_keeps_problem_and_answer(tmp_path: Path) 
     written = jsonl(tmp_path / "written.jsonl", [{"id": "gsm8k/7", "problem": "0+2?", "answer": "2"}])
     (problem,) = load_benchmark(dataset.Config(path=str(written), template="plain", fields=fields)).problems
     assert (problem.id, problem.prompt, problem.gold) == ("gsm8k/7", "0+2?", "2")
+    with pytest.raises(ConfigError, match="line 1 has no id"):
+        load_benchmark(dataset.Config(path=str(jsonl(tmp_path / "bare.jsonl", [{"problem": "0+2?", "answer": "2"}]))))
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def _has_fields(path: Path, fields: Fields) -> bool:
         text = _text(value_at(row, fields.problem)) + _text(value_at(row, fields.answer))
     except ConfigError:
         return False
-    has_other_names = (fields.problem, fields.answer) != ("problem", "answer") or "id" not in row
+    has_other_names = (fields.problem, fields.answer) != ("problem", "answer")
     return has_other_names or (fields.answer_after != "" and fields.answer_after in text)
 
 
