@@ -27,7 +27,7 @@ from analysis.tables.words import (
     unspent_notes,
     untrained_notes,
 )
-from harness.evaluation.metrics.names import Metric, nothing_to_learn
+from harness.evaluation.metrics.names import LOWER, Metric, nothing_to_learn
 from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Paired, pooled_spread
@@ -59,6 +59,11 @@ class Line(Row):
     def touched(self) -> str:
         """What of the data the difference touched; empty where nothing is known."""
         return self.engagement.text(self.estimate.resolved)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the difference is one to the better of the metric."""
+        return (self.estimate.value > 0) is not (self.metric.better == LOWER)
 
     @property
     def ratio(self) -> float:
@@ -230,9 +235,9 @@ def _total(results: Results) -> Line | None:
 def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
     """The intervals of what the headline names, what holds together, and the margin."""
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
-    seeds = min((line.estimate.seeds for line in lines), default=0)
+    counts = [line.estimate.seeds for line in lines]
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
-    sentences = [f"{'; '.join([*parts, format_count(seeds, 'seed')])}."] if lines else []
+    sentences = [f"{'; '.join([*parts, _seeds(min(counts), max(counts))])}."] if lines else []
     if (size := family_size(line.estimate for line in lines)) > 1:
         families = sorted({line.estimate.family for line in lines})
         if families == [len(lines)]:
@@ -248,10 +253,15 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
     return sentences
 
 
+def _seeds(fewest: int, most: int) -> str:
+    """``8 seeds``, or ``8 to 16 seeds`` where comparisons have closed at different looks or lack runs."""
+    return f"{fewest} to {format_count(most, 'seed')}" if fewest < most else format_count(most, "seed")
+
+
 def _caveat(lines: Sequence[Line]) -> str:
     """The caveat that matters most: unequal tokens, too few seeds, then a mechanism that was hardly used."""
     resolved_lines = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
-    costly_lines = [one for one in resolved_lines if (one.ratio if one.estimate.value > 0 else 1 / one.ratio) > _COSTLY]
+    costly_lines = [one for one in resolved_lines if (one.ratio if one.is_better else 1 / one.ratio) > _COSTLY]
     if costly_lines:
         costliest = max(costly_lines, key=lambda line: abs(math.log(line.ratio)))
         own, reference = (f"{number_text(count / 1000, 0)}k" for count in costliest.tokens)

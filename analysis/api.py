@@ -83,7 +83,7 @@ def contrast(
     """The weighted sum of arms in a metric, seed by seed first, in its shown unit: `{"a+b": 1, "a": -1, "b": -1, "base": 1}`.
 
     One comparison that stands alone, as `difference` (`{arm: 1, reference: -1}`), whose errors it raises; `ValueError` for weights that do
-    not add up to 0, or arms that share no seeds.
+    not add up to 0, or arms that share no finished seeds.
     """
     if not math.isclose(sum(weights.values()), 0.0, abs_tol=1e-9) or not any(weights.values()):
         raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
@@ -96,6 +96,8 @@ def contrast(
         return Estimate(math.nan, absent=reason)
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
+    if not seeds:
+        raise ValueError(f"{plan.name}: no seed has finished in all of {', '.join(values)}")
     sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
     return judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin).rescale(view.metric.scale)
 
@@ -124,7 +126,7 @@ def figure_of(
     style: str = "screen",
     rc: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """A figure of the report by its file's name (`differences`, `ladder`, `metric`, `accuracy`, `training/length`, ...).
+    """A figure of the report by its file's name (`differences`, `metric`, `accuracy`, `training/length`, ...).
 
     ``metric``: what it is about; None: the first that the experiment declares. ``style``: `paper` or `screen`; ``rc``: rcParams
     over those of the style. Raises `LookupError` without such a figure, which names those that there are, or without data for it.

@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Look:
     Attributes:
         effect: arm minus reference. share: the largest part of the data that their difference touched.
         tokens, hours: of the runs, those that other experiments share included. late: declared again after the first run.
+        policies: the base policy of each seed behind the effect; empty where the plan tells none.
     """
 
     plan: Plan
@@ -52,6 +53,7 @@ class Look:
     tokens: float = 0.0
     hours: float = 0.0
     late: bool = False
+    policies: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def claim(self) -> Mapping[str, Any]:
@@ -71,12 +73,6 @@ class Look:
     def most_seeds(self) -> int:
         """Seeds at the last look of the design."""
         return max([*self.plan.looks, self.seeds])
-
-    @property
-    def policies(self) -> dict[int, str]:
-        """The base policy of each seed behind the effect; empty where the plan tells none."""
-        look_seeds = self.plan.seeds[: self.seeds]
-        return {seed: policy for seed, policy in self.plan.starts.items() if seed in look_seeds}
 
     @property
     def word(self) -> str:
@@ -203,6 +199,9 @@ def judge_look(root: Path, name: str) -> Look:
     totals = [float(steps[key].sum()) if key in steps else 0.0 for key in ("generated_tokens", "seconds_total")]
     path = layout.plan_file(root, name).parent / layout.DECLARATION
     record = json.loads(path.read_text()) if path.exists() else {}
+    look_seeds = plan.seeds[: effect.estimate.seeds] if plan.looks else plan.seeds
+    finished_seeds = [set(results.values(plan.arm(name))) for name in (effect.arm, effect.reference)]
+    judged_seeds = set(look_seeds).intersection(*finished_seeds)
     return Look(
         plan,
         replace(effect, engaged=engagement.text()),
@@ -211,6 +210,7 @@ def judge_look(root: Path, name: str) -> Look:
         tokens=totals[0],
         hours=totals[1] / 3600,
         late=record.get("declaration", plan.declaration) != plan.declaration or bool(record.get("changed")),
+        policies={seed: policy for seed, policy in plan.starts.items() if seed in judged_seeds},
     )
 
 

@@ -112,7 +112,7 @@ class Results:
 
     def difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
-        return self.differences({arm.name: (arm, reference)})[arm.name]
+        return self.differences({arm.name: (arm, reference)}, columns=1)[arm.name]
 
     def before_rl(self, column: str, cap: int | None = None) -> float | None:
         """Mean of a column over all runs at step 0; None where none was evaluated then."""
@@ -276,7 +276,7 @@ def _no_rows() -> pd.DataFrame:
 
 
 def on_benchmark(results: Results, benchmark: str) -> Results:
-    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
+    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.view_on`).
 
     A run that was not evaluated there at its checkpoint is left out. Raises `LookupError` where no run was evaluated on it (names those
     that there are), or these are results on another benchmark already.

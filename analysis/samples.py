@@ -63,7 +63,8 @@ def run_cells(
     run = code_samples(frame, "response_tokens", equivalent)
     second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
-    cells = _cells(*(frame[name].to_numpy(dtype=np.int64) for name in ("step", "max_response_tokens")))
+    groups = sorted(frame.groupby(["step", "max_response_tokens"]).indices.items())
+    cells = {(int(step), int(cap)): places for (step, cap), places in groups}
     largest = max((int(np.bincount(run.problem_R[places]).max()) for places in cells.values()), default=0)
     result = RunCells([], {}, run.problem_ids, [])
     for (step, cap), places in cells.items():
@@ -80,16 +81,6 @@ def run_cells(
             row |= _grader_row(samples, second_R[places], ks if by_second else ())
         result.rows.append(row)
     return result
-
-
-def _cells(step_R: names.Ints, cap_R: names.Ints) -> dict[tuple[int, int], names.Ints]:
-    """The places of the samples of each step and cap, both ascending."""
-    (steps, of_step_R), (caps, of_cap_R) = (np.unique(each, return_inverse=True) for each in (step_R, cap_R))
-    cell_R = of_step_R * len(caps) + of_cap_R
-    cells, first = np.unique(np.sort(cell_R), return_index=True)
-    places = np.split(np.argsort(cell_R, kind="stable"), first[1:])
-    keys = ((int(steps[cell // len(caps)]), int(caps[cell % len(caps)])) for cell in cells)
-    return dict(zip(keys, places, strict=True)) if len(cells) else {}
 
 
 def _grader_row(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import total_at
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate, t_band
+from harness.statistics.intervals import Estimate, replicate_of, t_band
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 
@@ -128,7 +127,8 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     looks, arms = arm_appearances(experiment), experiment.plan.arms
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
-        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label="95 % t interval over seeds"))
+        unit = "base policies" if experiment.plan.shares_bases else "seeds"
+        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=f"95 % t interval over {unit}"))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
         label = "one seed of an arm with a collapsed one"
@@ -164,7 +164,7 @@ class Panel:
 class Series:
     """One quantity of one arm: ``seed_y`` [seeds, points] with NaN outside a seed's range, mean and band.
 
-    The band is NaN where fewer than two seeds are left. ``collapsed``: a seed of the arm collapsed, so that single seeds tell more.
+    Mean and band are over replicates: seeds, or the means of those that share a base policy. The band is NaN where fewer than two are left. ``collapsed``: a seed of the arm collapsed, so that single seeds tell more.
     """
 
     x: Floats
@@ -175,9 +175,9 @@ class Series:
     collapsed: bool = False
 
     @classmethod
-    def from_seeds(cls, x: Floats, seed_y: Floats) -> Series:
-        """Make the series of these seeds, with their mean and band."""
-        mean, half = t_band(seed_y, axis=0)
+    def from_seeds(cls, x: Floats, seed_y: Floats, replicates: Sequence[int]) -> Series:
+        """Make the series of these seeds, with mean and band; ``replicates``: what each is one of, equal for those of one base policy."""
+        mean, half = t_band(pd.DataFrame(seed_y).groupby(np.asarray(replicates), sort=False).mean().to_numpy(), axis=0)
         return cls(x, seed_y, mean, mean - half, mean + half)
 
     def __len__(self) -> int:
@@ -202,14 +202,16 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
         return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
-    curves = []
+    curves, seeds = [], [int(run["seed"][0]) for run in runs]
     for run in runs:
         x = np.cumsum(np.nan_to_num(run["seconds_total"])) if axis == "seconds" else run[_TOTALS.get(axis, axis)]
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
         # The window is shorter at the ends and leaves missing values out.
         smooth = pd.Series(y).rolling(window, center=True, min_periods=1).mean()
         curves.append((x, panel.scale * smooth.to_numpy(dtype=np.float64)))
-    return replace(combine(curves, exact=axis in ("step", "updates")), collapsed=has_collapsed(experiment, arm))
+    replicates = _replicates(experiment, seeds)
+    series = combine(curves, replicates, exact=axis in ("step", "updates"))
+    return replace(series, collapsed=has_collapsed(experiment, arm))
 
 
 def accuracy_series(
@@ -222,16 +224,22 @@ def accuracy_series(
     """
     plan, curves, totals = experiment.plan, [], []
     scale = plan.score.scale if scale is None else scale
-    runs = {key[0]: run for key, run in experiment.evaluations.items() if key[1:] == (arm, plan.primary_cap)}
-    for run_id, run in sorted(runs.items(), key=itemgetter(0)):
+    keys = sorted(key for key in experiment.evaluations if key[1:] == (arm, plan.primary_cap))
+    runs = {key[0]: experiment.evaluations[key] for key in keys}
+    for run_id, run in runs.items():
         x = run["step"].to_numpy(dtype=np.float64)
         if axis in _TOTALS:
             total = total_at(experiment.steps[experiment.steps["run_id"] == run_id], _TOTALS[axis], x)
             totals.append((x, total))
             x = total if axis == "updates" else x
         curves.append((x, scale * run[metric].to_numpy(dtype=np.float64)))
-    series = replace(combine(curves, exact=True), collapsed=has_collapsed(experiment, arm))
-    return replace(series, x=combine(totals, exact=True).mean) if totals and axis == "tokens" else series
+    replicates = _replicates(experiment, [int(run["seed"].iloc[0]) for run in runs.values()])
+    series = replace(combine(curves, replicates, exact=True), collapsed=has_collapsed(experiment, arm))
+    return replace(series, x=combine(totals, replicates, exact=True).mean) if totals and axis == "tokens" else series
+
+
+def _replicates(experiment: Frames, seeds: Iterable[int]) -> list[int]:
+    return [replicate_of(seed, experiment.plan.base_policies) for seed in seeds]
 
 
 def has_collapsed(experiment: Frames, arm: str) -> bool:
@@ -250,30 +258,36 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
     for kind in ("pass", "maj"):
         scores = rows.filter(regex=rf"^{kind}@\d+$").dropna(axis="columns", how="all")
         scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
-        curves[kind] = Series.from_seeds(*(part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores)))
+        x, seed_y = (part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores))
+        replicates = range(len(rows)) if arm_name is None else _replicates(results.experiment, rows["seed"])
+        curves[kind] = Series.from_seeds(x, seed_y, replicates)
     return curves
 
 
-def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:
+def combine(
+    curves: Sequence[tuple[Floats, Floats]], replicates: Sequence[int], *, exact: bool, points: int = 101
+) -> Series:
     """Put curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced.
 
-    Interpolated curves have a mean and a band only where every seed reaches.
+    Interpolated curves have a mean and a band only where every seed reaches. ``replicates``: see `Series.from_seeds`.
     """
+    replicates = [one for one, (x, _) in zip(replicates, curves, strict=True) if np.isfinite(x).any()]
     curves = [(x[np.isfinite(x)], y[np.isfinite(x)]) for x, y in curves if np.isfinite(x).any()]
     if not curves:
         return EMPTY
     if exact:
         # Steps without an update share their number of updates: the last of them counts.
         frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
-        return Series.from_seeds(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy())
+        return Series.from_seeds(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy(), replicates)
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
     curves = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
     nans = np.full(len(grid), np.nan)
     seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nans for x, y in curves])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
     all_finite = np.isfinite(seed_y).all(axis=0)
-    mean, half = (np.where(all_finite, part, np.nan) for part in t_band(seed_y, axis=0))
-    return Series(grid, seed_y, mean, mean - half, mean + half)
+    series = Series.from_seeds(grid, seed_y, replicates)
+    mean, low, high = (np.where(all_finite, part, np.nan) for part in (series.mean, series.low, series.high))
+    return replace(series, mean=mean, low=low, high=high)
 
 
 STYLES = ("paper", "screen")

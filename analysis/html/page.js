@@ -281,10 +281,11 @@
   let list = [], position = 0;
   const first = 0, last = arms.length - 1;
   const rate = (problem, arm) => problem.rates[arm];
+  const both = (p) => rate(p, first) !== null && rate(p, last) !== null;  // no run yet: no rate
   const filters = [
     ["all problems", () => true],
-    [`better in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => rate(p, last) > rate(p, first)],
-    [`worse in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => rate(p, last) < rate(p, first)],
+    [`better in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => both(p) && rate(p, last) > rate(p, first)],
+    [`worse in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => both(p) && rate(p, last) < rate(p, first)],
     ["right in one arm and wrong in another (first sample)", (p) => {
       const seen = new Set(p.samples.filter((s) => s.length).map((s) => s[0].right));
       return seen.size > 1;

@@ -29,6 +29,8 @@ def k_bands(results: Results) -> dict[str, KBand]:
     level, bands = comparison_level(max(1, len(complete_pairs))), {}
     for name, (arm, reference) in complete_pairs.items():
         a, b = curves[arm.name], curves[reference.name]
+        most_k = min(len(curve) for side in (a, b) for curve in side.values())
+        a, b = ({seed: curve[:most_k] for seed, curve in side.items()} for side in (a, b))
         sides = [{seed: a[seed] - b[seed] for seed in a if seed in b}] if plan.paired else [a, b]
         groups = [[*replicate_means(side, plan.base_policies).values()] for side in sides]
         if all(groups):

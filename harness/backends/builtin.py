@@ -26,7 +26,12 @@ class Config:
 
 def check(config: RunConfig) -> list[str]:
     """See the family's contract. Most of what cannot be combined is an error when the configuration is loaded."""
-    return [*_refused_engines(config), *_needs_the_testbed(config), *_needs_one_place(config)]
+    return [
+        *_refused_engines(config),
+        *_needs_the_testbed(config),
+        *_moves_the_reference(config),
+        *_needs_one_place(config),
+    ]
 
 
 def _refused_engines(config: RunConfig) -> Iterator[str]:
@@ -71,6 +76,20 @@ def _needs_the_testbed(config: RunConfig) -> Iterator[str]:
         yield (
             f"algorithm.source=demonstrations: the testbed's demonstrator knows neither model={model} nor task={config.task.kind}; use "
             "algorithm.source=initial_policy"
+        )
+
+
+def _moves_the_reference(config: RunConfig) -> Iterator[str]:
+    """A reference policy that moves is a copy of the native decoder's weights (`open_policy` says where that one trains)."""
+    algorithm, runtime, model = config.algorithm, config.runtime, config.model
+    has_reference = algorithm.kl.coefficient > 0 or algorithm.surrogate.needs_reference
+    if algorithm.kl.reset_every_steps is None or not has_reference:
+        return
+    elsewhere = runtime.device == "cuda" or runtime.gradient_checkpointing
+    if distributed(runtime) or (model.kind != "testbed" and (elsewhere or model.lora.rank > 0)):
+        yield (
+            f"algorithm.kl.reset_every_steps={algorithm.kl.reset_every_steps} copies the weights of the built-in decoder, which trains the "
+            "testbed's models, and others on one CPU rank; set it to null"
         )
 
 

@@ -88,10 +88,13 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     names, rest = _claims(options.overrides)
+    unused = [item for item in rest if of_hydra(item) or not of_machine(item)]
+    if options.judge and unused:
+        raise ConfigError(
+            f"{unused[0]} changes nothing with --judge: stored claims are judged as declared; leave it out"
+        )
     replicate, rest = _replicate(rest)
     settings, rest = [item for item in rest if of_hydra(item)], [item for item in rest if not of_hydra(item)]
-    if options.judge and (unused := next((item for item in rest if not of_machine(item)), None)):
-        raise ConfigError(f"{unused} changes nothing with --judge: stored claims are judged as declared; leave it out")
     # Composed before anything runs, so that a typo is an error now; the other overrides are of the runs.
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
     code = 0 if options.judge else _run(names, rest, settings, root, replicate=replicate)

@@ -275,8 +275,11 @@ def _retries(config: Sections) -> Iterator[str]:
     }
     for key in (key for key, is_continuous in continuous.items() if is_continuous):
         yield f"{setting} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
-    if algorithm.advantage.kind != "group" or algorithm.advantage.baseline == "none":
-        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with a baseline"
+    advantage = algorithm.advantage
+    if advantage.kind != "group" or advantage.baseline not in ("group_mean", "leave_one_out"):
+        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with baseline=group_mean"
+    elif (advantage.scale, advantage.whiten_over) == ("batch_whiten", "tokens"):
+        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage.whiten_over=sequences"
     if algorithm.source.kind != "policy":
         yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
     if algorithm.curriculum.kind not in ("uniform", "offline_filter"):
@@ -295,10 +298,11 @@ def _rewards(config: Sections) -> Iterator[str]:
     algorithm, overlong = config.algorithm, config.algorithm.overlong
     kl_in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     multiplies = overlong.punishes and overlong.shape == "multiplicative"
-    if multiplies and algorithm.reward.wrong < 0:
+    is_negative = algorithm.reward.wrong + min(algorithm.reward.format_credit, 0.0) < 0
+    if multiplies and is_negative:
         yield (
-            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong would *raise* the reward of long "
-            "wrong answers; use shape=additive or reward.wrong=0"
+            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong or format_credit would *raise* the reward of "
+            "long wrong answers; use shape=additive, or 0 for both"
         )
     if multiplies and algorithm.advantage.kind == "decoupled":
         yield "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
@@ -312,11 +316,11 @@ def _rewards(config: Sections) -> Iterator[str]:
             f"algorithm.advantage={algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
             "algorithm.kl.placement=loss"
         )
-    may_be_negative = algorithm.reward.wrong < 0 or (overlong.punishes and overlong.shape == "additive") or kl_in_reward
+    may_be_negative = is_negative or (overlong.punishes and overlong.shape == "additive") or kl_in_reward
     if getattr(algorithm.advantage, "scale", "") == "group_mean" and may_be_negative:
         yield (
             "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
-            "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
+            "algorithm.reward.wrong=0, no negative format_credit, no additive length penalty and no KL in the reward"
         )
     if getattr(algorithm.advantage, "scale", "") == "nonzero_share" and algorithm.reward.wrong:
         yield (

@@ -545,6 +545,8 @@ class AlgorithmConfig(Checked, key="algorithm"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.entropy_control.target_nats is not None:
+            require_range("algorithm.entropy_coefficient", self.entropy_coefficient, 0.0, self.entropy_control.maximum)
         if self.prompts_per_step % self.updates_per_step:
             raise ConfigError(
                 f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "

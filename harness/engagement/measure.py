@@ -229,6 +229,8 @@ def _same_member(section: str, old: Any, new: Any) -> KeyedMeasures:
 
 
 def _surrogate(old: Any, new: Any) -> KeyedMeasures:
+    if old == new:
+        return
     tokens = [old.far_tokens, new.far_tokens]
     weighted = all(getattr(surrogate, "importance_weighted", True) for surrogate in (old, new))
     if "stopped" in tokens:

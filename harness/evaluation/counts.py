@@ -40,10 +40,14 @@ def difficulty_of(share_P: ArrayLike) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Counts:
-    """Right samples of a side in each training run on each problem, [runs, problems], and how many samples a problem each run has."""
+    """Right samples of a side in each training run on each problem, [runs, problems], and how many samples a problem each run has.
+
+    `replicate_R`: what each run is a replicate of, equal for runs of one base policy.
+    """
 
     right_RP: NDArray[np.int64]
     samples_R: tuple[int, ...]
+    replicate_R: tuple[int, ...]
 
     @property
     def most(self) -> int:
@@ -51,12 +55,13 @@ class Counts:
         return min(self.samples_R)
 
     def curves(self, most: int) -> Floats:
-        """Pass@k for k = 1 .. `most`, [runs, problems, k]."""
+        """Pass@k for k = 1 .. `most`, [replicates, problems, k]."""
         runs = zip(self.right_RP, self.samples_R, strict=True)
-        return np.array([pass_at_every_k(right_P, samples)[:, :most] for right_P, samples in runs])
+        curves_RPK = np.array([pass_at_every_k(right_P, samples)[:, :most] for right_P, samples in runs])
+        return mean_rows(curves_RPK, self.replicate_R)
 
     def scores(self, ks: Sequence[int]) -> dict[str, Floats]:
-        """Metric to its values, [runs, problems], fractions of 1: avg and Pass@k."""
+        """Metric to its values, [replicates, problems], fractions of 1: avg and Pass@k."""
         curves = self.curves(max(ks, default=1))  # Pass@1 is avg
         return {AVG: curves[..., 0]} | {f"pass@{k}": curves[..., k - 1] for k in ks}
 
@@ -65,6 +70,11 @@ class Counts:
         """Sampling variance of each problem's avg, the mean over runs; NaN where a run has one sample."""
         runs = zip(self.right_RP, self.samples_R, strict=True)
         return np.sum([sampling_noise(right_P, n) for right_P, n in runs], axis=0) / len(self.samples_R) ** 2
+
+
+def mean_rows(rows: Floats, replicate_R: Sequence[int]) -> Floats:
+    """The mean over the runs of each replicate, [runs, ...] to [replicates, ...]."""
+    return np.array([rows[np.equal(replicate_R, one)].mean(axis=0) for one in dict.fromkeys(replicate_R)])
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ def k_band(first: Counts, other: Counts, *, paired: bool, level: float) -> KBand
     """Other minus first for k = 1 .. the samples a problem that both have, in fractions of 1, with a band that holds at all k together.
 
     Curves of one evaluation cross: a side may be better at small k and worse at large ones, and a verdict at one k depends on the choice of
-    k. So all k are judged at once (arXiv:2609.22547). Replicates are the training runs where both sides have two or more (`paired`: of
+    k. So all k are judged at once (arXiv:2609.22547). Replicates are those of `Counts` where both sides have two or more (`paired`: of
     the same seeds in the same order), else the problems.
     """
     most = min(first.most, other.most)
@@ -88,7 +98,8 @@ def k_band(first: Counts, other: Counts, *, paired: bool, level: float) -> KBand
         return KBand(simultaneous_band(b_RPK.mean(axis=0) - a_RPK.mean(axis=0), level=level), "problems")
     a_RK, b_RK = a_RPK.mean(axis=1), b_RPK.mean(axis=1)
     groups = [b_RK - a_RK] if paired else [b_RK, a_RK]
-    return KBand(simultaneous_band(*groups, level=level), "training runs")
+    shares_bases = any(len({*side.replicate_R}) < len(side.replicate_R) for side in (first, other))
+    return KBand(simultaneous_band(*groups, level=level), "base policies" if shares_bases else "training runs")
 
 
 def difference_of(first_RP: Floats, other_RP: Floats, paired: bool, level: float) -> Estimate:

@@ -56,7 +56,7 @@ SCHEMA = pa.schema(
 def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     """Read recorded generations, ours or another tool's (`harness.evaluation.formats`), with `sample_index`.
 
-    `golds`: a JSONL file of problems, for generations without gold answers; found by id, else by text. Raises `ConfigError`.
+    `golds`: a JSONL file of problems, for generations without gold answers; found by text, else by id. Raises `ConfigError`.
     """
     head = _head(path)
     claims = (tool for tool in (member(_FORMATS, kind) for kind in kinds(_FORMATS)) if tool.reads(path, head))

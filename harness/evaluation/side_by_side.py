@@ -37,18 +37,20 @@ from harness.evaluation.counts import (
     by_difficulty,
     difference_of,
     k_band,
+    mean_rows,
     point_cost,
 )
 from harness.evaluation.evaluate import Sampler, SampleRows, evaluation_seeds, graded_table, sampler_of, sampling_params
 from harness.evaluation.metrics.names import Equivalence, UnevenSamples, default_ks, reduce_samples
 from harness.evaluation.named_models import Model
+from harness.evaluation.protocol import run_config
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
-from harness.statistics.intervals import Estimate, comparison_level, mean_interval
-from harness.store import ResultStore, lease, seal
+from harness.statistics.intervals import Estimate, comparison_level, mean_interval, replicate_of
+from harness.store import ResultStore, StoreError, lease, seal
 from harness.store.atomic import write_file
 from harness.store.layout import MANIFEST, RUN_ID, WARNING, part_paths
 from harness.store.samples import read_parts, write_part
@@ -303,7 +305,7 @@ def read_side(
         else:
             frames.append(_read_stored(part, store))
     runs = [_select_samples(part, frame, benchmark, cap) for part, frame in zip(parts, frames, strict=True)]
-    return Side(name, runs, [_seed(part, store) for part in parts], remarks)
+    return Side(name, runs, [_seed(part, store) for part in parts], remarks, _bases(parts, store))
 
 
 def is_graded(side: Side) -> bool:
@@ -370,6 +372,19 @@ def _seed(part: str, store: ResultStore) -> int | None:
     return None if manifest is None else int(manifest["seed"])
 
 
+def _bases(parts: Sequence[str], store: ResultStore) -> int | None:
+    """Count the base policies that the seeds of these runs take in turn; None where they differ in it, or are no runs of ours."""
+    stems = [part.partition("@")[0] for part in parts]
+    if not all(map(RUN_ID.fullmatch, stems)):
+        return None
+    try:
+        models: list[Any] = [run_config(store.run(stem)).model for stem in stems]
+    except (ConfigError, StoreError):  # imported, or of another version
+        return None
+    count, *others = {model.bases.turns if hasattr(model, "bases") else None for model in models}
+    return None if others or count == 1 else count
+
+
 Floats = NDArray[np.float64]
 _EXAMPLES = 5
 
@@ -378,7 +393,7 @@ _EXAMPLES = 5
 class Side:
     """One side of a comparison: its name, a frame of graded samples a training run, the runs' training seeds where they are known.
 
-    `remarks`: what there was to say when it was read.
+    `remarks`: what there was to say when it was read. `bases`: seed s starts from base policy s mod that; None: each from its own.
     Columns: problem_id, gold, problem (text or None), correct, answer, verdict, finish_reason, tokens (NaN where unknown).
     """
 
@@ -386,6 +401,7 @@ class Side:
     runs: Sequence[pd.DataFrame]
     seeds: Sequence[int | None]
     remarks: Sequence[str] = ()
+    bases: int | None = None
 
 
 @dataclass(frozen=True)
@@ -435,8 +451,10 @@ def compare(
     unequal numbers of samples a problem, or `difficulty` has the samples of a compared side.
     """
     sides, seed_notes = _align_seeds(sides)
+    if len({side.bases for side in sides}) > 1:  # seeds of one base policy here are not those there
+        sides = [replace(side, bases=None) for side in sides]
     matched_sides, notes = _match_sides(sides, by_text, verifier)
-    notes = [*seed_notes, *notes]
+    notes = [*seed_notes, *notes, *filter(None, map(_sharing, matched_sides))]
     first, *others = matched_sides
     most = min(int(frame.groupby("key").size().max()) for side in matched_sides for frame in side.runs)
     k_values = [k for k in ks or default_ks(most) if k > 1]
@@ -446,17 +464,14 @@ def compare(
     metrics = [name for name in scores[first.name] if all(name in table for table in scores.values())]
     level = comparison_level(len(others))
     paired = {side.name: _same_seeds(first, side) for side in others}
-    differences = {
-        name: {
-            metric: replace(
-                difference_of(scores[first.name][metric], scores[name][metric], same_seeds, level),
-                margin=None if metric == TOKENS else margin,
-                family=len(others),
-            )
-            for metric in metrics
-        }
-        for name, same_seeds in paired.items()
-    }
+    replicates_of = {side.name: _replicates(side) for side in matched_sides}
+
+    def difference(name: str, metric: str) -> Estimate:
+        sides_RP = (mean_rows(scores[side][metric], replicates_of[side]) for side in (first.name, name))
+        estimate = difference_of(*sides_RP, paired[name], level)
+        return replace(estimate, margin=None if metric == TOKENS else margin, family=len(others))
+
+    differences = {name: {metric: difference(name, metric) for metric in metrics} for name in paired}
     problems = first.runs[0].drop_duplicates("key")[["problem_id", "gold"]].reset_index(drop=True)
     counts = {side.name: _counts(side) for side in matched_sides}
     reference = counts[first.name]
@@ -499,7 +514,23 @@ def _shares(side: Side) -> Floats:
 def _counts(side: Side) -> Counts:
     """Right samples of such a side, whose problems have equally many samples in each run."""
     samples = tuple(len(frame) // frame["place"].nunique() for frame in side.runs)
-    return Counts(np.rint(_shares(side) * np.array(samples)[:, None]).astype(np.int64), samples)
+    right_RP = np.rint(_shares(side) * np.array(samples)[:, None]).astype(np.int64)
+    return Counts(right_RP, samples, _replicates(side))
+
+
+def _sharing(side: Side) -> str:
+    """A note where runs of a side start from one base policy."""
+    runs, bases = len(side.runs), len({*_replicates(side)})
+    policies = "one base policy, whose mean is" if bases == 1 else f"{bases} base policies, whose means are"
+    return f"{side.name}: {runs} runs start from {policies} judged" if bases < runs else ""
+
+
+def _replicates(side: Side) -> tuple[int, ...]:
+    """What each run is a replicate of: its base policy where seeds share those, else itself."""
+    seeds = [seed for seed in side.seeds if seed is not None]
+    if side.bases is None or len(seeds) < len(side.runs):
+        return tuple(range(len(side.runs)))
+    return tuple(replicate_of(seed, side.bases) for seed in seeds)
 
 
 # ---- runs and problems that are the same ----

@@ -151,7 +151,7 @@ def _no_contrast(config: RunConfig) -> Iterator[Remark]:
     kind, baseline = algorithm.advantage.kind, getattr(algorithm.advantage, "baseline", "group_mean")
     if algorithm.responses_per_prompt > 1:
         return
-    if kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
+    if kind in ("group", "dropout", "return_to_go", "decoupled", "best_worst") and baseline != "none":
         reason = "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned"
         yield (
             "groups of one",
@@ -222,7 +222,13 @@ def inert(key: str, config: RunConfig) -> bool:
     """Say if a key cannot matter in this configuration."""
     algorithm = config.algorithm
     dead_groups, overlong, no_kl = algorithm.dead_groups, algorithm.overlong, algorithm.kl.coefficient == 0
-    scale = algorithm.advantage.scale if algorithm.advantage.kind == "group" else ""
+    scale = algorithm.advantage.scale if algorithm.advantage.kind in ("group", "dropout") else ""
+    surrogate = algorithm.surrogate
+    weighs_by_ratio = (
+        not surrogate.pairs and not surrogate.folds_correction and getattr(surrogate, "importance_weighted", True)
+    )
+    reads_ratio = weighs_by_ratio or (algorithm.kl.ratio_weighted and not no_kl)
+    ratio_is_one = _ratio_is_one(config)
     idle = {
         "kl.kind": no_kl,
         "kl.placement": no_kl,
@@ -240,14 +246,14 @@ def inert(key: str, config: RunConfig) -> bool:
         "dead_groups.metric": dead_groups.policy == "keep",
         "dead_groups.retry_probability": dead_groups.policy != "never_give_up",
         "dead_groups.max_attempts": dead_groups.policy != "never_give_up",
-        "importance_ratio": _ratio_is_one(config),
+        "importance_ratio": ratio_is_one or not reads_ratio,
         "engine_correction.cap": algorithm.engine_correction.kind == "none",
         "engine_correction.floor": algorithm.engine_correction.kind == "none",
         **dict.fromkeys(("surrogate.cap", "surrogate.floor"), getattr(algorithm.surrogate, "weight", "") == "none"),
     }
     # Keys that the surrogate's member says to matter only where the ratio is not 1.
     ratio_keys = {f"algorithm.surrogate.{name}" for name in algorithm.surrogate.ratio_keys}
-    return (key in ratio_keys and idle["importance_ratio"]) or idle.get(key.removeprefix("algorithm."), False)
+    return (key in ratio_keys and ratio_is_one) or idle.get(key.removeprefix("algorithm."), False)
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:

@@ -162,7 +162,9 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
         for arm in declared_arms
     ]
     _refuse_unfit(experiment, arms)
-    return with_runs(plan_of(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
+    plan = with_runs(plan_of(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
+    _refuse_unshared_seeds(plan)
+    return plan
 
 
 def with_runs(plan: Plan) -> Plan:
@@ -265,12 +267,7 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         if arm.parent is not None and arm.parent not in names:
             hint = nearest(arm.parent, names)
             raise ConfigError(f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{hint}")
-        benchmarks = sorted(config.evaluation.benchmarks)
-        name = experiment.benchmark
-        if benchmarks and name not in benchmarks:
-            raise ConfigError(
-                f"experiment.benchmark={name!r} is not evaluated by arm {arm.name!r}{nearest(name, benchmarks)}"
-            )
+        refuse_benchmark(experiment.benchmark, config, f"arm {arm.name!r}")
         refuse_too_few(experiment.metrics, arm.name, config)
         if experiment.match != "steps" and config.optimizer.decay != "none":
             raise ConfigError(
@@ -278,6 +275,23 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
                 "over training.steps, and arms that end by a budget get other rates; set optimizer.decay=none or experiment.match=steps"
             )
         _refuse_circle(arm.name, {arm.name: arm.parent for arm in arms})
+
+
+def refuse_benchmark(name: str, config: RunConfig, subject: str) -> None:
+    """Raise `ConfigError` where the evaluation of the subject has benchmarks, but none of this name."""
+    benchmarks = sorted(config.evaluation.benchmarks)
+    if benchmarks and name not in benchmarks:
+        raise ConfigError(f"experiment.benchmark={name!r} is not evaluated by {subject}{nearest(name, benchmarks)}")
+
+
+def _refuse_unshared_seeds(plan: Plan) -> None:
+    """Raise `ConfigError` where a paired comparison would have no pair."""
+    for arm, reference in plan.comparisons if plan.paired else ():
+        if set(plan.seeds_of(arm)).isdisjoint(plan.seeds_of(reference)):
+            raise ConfigError(
+                f"experiment.arms: {arm.name!r} and {reference.name!r} share no seed, and experiment.paired=true compares shared seeds "
+                "alone; give both some, or set experiment.paired=false"
+            )
 
 
 def _refuse_circle(name: str, parents: Mapping[str, str | None]) -> None:

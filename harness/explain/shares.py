@@ -168,6 +168,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
     )
     advantages_N = objective.advantages(batch, torch.float64)
     group_R = torch.zeros(number, dtype=torch.long)
+    draws_N = torch.linspace(0, 1, len(old_N), dtype=torch.float64)  # of Clip-Cov: the earliest tokens
     counts = objective.count(lengths_R, group_R, correct_R)
     likelihood_R = objective.likelihood_weights(lengths_R, correct_R, counts)
     loss, _ = objective(
@@ -182,8 +183,9 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             likelihood_weights_R=likelihood_R,
             sampler_logprobs_NV=old_NV,
             logprobs_NV=new_NV,
-            # Two tokens in ten thousand, which are not among so few tokens.
-            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.surrogate.selects else None,
+            selected_N=objective.surrogate.select(new_N.detach(), old_N, advantages_N, draws_N)
+            if objective.surrogate.selects
+            else None,
         ),
     )
     coefficient_N = torch.zeros_like(old_N)

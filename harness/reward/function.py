@@ -30,13 +30,15 @@ class RewardFunction:
     Attributes:
         faults: calls that raised or returned no finite number; such responses earn `reward.wrong`. `tell` gets a line of the first.
         last_fault: how the last of them failed, empty where none has.
+        nonnegative_for: the setting that needs rewards of at least 0, empty where none does.
 
     Raises:
-        ConfigError: the file cannot be run, or the function takes other names.
+        ConfigError: the file cannot be run, or the function takes other names; later, it returns less than 0 where that is no reward.
     """
 
-    def __init__(self, reward: RewardConfig, tell: Callable[[str], None]) -> None:
+    def __init__(self, reward: RewardConfig, tell: Callable[[str], None], nonnegative_for: str = "") -> None:
         self.reward, self.faults, self.last_fault, self._tell = reward, 0, "", tell
+        self.nonnegative_for = nonnegative_for
         path, name = parts_of(reward.function)
         try:
             module = reward.function.removesuffix(f":{name}")
@@ -72,6 +74,11 @@ class RewardFunction:
                     f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
                 )
             return self.reward.wrong
+        if value < 0 and self.nonnegative_for:
+            raise ConfigError(
+                f"{self.reward.function} returned {value:g}, and {self.nonnegative_for} needs rewards of at least 0; shift them, or "
+                "choose another setting"
+            )
         if isinstance(result, bool | np.bool_):
             return self.reward.correct if result else self.reward.wrong
         return value

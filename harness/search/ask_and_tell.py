@@ -28,7 +28,14 @@ from harness.experiment.checks import absent, refusals
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
-from harness.experiment.planning import common_overrides, declared_experiment, declared_values, plan_of, planned_arm
+from harness.experiment.planning import (
+    common_overrides,
+    declared_experiment,
+    declared_values,
+    plan_of,
+    planned_arm,
+    refuse_benchmark,
+)
 from harness.experiment.power import score
 from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
 from harness.store import ResultStore
@@ -57,6 +64,8 @@ class Sweep:
         self.fixed_overrides = list(fixed_overrides)
         self._refuse_what_would_not_count()
         base = compose_run(self.fixed_overrides)
+        if not any(parameter.key.lstrip("+").startswith("evaluation") for parameter in self.parameters):
+            refuse_benchmark(experiment.benchmark, base, "the trials")
         self._refuse_what_cannot_run()
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials

@@ -72,7 +72,9 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
     value, error = float(a.mean() - b.mean()), math.hypot(*errors)
     whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
     half, p = half_width(1 - level), 1e-12
-    if math.isnan(whole.low + half):  # no spread over seeds, or a single problem
+    if math.isnan(plain.low):  # no spread over seeds: the problems alone would judge
+        return replace(plain, value=value, standard_error=error)
+    if math.isnan(half):  # a single problem
         return replace(whole, low=math.nan, high=math.nan)
     if half_width(p) > abs(value):  # it falls with alpha to 0 at 1
         p = scipy.optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)

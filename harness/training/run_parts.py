@@ -18,6 +18,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import CURRICULUM, ENGINE, SOURCE, implementation
 from harness.configuration.schema import RunConfig, dump
+from harness.configuration.sections import AlgorithmConfig
 from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer
 from harness.model.policy import NativePolicy, Policy
@@ -85,7 +86,9 @@ class TaskParts:
             self.curriculum = NeverGiveUp(
                 self.curriculum, config.algorithm.dead_groups, len(task.problems), config.seed
             )
-        self.reward_function = RewardFunction(reward, _warn) if reward.function else None
+        self.reward_function = (
+            RewardFunction(reward, _warn, _nonnegative_for(config.algorithm)) if reward.function else None
+        )
 
     def say(self, attempt: int, phase: str) -> None:
         if self.ranks.first:
@@ -223,6 +226,14 @@ def base_evaluations(
     verifier = grader.verifier.fingerprint()
     dependencies = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharding]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*dependencies)
+
+
+def _nonnegative_for(algorithm: AlgorithmConfig) -> str:
+    """Name the setting under which a negative reward would turn the advantages round; empty where there is none."""
+    if algorithm.overlong.punishes and algorithm.overlong.shape == "multiplicative":
+        return "algorithm.overlong.shape=multiplicative"
+    divides = getattr(algorithm.advantage, "scale", "") == "group_mean"
+    return "algorithm.advantage.scale=group_mean" if divides else ""
 
 
 def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:

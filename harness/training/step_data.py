@@ -470,13 +470,19 @@ def sigma_weight_change(rollouts: RolloutBatch) -> float:
 
 
 def weighting_change(objective: Objective, rollouts: RolloutBatch) -> float | None:
-    """Measure what `response_factors` move: the change of the responses' shares of Σ_t |advantage|; None without any factor."""
+    """Measure what `response_factors` move: the change of the responses' shares of Σ_t |advantage|; None without any factor.
+
+    1 where they take all of it; NaN where no response has any.
+    """
     if not objective.weighs_responses(rollouts):
         return None
     plain_N = objective.plain_advantages(rollouts)
     factors_PG = objective.response_factors(rollouts, plain_N)
     size_R = rollouts.sums_PG(plain_N.abs()).double().reshape(-1)
-    return weight_change(size_R * factors_PG.reshape(-1), size_R)
+    moved_R = size_R * factors_PG.reshape(-1)
+    if size_R.sum() > 0 and moved_R.sum() == 0:
+        return 1.0
+    return weight_change(moved_R, size_R)
 
 
 def _length_punishment(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:

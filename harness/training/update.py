@@ -46,7 +46,11 @@ class Updater:
     def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE) -> None:
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.reference = policy.frozen_copy() if objective.needs_reference else None
-        if config.algorithm.kl.reset_every_steps and not isinstance(policy, NativePolicy):
+        if (
+            self.reference is not None
+            and config.algorithm.kl.reset_every_steps
+            and not isinstance(policy, NativePolicy)
+        ):
             raise ConfigError(
                 "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
             )

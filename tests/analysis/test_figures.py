@@ -32,6 +32,7 @@ from analysis.figures.curves import (
 from analysis.figures.drawing import (
     PALETTE,
     Panel,
+    Series,
     accuracy_series,
     appearances,
     combine,
@@ -55,7 +56,7 @@ def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates(
     """Two of a seed's four steps made no update: x repeats, and the other seed has other places."""
     first = np.array([0.0, 16, 16, 32]), np.array([1.0, 2.0, 3.0, 4.0])
     second = np.array([0.0, 16, 32, 48]), np.array([5.0, 6.0, 7.0, 8.0])
-    series = combine([first, second], exact=True)
+    series = combine([first, second], [0, 1], exact=True)
     assert series.x.tolist() == [0, 16, 32, 48]
     assert series.seed_y[:, :3].tolist() == [[1, 3, 4], [5, 6, 7]]
     assert series.mean.tolist() == [3, 4.5, 5.5, 8]
@@ -70,10 +71,18 @@ def test_another_format_of_a_figure_is_refused_by_name(tmp_path, formats):
 
 def test_an_interpolated_mean_ends_where_a_seed_ends():
     whole, half = (np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))
-    series = combine([whole, half], exact=False, points=11)
+    series = combine([whole, half], [0, 1], exact=False, points=11)
     assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
     assert np.isfinite(series.seed_y[1]).tolist() == [x <= 5 for x in series.x]
     assert np.isfinite(series.mean).tolist() == [x <= 5 for x in series.x]
+
+
+def test_a_band_is_over_the_means_of_seeds_that_share_a_base_policy():
+    x, rows = np.array([1.0]), np.array([[0.0], [2.0], [10.0], [12.0]])
+    series = Series.from_seeds(x, rows, [0, 0, 1, 1])
+    alone = Series.from_seeds(x, np.array([[1.0], [11.0]]), [0, 1])
+    assert (series.mean, series.low, series.high) == (alone.mean, alone.low, alone.high)
+    assert len(series.seed_y) == 4
 
 
 def test_panel_data_is_the_logged_column(results):

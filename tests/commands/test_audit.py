@@ -102,12 +102,11 @@ def test_a_name_that_the_audit_would_not_find_is_refused_before_the_first_run(
     assert called["ran"] == []
 
 
+@pytest.mark.parametrize("override", ["experiment.margin=9", "replicate=true", "hydra/launcher=ray"])
 def test_what_would_change_a_stored_claim_is_refused_where_it_is_only_judged(
-    called: dict[str, list[list[str]]], said: Said
+    called: dict[str, list[list[str]]], said: Said, override: str
 ) -> None:
-    assert "experiment.margin=9 changes nothing with --judge" in said(
-        "audit", "claim=gspo", "--judge", "experiment.margin=9", code=2
-    )
+    assert f"{override} changes nothing with --judge" in said("audit", "claim=gspo", "--judge", override, code=2)
     assert called["judged"] == []
 
 
@@ -120,7 +119,7 @@ def first_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         policies = {seed: f"arithmetic-1/{seed}" for seed in range(seeds)}
         estimate = Estimate(0.02, 0.004, 0.036, seeds=seeds, standard_error=0.006, degrees=seeds - 1, margin=0.03)
         effect = Effect(REFERENCE, metric("avg"), estimate, plan.arms[1].name, plan.arms[0].name)
-        look = Look(replace(plan, seeds=tuple(policies), starts=policies), effect, Finding.HOLDS)
+        look = Look(replace(plan, seeds=tuple(policies)), effect, Finding.HOLDS, policies=policies)
         monkeypatch.setattr(claims, "judged_claims", lambda root, names: ([JudgedClaim(look)], []))
 
     return judged

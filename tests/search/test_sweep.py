@@ -316,6 +316,13 @@ def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
     assert not list(store.root.rglob("*.journal"))
 
 
+def test_a_benchmark_that_no_trial_evaluates_is_refused_before_the_study_is_opened(store):
+    experiment = Experiment(name="s", benchmark="heldot", search={"space": [RATE]})
+    with pytest.raises(ConfigError, match=r"experiment\.benchmark='heldot' is not evaluated by the trials"):
+        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness run")
+    assert not list(store.root.rglob("*.journal"))
+
+
 def test_a_torn_journal_names_the_fix(store):
     sweep(store)
     (journal,) = store.root.rglob("*.journal")

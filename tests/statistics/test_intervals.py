@@ -80,6 +80,14 @@ def test_two_way_adds_problem_noise_and_reduces_to_t_without_it():
     assert (only_seeds.low, only_seeds.p_value) == pytest.approx((exact.low, exact.p_value), rel=1e-6)
 
 
+def test_seeds_that_tie_are_not_judged_by_their_problems_alone():
+    ours = np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
+    tie = st.two_way_difference(ours, np.zeros_like(ours))
+    assert tie.value == 0.75
+    assert math.isnan(tie.low)
+    assert math.isnan(tie.p_value)
+
+
 def test_the_interval_is_students_t_over_problems() -> None:
     # mean 0.5, standard deviation √(0.02/3), t(0.975, 3 degrees) = 3.1824
     low, high = st.problems_interval([0.4, 0.4, 0.6, 0.6]) or (math.nan, math.nan)

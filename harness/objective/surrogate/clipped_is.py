@@ -36,4 +36,5 @@ class Config(Surrogate):
         return -weight * batch.advantages_N * logprobs_N
 
     def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        return ratio_N < self.cap_min, ratio_N > self.cap_max
+        has_advantage_N = batch.advantages_N != 0
+        return (ratio_N < self.cap_min) & has_advantage_N, (ratio_N > self.cap_max) & has_advantage_N
