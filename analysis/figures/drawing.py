@@ -164,7 +164,8 @@ class Panel:
 class Series:
     """One quantity of one arm: ``seed_y`` [seeds, points] with NaN outside a seed's range, mean and band.
 
-    Mean and band are over replicates: seeds, or the means of those that share a base policy. The band is NaN where fewer than two are left. ``collapsed``: a seed of the arm collapsed, so that single seeds tell more.
+    Mean and band are over replicates: seeds, or the means of those that share a base policy. The band is NaN where fewer than two are
+    left. ``collapsed``: a seed of the arm collapsed, so that single seeds tell more.
     """
 
     x: Floats

@@ -27,14 +27,15 @@ class Config:
 def check(config: RunConfig) -> list[str]:
     """See the family's contract. Most of what cannot be combined is an error when the configuration is loaded."""
     return [
-        *_refused_engines(config),
+        *refused_engines(config),
         *_needs_the_testbed(config),
         *_moves_the_reference(config),
         *_needs_one_place(config),
     ]
 
 
-def _refused_engines(config: RunConfig) -> Iterator[str]:
+def refused_engines(config: RunConfig) -> Iterator[str]:
+    """What an engine of ours cannot do in the processes that train, whoever trains in them."""
     runtime, engine = config.runtime, config.engine.kind
     if engine == "openai":
         yield "engine.kind=openai: a server's weights cannot be updated; use engine=vllm, native or transformers"
@@ -47,6 +48,11 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
         yield (
             "algorithm.source=initial_policy with engine=vllm on a GPU: vLLM's allocator serves one engine a process; "
             "use engine=native or engine=transformers"
+        )
+    if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
+        yield (
+            f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
+            "of its own; set runtime.ranks=1, or engine.tensor_parallel=1"
         )
     if engine == "vllm" and runtime.deterministic:
         yield from _refused_determinism(config)
@@ -102,11 +108,6 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
     if surrogate.needs_distribution and not config.algorithm.head and distributed(runtime):
         alternative = ", or algorithm.surrogate.head=128" if hasattr(surrogate, "head") else ""
         yield f"algorithm.surrogate={surrogate.kind} reads the whole vocabulary on one rank only; set runtime.ranks=1{alternative}"
-    if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
-        yield (
-            f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
-            "of its own; set runtime.ranks=1, or engine.tensor_parallel=1"
-        )
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

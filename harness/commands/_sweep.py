@@ -393,18 +393,14 @@ def _train_job(run: RunConfig, store: ResultStore, plan: Plan, hydra: DictConfig
     name = run_id(run)
     arm = next((arm.name for arm in plan.arms if name in arm.runs.values()), "")
     spec = RunSpec(run, name, arm_id(run), {"experiment": plan.name, "arm": arm, **cost_labels(run)})
-    old_step = _newest_checkpoint(store, name)
+    old_step = store.run(name).resume_step()
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
         state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
             plan.name, content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
-    if requeue_if_it_has_to_leave(state.summary, _newest_checkpoint(store, name) > old_step):
+    if requeue_if_it_has_to_leave(state.summary, store.run(name).resume_step() > old_step):
         time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done
-
-
-def _newest_checkpoint(store: ResultStore, name: str) -> int:
-    return max((step for step, _ in store.run(name).checkpoints()), default=-1)
 
 
 def run_value(store: ResultStore, plan: Plan, name: str) -> float | list[float]:

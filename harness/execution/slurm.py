@@ -21,7 +21,7 @@ def requeue_if_it_has_to_leave(summary: Summary, has_new_checkpoint: bool) -> bo
     """Put this job back into the queue where Slurm stopped it and its run goes on from a newer checkpoint; returns whether it did.
 
     Raises:
-        RequeueError: time was up before a run had a new checkpoint, or Slurm refuses.
+        RequeueError: time was up before a run had a new checkpoint, Slurm refuses, or `scontrol` cannot be started.
     """
     job = slurm_job()
     if job is None or summary.complete or summary.stopped_by is None:
@@ -48,7 +48,7 @@ def requeue(job: str) -> None:
     """Put a Slurm job back into the queue. Raises `RequeueError` where Slurm refuses."""
     # By which Slurm ends this job now; submitit's handler would ignore it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
+    answer = _scontrol("requeue", job)
     if answer.returncode:
         raise RequeueError(
             f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
@@ -57,6 +57,15 @@ def requeue(job: str) -> None:
 
 def is_pre_empted(job: str) -> bool:
     """Ask whether a Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
-    job_record = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
+    job_record = _scontrol("show", "job", job).stdout
     match = re.search(r"PreemptTime=(\S+)", job_record)
     return match is not None and match[1] not in ("None", "Unknown")
+
+
+def _scontrol(*arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(["scontrol", *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:  # a container without Slurm's programs
+        raise RequeueError(
+            f"scontrol cannot be started ({error}): not requeued; run the same `harness run` again to go on"
+        ) from error

@@ -70,7 +70,7 @@ def download(repository: str, revision: str | None, weights: bool = True) -> Pat
     patterns = [*_PATTERNS, _WEIGHTS] if weights else list(_PATTERNS)
     try:
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # errors of its HTTP library have no common base with the others
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(
             f"{repository} is no run, no folder, and cannot be fetched from the Hugging Face Hub: {first}. "

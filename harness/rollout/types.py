@@ -165,8 +165,8 @@ class RolloutEngine:
         """Take the policy's tensors, under `transformers` names, for all later requests.
 
         Raises:
-            KeyError: the model lacks a name, or an expected tensor is missing. Some tensors may be new then, so the engine must not be
-                used any more.
+            KeyError: the model lacks a name, or an expected tensor is missing (of vLLM a ConfigError). Some tensors may be new then, so
+                the engine must not be used any more.
         """
         raise NotImplementedError
 

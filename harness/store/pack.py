@@ -358,8 +358,7 @@ def _findings(run: RunDir) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
 
 def _progress(run: RunDir) -> tuple[int, int]:
     """The newest checkpoint of a run, from which it would go on, and its last step; -1 for none."""
-    checkpoint = max((step for step, _ in run.checkpoints()), default=-1)
-    return checkpoint, int((run.last_step() or {"step": -1})["step"])
+    return run.resume_step(), int((run.last_step() or {"step": -1})["step"])
 
 
 def _describe(run: RunDir) -> str:

@@ -340,6 +340,11 @@ class RunDir:
     def checkpoints(self) -> list[tuple[int, Path]]:
         return _step_dirs(self.path / "checkpoints")
 
+    def resume_step(self) -> int:
+        """The step that the run would go on from, -1 for the beginning: of its checkpoints, or of verl's, which lie apart until its end."""
+        steps = [step for step, _ in self.checkpoints()]
+        return max([verl_step(self.path / "verl" / "checkpoints") or -1, *steps])
+
     def newest_checkpoint(self) -> tuple[Path | None, list[str]]:
         """Return the newest checkpoint that is what was written, None where there is none, and what is wrong with newer ones."""
         faults: list[str] = []
@@ -365,3 +370,11 @@ def _step_dirs(directory: Path) -> list[tuple[int, Path]]:
         return []
     steps = ((layout.parse_step(entry.name), entry) for entry in directory.iterdir())
     return sorted((step, entry) for step, entry in steps if step is not None)
+
+
+def verl_step(checkpoints: Path) -> int:
+    """The step that verl resumes from (`trainer.resume_mode=auto`), 0 for the beginning."""
+    tracker = checkpoints / "latest_checkpointed_iteration.txt"
+    text = tracker.read_text().strip() if tracker.exists() else ""
+    step = int(text) if text.isdigit() else 0
+    return step if (checkpoints / f"global_step_{step}").is_dir() else 0

@@ -19,7 +19,7 @@ from fake_verl import verl_run
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from harness.backends.verl.metrics import export, newest_step
+from harness.backends.verl.metrics import export
 from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, Place, overrides, refusals
 from harness.backends.verl.process import interpreter as find_interpreter
 from harness.backends.verl.run import prepare
@@ -169,7 +169,7 @@ def test_its_merger_exports_a_policy_with_our_tokenizer(tmp_path: Path, base_pol
     torch.save(weights, actor / "model_world_size_1_rank_0.pt")
     (actor / "fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
     (place.checkpoints / "latest_checkpointed_iteration.txt").write_text("4")
-    assert newest_step(place.checkpoints) == 4
+    assert run.resume_step() == 4
     folder = export(str(interpreter("verl")), run, place, 4, tmp_path / "log")
     merged = load_file(folder / "model.safetensors")
     assert merged.keys() == weights.keys()

@@ -143,6 +143,33 @@ def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
     assert "warning: step 2: 0 graded responses are in " in capsys.readouterr().err
 
 
+def test_a_run_goes_on_from_the_checkpoint_that_verl_names(tmp_path: Path, base_policy: Path) -> None:
+    _, run = verl_run(tmp_path, base_policy)
+    assert run.resume_step() == -1
+    checkpoints = run.path / "verl" / "checkpoints"
+    (checkpoints / "global_step_4").mkdir(parents=True)
+    assert run.resume_step() == -1, "it may be half written"
+    (checkpoints / "latest_checkpointed_iteration.txt").write_text("4")
+    assert run.resume_step() == 4
+
+
+def test_a_group_that_stays_short_does_not_hold_up_later_rows(
+    tmp_path: Path, base_policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, run = verl_run(tmp_path, base_policy)
+    place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
+    place.ledger.mkdir(parents=True)
+    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
+    lines = [[2, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
+    (place.ledger / "here.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    metrics = MetricsImport(config, run, place, 0)
+    metrics.update()
+    assert run.last_step() is None
+    monkeypatch.setattr("harness.backends.verl.metrics._LEDGER_SECONDS", 0.0)
+    metrics.update()
+    assert run.steps()["accuracy_mean"].isna().tolist() == [True, False]
+
+
 def test_a_run_whose_training_was_done_only_evaluates(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     config, run = prepared
     assert verl.train(config, run, never, 0)

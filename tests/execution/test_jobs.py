@@ -59,6 +59,16 @@ def test_a_requeue_that_slurm_refuses_is_reported(monkeypatch: pytest.MonkeyPatc
         slurm.requeue("40")
 
 
+@pytest.mark.usefixtures("scontrol")
+def test_a_container_without_scontrol_is_told_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError("scontrol")
+
+    monkeypatch.setattr(subprocess, "run", missing)
+    with pytest.raises(RequeueError, match=r"scontrol cannot be started .*not requeued; run the same"):
+        slurm.requeue("40")
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_a_job_whose_time_is_up_is_requeued_if_a_checkpoint_came_of_it(
     scontrol: list[list[str]], monkeypatch: pytest.MonkeyPatch, number: int

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from harness.backends.builtin import refused_engines
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.configuration.yaml_value import read_yaml
@@ -159,6 +160,9 @@ def _refused_sampling(config: RunConfig) -> Iterator[str]:
 def _refused_machine(config: RunConfig) -> Iterator[str]:
     runtime, model = config.runtime, config.model
     yield from refused_places(runtime)
+    yield from refused_engines(config)
+    if config.backend.sampler != "transformers":
+        yield from _refused_sampler(config)
     if config.seed >= (limit := _SEEDS // wanted_ranks(runtime)):
         yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {limit}"
     if runtime.device == "cuda" and 0 < runtime.ranks < runtime.gpus_per_run:
@@ -169,6 +173,14 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
         yield "backend.liger=true: Liger's kernels need a GPU; add runtime.device=cuda, or leave it out"
     if runtime.record_rollouts:
         yield "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
+
+
+def _refused_sampler(config: RunConfig) -> Iterator[str]:
+    runtime, setting = config.runtime, f"backend.sampler={config.backend.sampler}"
+    if config.backend.sampler == "vllm_colocate" and runtime.runs_per_gpu > 1:
+        yield f"runtime.runs_per_gpu={runtime.runs_per_gpu} with {setting}: vLLM takes what is free on the whole GPU; set runs_per_gpu=1"
+    if runtime.deterministic:
+        yield f"runtime.deterministic=true with {setting}: TRL's vLLM is not batch invariant; set backend.sampler=transformers"
 
 
 def _refused_cuts(config: RunConfig) -> Iterator[str]:

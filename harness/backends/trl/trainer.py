@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import set_seed
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
@@ -70,6 +71,8 @@ def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, cal
         rollout_func=(lambda _, trainer: rollouts.refill(lambda ids: sample(trainer, ids))) if refills else None,
     )
     trainer.remove_callback(PrinterCallback)
+    if arguments.use_vllm:  # built in this process it has set every generator to its own seed, the same for all seeds
+        set_seed(arguments.seed, device_specific=True)
     return trainer
 
 

@@ -30,6 +30,7 @@ from harness.reward.shaping import Grader
 from harness.store import RunDir
 from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
+from harness.store.run import verl_step
 from harness.store.samples import SAMPLES
 from harness.training.step_data import average
 
@@ -123,16 +124,20 @@ class MetricsImport:
     def __init__(self, config: RunConfig, run: RunDir, place: Place, resumed_step: int) -> None:
         self._config, self._run, self._place = config, run, place
         self._ledger, self._offset = Ledger(place.ledger), 0
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[tuple[float, dict[str, Any]]] = []  # when a row came, and the row
         self._tokens = _tokens_until(run, resumed_step)
 
     def update(self) -> None:
-        """Take in what is there by now; a row waits for its ledger, and later rows for it."""
+        """Take in what is there by now; a row waits for its ledger, and later rows for it, but not for a group that stays short."""
         lines, self._offset = new_lines(self._place.metrics, self._offset)
-        rows = (verl_row(json.loads(line)) for line in lines)
-        self._waiting += [row for row in rows if row is not None and int(row["step"] or 0) >= 1]
-        while self._waiting and self._is_complete(int(self._waiting[0]["step"])):
-            self._append(self._waiting.pop(0))
+        rows, now = (verl_row(json.loads(line)) for line in lines), time.monotonic()
+        self._waiting += [(now, row) for row in rows if row is not None and int(row["step"] or 0) >= 1]
+        while self._waiting:
+            arrival, row = self._waiting[0]
+            if not self._is_complete(int(row["step"])) and now - arrival < _LEDGER_SECONDS:
+                break
+            self._append(row)
+            del self._waiting[0]
 
     def finish(self, patience_seconds: float = _LEDGER_SECONDS) -> None:
         """Take in the rest. What the ledger still lacks after the patience is left out of its row, and that is said."""
@@ -141,7 +146,7 @@ class MetricsImport:
         while self._waiting and time.monotonic() < deadline:
             time.sleep(0.2)
             self.update()
-        for row in self._waiting:
+        for _, row in self._waiting:
             self._append(row)
         self._waiting.clear()
 
@@ -227,20 +232,11 @@ def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: G
 
 
 POLICY = "policy"
-_TRACKER = "latest_checkpointed_iteration.txt"
-
-
-def newest_step(checkpoints: Path) -> int:
-    """Return the step verl resumes from (`trainer.resume_mode=auto`), 0 for the beginning."""
-    tracker = checkpoints / _TRACKER
-    text = tracker.read_text().strip() if tracker.exists() else ""
-    step = int(text) if text.isdigit() else 0
-    return step if (checkpoints / f"global_step_{step}").is_dir() else 0
 
 
 def remove_old(checkpoints: Path) -> None:
     """Remove what a dead attempt left beside the newest checkpoint; verl only counts what it has saved itself."""
-    newest = checkpoints / f"global_step_{newest_step(checkpoints)}"
+    newest = checkpoints / f"global_step_{verl_step(checkpoints)}"
     for folder in checkpoints.glob("global_step_*"):
         if folder != newest:
             shutil.rmtree(folder)

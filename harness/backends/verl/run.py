@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.backends.verl.metrics import POLICY, MetricsImport, export, import_validations, newest_step, remove_old
+from harness.backends.verl.metrics import POLICY, MetricsImport, export, import_validations, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter, start
 from harness.configuration.error import ConfigError
@@ -35,6 +35,7 @@ from harness.rollout.types import prompt_texts, stop_tokens
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import TRAINING, attempt_dir
+from harness.store.run import verl_step
 from harness.training.loop import base_policy
 
 _POLL_SECONDS = 1.0
@@ -84,7 +85,7 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
 def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader) -> bool:
     """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
     place.folder.mkdir(exist_ok=True)
-    start_step = newest_step(place.checkpoints)
+    start_step = verl_step(place.checkpoints)
     if start_step >= config.training.steps:
         return True
     remove_old(place.checkpoints)
@@ -107,7 +108,7 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     if stopped:
         return False
     check(child, log)
-    last_step = newest_step(place.checkpoints)
+    last_step = verl_step(place.checkpoints)
     if last_step < config.training.steps:
         raise VerlFailed(f"verl ended without an error at step {last_step} of {config.training.steps}; see {log}")
     return True

@@ -290,8 +290,11 @@ def _environment(cpu: bool, invariant: bool) -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
 
+_OTHER_NAMES = "as with transformers' fused experts; use engine=transformers"
+
+
 def _validate(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
+    """Yield the same tensors; ConfigError at one that the checkpoint has not, and at the end for one that did not come.
 
     The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.
     """
@@ -300,12 +303,16 @@ def _validate(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
         if is_rotary_table(name):
             continue
         if name not in names and name != _TIED_HEAD:
-            raise KeyError(f"this model has no tensor {name!r}")
+            raise ConfigError(
+                f"engine=vllm: the checkpoint has no tensor {name!r} of the trained policy, {_OTHER_NAMES}"
+            )
         missing.discard(name)
         if name in names:
             yield name, tensor.detach()
     if missing:
-        raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
+        raise ConfigError(
+            f"engine=vllm: the trained policy has no tensor {min(missing)!r} of the checkpoint, {_OTHER_NAMES}"
+        )
 
 
 def _response(output: Any, head: int) -> Response:
