@@ -165,9 +165,8 @@ class _TrlRun:
         if hasattr(config.model, "lora"):  # adapters are merged
             plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
             config = dataclasses.replace(config, model=plain)
-        policy = open_policy(
-            config, folder, self.kernel, ALONE
-        )  # on a CPU a copy each; on GPUs sharded over the processes
+        # On CPUs every process has a copy; on GPUs they hold shards of one.
+        policy = open_policy(config, folder, self.kernel, ALONE)
         cache = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, ALONE)
         with closing(build_engine(config, policy, parts.tokenizer)) as engine:
             stops = parts.params.stop_token_ids
