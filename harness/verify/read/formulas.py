@@ -3,7 +3,7 @@ r"""A small reader of plain formulas and of relations, so that most answers neve
 It knows numbers, one-letter variables, `+ - * / ^`, `\frac`, `\sqrt`, `\pi`, `e` and brackets, and gives up on
 everything else. Two formulas are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979): exact as
 `Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then one of them a negative
-one, where only points count at which both values are real.
+one, where only points count at which both values are real; then the same far out.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _POINTS = (
     (Fraction(1709, 367), Fraction(733, 1877), Fraction(2311, 499), Fraction(1327, 811)),
     (Fraction(631, 1487), Fraction(2503, 1181), Fraction(3533, 709), Fraction(2017, 1567)),
 )
+_FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _LETTER_VALUES = {letter: Fraction(2003 + 37 * ord(letter.lower()), 701) for letter in string.ascii_letters}
 _STEPS = 1_000  # of a magnitude to one: a rounded decimal is within 10^-6 of its value
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
@@ -68,12 +69,14 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
     names = sorted(gold_formula[1] | answer_formula[1])
     if len(names) > len(_POINTS[0]):
         return None
-    for values in _POINTS if names else _POINTS[:1]:
-        equal = _equal_at(gold_formula[0], answer_formula[0], dict(zip(names, values, strict=False)))
+    points = [dict(zip(names, values, strict=False)) for values in (_POINTS if names else _POINTS[:1])]
+    for point in points:
+        equal = _equal_at(gold_formula[0], answer_formula[0], point)
         if not equal:
             return equal
-    points = (_flip_sign(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
-    return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in points)
+    far_points = [{name: value * _FAR for name, value in point.items()} for point in points if point]
+    flipped = [_flip_sign(point, name) for point in points + far_points for name in names]
+    return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in far_points + flipped)
 
 
 def _flip_sign(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
