@@ -359,9 +359,9 @@ _CONDITION = re.compile(
 
 
 def value_side(relation: Node, strict: bool) -> Node | None:
-    """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
+    r"""The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
 
-    `strict`: the left side must be a name; else any that is not a multiple or a power of one name.
+    `strict`: the left side must be a name; else any but a multiple or a power of one name, and `\frac{x}{2} = 5`, which asks for x.
     """
     operators = relation.mark.split(" ")
     if relation.mark == r"\in":
@@ -380,7 +380,15 @@ def value_side(relation: Node, strict: bool) -> Node | None:
         return first
     if strict or re.match(r"-\s*[\\a-zA-Z]", first.text) or _MULTIPLE.fullmatch(first.text):
         return None
+    if len(operators) == 1 and _has_one_letter(first.text):
+        return None
     return last if last.kind != "words" else None
+
+
+def _has_one_letter(text: str) -> bool:
+    r"""Return whether a formula has one unknown, once: an equation with it asks for the unknown, but `\pi r^2 = 25\pi` for the area."""
+    formula = None if r"\pi" in text else _parse_formula(text)
+    return formula is not None and len(formula[1]) == 1 and _TOKEN.findall(text).count(*formula[1]) == 1
 
 
 def _contradicts(relation: Node) -> bool:
@@ -482,6 +490,8 @@ def range_name(relation: Node) -> str:
 
 def may_be_renamed(gold: str, answer: str) -> bool:
     """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x_1` and `x_2`, `AB` and `CD` are two things."""
+    if "(" in (gold[0], answer[0]):
+        return False  # `(p,q)` and `(q,p)`
     if "(" in gold or "(" in answer:
         return gold in "yz" or answer in "yz" or gold[0] == answer[0]
     return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)
