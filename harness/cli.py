@@ -78,6 +78,8 @@ def _main(arguments: Sequence[str] | None) -> int:
         metavar="FOLDER",
         help="a folder of your own files",
     )
+    if hydra:  # argparse reads Hydra's `-c` as the beginning of `-cd`
+        items = ["--cfg" if item == "-c" else item for item in items]
     # Flags may stand between overrides. Hydra reads what else its application is given.
     options, rest = parser.parse_known_args(items) if hydra else (parser.parse_intermixed_args(items), [])
     try:

@@ -514,8 +514,10 @@ def refuse_settings(hydra: DictConfig) -> None:
 def report_data(config: RunConfig) -> None:
     """Say what is wrong with the data before anything runs: golds the verifier cannot read, duplicates, train/test overlap."""
     from harness.problems.hygiene import report
+    from harness.verify import VerifierConfig
 
-    for finding in report(config.evaluation.benchmarks, config.task):
+    rules = VerifierConfig(**dataclasses.asdict(config.verifier))
+    for finding in report(config.evaluation.benchmarks, config.task, rules):
         print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
 
 

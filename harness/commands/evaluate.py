@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from harness.evaluation.protocol import Request
 
 RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))
-_OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
+_CHECKED = ("benchmark", "data.path", "template", "out")
 _LOG_WIDTH = 200
 
 
@@ -110,8 +110,11 @@ def evaluate_again(items: Sequence[str]) -> int:
     values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
     result, out = str(values.pop("regrade")), values.pop("out", None)
     store = ResultStore(str(values.pop("runtime.results", compose_run([]).runtime.results)))
-    if not values:
-        raise ConfigError(f"evaluate regrade= needs new rules: verifier={' | '.join(options('verifier'))}")
+    if "verifier" not in values:
+        names = " | ".join(options("verifier"))
+        raise ConfigError(
+            f"evaluate regrade= needs new rules: verifier={names}; verifier.KEY= changes single ones of them"
+        )
     with MathVerifier(verifier_config(values)) as verifier:
         regrading = regrade(result, store, verifier)
     print("\n".join(regrading.lines()))
@@ -132,7 +135,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
 
-    values, request = _request(items, "evaluate model=")
+    values, request = _request(items, (*_CHECKED, "model", "ks", "figures"), "evaluate model=")
     figures = wants_figures(values)
     machine_config = compose_run(request.machine)
     runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
@@ -155,15 +158,16 @@ def evaluate_models(items: Sequence[str]) -> int:
 
 
 def check(items: Sequence[str]) -> int:
-    """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [out=DIR]`: exit code 1 where something was found."""
+    """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [verifier=NAME] [out=DIR]`: exit code 1 where something was found."""
     from harness.evaluation.protocol import protocol_config, task_config
     from harness.problems.hygiene import report
 
-    values, request = _request(items, "evaluate check")
+    values, request = _request(items, (*_CHECKED, *RULES), "evaluate check")
     task = task_config(request)
     only_task = task is not None and not request.names_a_protocol
     sets = {} if only_task else protocol_config(request, []).evaluation.benchmarks
-    findings = report(sets, task)
+    rules = verifier_config({key: value for key, value in values.items() if key in RULES})
+    findings = report(sets, task, rules)
     for finding in findings:
         print(finding)
     print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
@@ -174,14 +178,17 @@ def check(items: Sequence[str]) -> int:
 
 def export(configs: Sequence[Any], out: Path) -> None:
     """Write the datasets among `configs` as `OUT/<name>.jsonl`, for `data.path=` and for machines without network."""
-    from harness.problems.benchmarks.dataset import load_records
+    from harness.problems.benchmarks.dataset import load_records, name_of
     from harness.problems.problem import write_jsonl
 
     for config in configs:
         if config.kind == "dataset":
+            path = out / f"{name_of(config)}.jsonl"
+            if config.path and path.resolve() == Path(config.path).resolve():
+                raise ConfigError(f"out={out} would write over {config.path}; choose another folder")
             records, _ = load_records(config)
-            write_jsonl(out / f"{config.name}.jsonl", records)
-            print(f"{len(records)} problems: {out / f'{config.name}.jsonl'}")
+            write_jsonl(path, records)
+            print(f"{len(records)} problems: {path}")
 
 
 def draw(result: Path) -> int:
@@ -200,13 +207,13 @@ def draw(result: Path) -> int:
     return 0
 
 
-def _request(items: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
+def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
     """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    values = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
+    values = key_values([item for item in items if item.partition("=")[0] in keys], keys, verb)
     data = Path(str(values["data.path"])) if "data.path" in values else None
-    overrides = [item for item in items if item.partition("=")[0] not in _OWN]
+    overrides = [item for item in items if item.partition("=")[0] not in keys]
     return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
 
 

@@ -54,10 +54,9 @@ class Request:
 
 def task_config(request: Request) -> Any | None:
     """The training problems that the request names (`task=NAME`), for checks; no model is involved."""
-    overrides = [item for item in request.overrides if _key(item).split(".")[0] == "task"]
-    if not overrides:
+    if not any(_key(item).split(".")[0] == "task" for item in request.overrides):
         return None
-    return benchmark_config(compose_values(overrides)["task"], "task")
+    return benchmark_config(compose_values(request.overrides)["task"], "task")
 
 
 def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
@@ -95,11 +94,12 @@ def run_config(run: RunDir) -> RunConfig:
 def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own protocol with value overrides; machine settings come from here and now."""
     values = dump(run_config(run))
-    machine_values = compose_values(request.machine)
-    values["runtime"] = machine_values["runtime"]
-    if "engine" in map(_key, request.overrides):
-        values["engine"] = machine_values["engine"]
-    rest = [item for item in request.overrides if item not in request.machine]
+    composed = [*request.machine, *(item for item in request.overrides if _key(item) == "verifier")]
+    new_values = compose_values(composed)
+    values["runtime"] = new_values["runtime"]
+    for group in {"engine", "verifier"}.intersection(map(_key, composed)):
+        values[group] = new_values[group]
+    rest = [item for item in request.overrides if item not in composed]
     try:
         override_values = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
     except OmegaConfBaseException as error:

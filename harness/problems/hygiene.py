@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
-from harness.verify import MathVerifier
+from harness.verify import MathVerifier, VerifierConfig
 from harness.verify.probes import OWN_TEXT
 
 _EXAMPLES = 5
@@ -38,15 +38,17 @@ class DataFault:
         return f"[{self.check}] {self.name}: {self.text}"
 
 
-def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
+def report(benchmarks: Mapping[str, Any], task: Any = None, rules: VerifierConfig | None = None) -> list[DataFault]:
     """Return the faults of benchmarks (`RunConfig.evaluation.benchmarks`), of the training task, and of the two together.
+
+    `rules` are the verifier's; its defaults where None.
 
     Raises `ConfigError`: data is missing or malformed.
     """
     sets = dict(benchmarks) | ({"task": task} if task is not None else {})
     faults: list[DataFault] = []
     loaded_sets: dict[str, Benchmark] = {}
-    with MathVerifier() as verifier:
+    with MathVerifier(rules) as verifier:
         for name, config in sets.items():
             try:
                 loaded_sets[name], repeats = statements(config)

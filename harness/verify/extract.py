@@ -2,7 +2,8 @@ r"""Extraction of the final answer of a response, in time linear in the length o
 
 The last explicit answer counts, a balanced box or a line that begins as an answer line; one behind `not` or before a question mark is
 none. Without any the last answer marker counts, then the number or the formula in dollars that ends the text. Sentences are not read: an
-answer line gives the first value on it. Nothing inside `<think>` counts where it is not closed, or where text follows it.
+answer line gives the first value on it, or the last formula where words stand before the first. Nothing inside `<think>` counts where it
+is not closed, or where text follows it.
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ _LIST_JOINT = re.compile(r"[\s,;]*(?:\band\b|\bor\b|&)?[\s,;]*")
 _AFTER_ANSWER = re.compile(
     r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\}|\\?%)*"
 )
+
+
+_Formula = tuple[int, int, str]  # start, end, inside
 
 
 class _Box(NamedTuple):
@@ -264,7 +268,7 @@ def _value_on_line(line: str, start: int) -> RawAnswer | None:
         whole = not _prose(reason) or ("," not in opening[0] and _OPTION_TEXT.fullmatch(reason))
         value = opening[1] or (sentence if whole else opening[2])
     elif formulas := _formulas(sentence):
-        value = _join_formulas(sentence, formulas)
+        value = _formula_on_line(sentence, formulas)
     else:
         value = next((part for part in _parts(sentence) if any(map(_is_value, part))), sentence)
     if not value:
@@ -273,6 +277,16 @@ def _value_on_line(line: str, start: int) -> RawAnswer | None:
     if place >= 0 and _QUESTION_MARK.match(line, place + len(value)):
         return None
     return RawAnswer(value, start + (place + len(value) if place >= 0 else len(text)))
+
+
+def _formula_on_line(sentence: str, formulas: list[_Formula]) -> str:
+    """Return the formulas that begin a sentence, where they have a value, else the last: `$5$, as $x=1$` and `for $x=1$ it is $5$`."""
+    groups = _groups(sentence, formulas)
+    first = groups[0]
+    before, behind = sentence[: first[0][0]], sentence[first[-1][1] :].lstrip()
+    has_value = any(_is_value(char) for _, _, inside in first for char in inside)
+    leads = has_value and not any(map(str.isalnum, before)) and not behind.startswith("=")
+    return _join(sentence, first if leads else groups[-1])
 
 
 def _first_sentence(text: str) -> str:
@@ -333,7 +347,7 @@ def _last_value(body: str) -> RawAnswer | None:
     formulas = _formulas(tail)
     digit = _LAST_DIGIT.search(tail)
     if formulas and (digit is None or formulas[-1][1] >= digit.end()):
-        return RawAnswer(_join_formulas(tail, formulas), tail_start + formulas[-1][1])
+        return RawAnswer(_join(tail, _groups(tail, formulas)[-1]), tail_start + formulas[-1][1])
     last_line = whole.rpartition("\n")[2].strip(" #")
     if (" " not in whole or not _prose(last_line)) and len(body) <= _LINE_CHARS:
         return RawAnswer(last_line, len(body.rstrip()))
@@ -343,9 +357,9 @@ def _last_value(body: str) -> RawAnswer | None:
     return RawAnswer(number[0], tail_start + number.end())
 
 
-def _formulas(text: str) -> list[tuple[int, int, str]]:
+def _formulas(text: str) -> list[_Formula]:
     """Return start, end and inside of the delimited formulas of a text, in one pass; inline ones do not span lines."""
-    formulas: list[tuple[int, int, str]] = []
+    formulas: list[_Formula] = []
     opener: re.Match[str] | None = None
     for token in _DELIMITER.finditer(text):
         mark = token[0]
@@ -360,13 +374,21 @@ def _formulas(text: str) -> list[tuple[int, int, str]]:
     return formulas
 
 
-def _join_formulas(text: str, formulas: list[tuple[int, int, str]]) -> str:
-    """Return the last formula, with those before it that are joined to it by a comma, `and` or `or`."""
-    first = len(formulas) - 1
-    while first > 0 and _LIST_JOINT.fullmatch(text, formulas[first - 1][1], formulas[first][0]):
-        first -= 1
-    percent = _PERCENT.match(text, formulas[-1][1])
-    return ", ".join(inside for _, _, inside in formulas[first:]) + (r"\%" if percent is not None else "")
+def _groups(text: str, formulas: list[_Formula]) -> list[list[_Formula]]:
+    """Return the formulas of a text as lists of those that a comma, `and` or `or` joins."""
+    groups: list[list[_Formula]] = []
+    for formula in formulas:
+        if groups and _LIST_JOINT.fullmatch(text, groups[-1][-1][1], formula[0]):
+            groups[-1].append(formula)
+        else:
+            groups.append([formula])
+    return groups
+
+
+def _join(text: str, group: list[_Formula]) -> str:
+    """Return joined formulas as one text, with the percent sign behind them."""
+    percent = _PERCENT.match(text, group[-1][1])
+    return ", ".join(inside for _, _, inside in group) + (r"\%" if percent is not None else "")
 
 
 MAX_CHARS = 4_096

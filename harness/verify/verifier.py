@@ -23,7 +23,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 18  # 18: no operation in words behind a number; a false equation says nothing; 0.333334 is not 1/3
+CANONICAL_VERSION = 19  # 19: products of letters keep their signs; points far out; `x/2=5` is no 5
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

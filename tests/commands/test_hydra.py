@@ -38,7 +38,7 @@ def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
     assert (alone["mode"], sweep["mode"]) == (None, "MULTIRUN")
     assert "ProcessLauncher" in alone["launcher"]["_target_"]
     assert alone["callbacks"]["answer"]["write"] is True
-    assert said("run", "--cfg", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
+    assert said("run", "-c", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
     assert "%S-%f" in sweep["sweep"]["dir"], "sweeps that start in the same second have a folder each"
 
 

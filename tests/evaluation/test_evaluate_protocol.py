@@ -86,6 +86,14 @@ def test_a_mistyped_key_names_the_nearest_one() -> None:
         protocol_config(Request(["aime24"], overrides=["evaluation.temprature=0.5"]), [])
 
 
+def test_a_runs_protocol_takes_other_rules_by_their_name(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / ("0" * 16))
+    run.write_config(yaml.safe_dump(dump(compose_run([]))))
+    own = protocol_config(Request(), [run]).verifier
+    named = protocol_config(Request(overrides=["verifier=answer_line", "verifier.form=value"]), [run]).verifier
+    assert (own.extraction, named.extraction, named.form) == ("boxed", "answer_line", "value")
+
+
 def test_what_a_stored_configuration_refers_to_is_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "{caps: [987654]}")
     values = dump(compose_run([])) | {"evaluation": "${oc.decode:${oc.env:A_TOKEN}}"}

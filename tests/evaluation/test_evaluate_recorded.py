@@ -149,6 +149,7 @@ def test_regrading_names_what_changes_and_keeps_the_stored_samples(tmp_path: Pat
 def test_regrading_needs_rules_and_samples(tmp_path: Path, said: Said) -> None:
     regrade = ["evaluate", f"regrade={tmp_path}"]
     assert "needs new rules: verifier=answer_line | any | boxed" in said(*regrade, code=2)
+    assert "needs new rules" in said(*regrade, "verifier.form=value", code=2)
     assert "no stored samples there" in said(*regrade, "verifier=any", code=2)
     assert "did you mean 'any'" in said(*regrade, "verifier=anny", code=2)
 

@@ -184,6 +184,11 @@ def test_templates_put_the_problem_in_its_slot_and_nothing_else() -> None:
         template("boxd")
 
 
+def test_words_of_no_kind_are_refused() -> None:
+    with pytest.raises(ConfigError, match="kinds is empty: name some of sum"):
+        Config(kinds=[])
+
+
 def test_a_contest_of_this_year_is_read_from_a_file_in_the_form_of_its_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

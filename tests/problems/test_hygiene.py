@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from verbs import jsonl
+from verbs import Said, jsonl
 
 from harness.problems.benchmarks import arithmetic
 from harness.problems.benchmarks.dataset import Config
 from harness.problems.hygiene import find_overlaps, report
+from harness.verify import VerifierConfig
 
 
 def dataset(tmp_path: Path, name: str, *rows: tuple[str, str], template: str = "boxed") -> Config:
@@ -39,10 +40,22 @@ def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
 
 def test_golds_that_are_left_to_work_out_are_named_with_what_they_leave(tmp_path: Path) -> None:
     golds = ("2^{10}", r"\frac{6}{4}", "3+4", "1024", r"2\sqrt{3}")
-    found = report({"test": dataset(tmp_path, "test", *((f"Problem {gold}?", gold) for gold in golds))})
+    sets = {"test": dataset(tmp_path, "test", *((f"Problem {gold}?", gold) for gold in golds))}
+    found = report(sets)
     assert [finding.check for finding in found] == ["gold"]
     assert "3 of 5 golds leave something to work out" in found[0].text
     assert all(said in found[0].text for said in ("'2^{10}' (power)", "(fraction)", "'3+4' (sum)"))
+    assert report(sets, rules=VerifierConfig(form="value")) == []  # any form counts
+
+
+def test_a_set_without_a_name_is_written_under_that_of_its_file(tmp_path: Path, said: Said) -> None:
+    path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "Two to the tenth?", "answer": "2^{10}"}])
+    check = ("evaluate", "check", "task=dataset", f"task.path={path}")
+    assert "leave something to work out" in said(*check, f"out={tmp_path / 'out'}", code=1)
+    assert [item.name for item in (tmp_path / "out").iterdir()] == ["mine.jsonl"]
+    assert "0 findings" in said(*check, "verifier.form=value")
+    assert "would write over" in said(*check, f"out={tmp_path}", code=2)
+    assert "'ks'" in said(*check, "ks=[1]", code=2)
 
 
 def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> None:

@@ -94,12 +94,17 @@ def load(config: Config) -> Benchmark:
     records, _ = load_records(config)
     make = template(config.template)
     return Benchmark(
-        name=config.name or Path(config.path or config.source).stem,
+        name=name_of(config),
         version=config.version,
         problems=[Problem(record.id, make(record.problem), record.answer) for record in records],
         chat=make.chat,
         system=config.system,
     )
+
+
+def name_of(config: Config) -> str:
+    """Return the name that a set was given, else its file's."""
+    return config.name or Path(config.path or config.source).stem
 
 
 def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:

@@ -136,6 +136,8 @@ class Config(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.kinds:
+            raise ConfigError(f"kinds is empty: name some of {', '.join(KINDS)}")
         for kind in self.kinds:
             require("kinds", kind, tuple(KINDS))
         template(self.template)

@@ -115,8 +115,10 @@ class AnswerComparison:
         return self.equal(gold, value) if answer.kind == "relation" else self.equal(value, answer)
 
     def _range(self, gold: Node, answer: Node) -> bool | None:
-        """Compare an inequality with an interval."""
+        """Compare an inequality with an interval; an equation that gives no value is none of another kind."""
         relation, other = (gold, answer) if gold.kind == "relation" else (answer, gold)
+        if relation is answer and "=" in relation.mark.split(" "):
+            return False  # Math-Verify takes its right side whatever the left one is
         interval = as_interval(relation)
         if interval is not None and other.kind in ("interval", "union"):
             return self.equal(other, interval) if relation is answer else self.equal(interval, other)
@@ -171,6 +173,8 @@ class AnswerComparison:
         if kinds == {"list", "exact"}:
             number, several = (gold, answer) if gold.kind == "exact" else (answer, gold)
             assert number.exact is not None
+            if several is gold and not _DECIMAL_GOLD.fullmatch(gold.text):
+                return False
             return is_decimal_comma(several.text, number.exact, self.percent)
         if (angles := _radians(gold, answer)) is not None:
             return self.leaf(*angles)
@@ -291,6 +295,7 @@ def _rank(node: Node) -> tuple[bool, Fraction | int, str]:
 
 _LEAST_DIGITS = 4
 _DECIMAL_COMMA = re.compile(r"([+-]?\d+),(\d+)(?![\d,])")
+_DECIMAL_GOLD = re.compile(r"[+-]?\d+,\d{2,}")  # a gold `3,5` is a list
 _LIKE_TIME = re.compile(r"\s*0*(?:1?\d|2[0-4])\s*(?::\s*\d{2}\s*)+")
 
 

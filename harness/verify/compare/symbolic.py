@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -29,8 +30,11 @@ from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
 _BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
 _DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
+_UNDONE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 _DIGITS = 40
 _POINTS = 3
+_FAR = 10_000
+_FAR_VALUES = 1e-20, 1e100  # beyond them digits may have been lost
 _EXACT_BELOW = 10**12
 _MOST_DIGITS = 1_200
 logging.getLogger("math_verify").setLevel(logging.ERROR)
@@ -104,11 +108,16 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
     if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
         return 0
     ratios = []
-    for point in _points(left, right):
+    points = _points(left, right)
+    for point in points:
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
             return None
         ratios.append(values[0] / values[1])
+    for _, first, second in _far_values(left, right, points):
+        if abs(second) < 1e-30:
+            return 0
+        ratios.append(first / second)
     if not ratios or any(not _is_close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
         return 0
     return 1 if ratios[0].real > 0 else -1
@@ -177,11 +186,7 @@ def _value(expression: Any, point: dict[Any, Any], digits: int = _DIGITS) -> Any
     """The value at a point as an mpmath number of so many digits, None when it has none."""
     try:
         expression = expression.subs(point) if point else expression
-        value = (
-            expression.doit().evalf(digits)
-            if expression.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
-            else expression.evalf(digits)
-        )
+        value = expression.doit().evalf(digits) if expression.has(*_UNDONE) else expression.evalf(digits)
         real, imaginary = value.as_real_imag()
         if not (real.is_Number and imaginary.is_Number) or not (real.is_finite and imaginary.is_finite):
             return None
@@ -202,9 +207,9 @@ def _is_close(left: Any, right: Any) -> bool:
 
 
 def _equal_at_points(left: Any, right: Any) -> bool | None:
-    """Equality at fixed positive points, and where one letter is negative and both values are real."""
-    evidence = False
-    for number, point in enumerate(_points(left, right)):
+    """Equality at fixed positive points, and where one letter is negative or all are far out and both values are real."""
+    evidence, points = False, _points(left, right)
+    for number, point in enumerate(points):
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None:
             continue
@@ -214,7 +219,23 @@ def _equal_at_points(left: Any, right: Any) -> bool | None:
         if same is False:
             return False
         evidence = evidence or same is True
+    if any(_same_value(left, right, *far) is False for far in _far_values(left, right, points)):
+        return False
     return True if evidence else None
+
+
+def _far_values(left: Any, right: Any, points: list[dict[Any, Any]]) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
+    """A point far out and both values there, where they are real and of a size: once for every sign in `_points`."""
+    symbols = {str(symbol) for symbol in left.free_symbols | right.free_symbols}
+    if left.has(*_DISCRETE, *_UNDONE) or right.has(*_DISCRETE, *_UNDONE):
+        return
+    for near in [points[0], *points[_POINTS : _POINTS + len(symbols)]] if symbols else []:
+        point = {symbol: value * _FAR for symbol, value in near.items()}
+        first, second = _value(left, point), _value(right, point)
+        if first is None or second is None or abs(first.imag) > 1e-20 or abs(second.imag) > 1e-20:
+            continue
+        if _FAR_VALUES[0] < max(abs(first), abs(second)) < _FAR_VALUES[1]:
+            yield point, first, second
 
 
 def _points(left: Any, right: Any) -> list[dict[Any, Any]]:

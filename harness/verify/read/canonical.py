@@ -92,6 +92,15 @@ _NUMBER_WORD = (
     r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|eighty|hundred|thousand"
     r"|(?:thir|four|fif|six|seven|eigh|nine)teen|seventy|ninety)"
 )
+
+
+def _ordinal(match: re.Match[str]) -> str:
+    """`21st` is 21; `6st` is a product, and `3st`."""
+    number = match[1]
+    suffix = "th" if number[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th")
+    return number if match[2] == suffix else match[0]
+
+
 _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\\leqq?(?:slant)?(?![a-z])|<=|=<|\\leqslant|&le;"), r"\\le "),
     (re.compile(r"\\geqq?(?:slant)?(?![a-z])|>=|\\geqslant|&ge;"), r"\\ge "),
@@ -137,7 +146,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         re.compile(r"(?<![a-zA-Z\\])(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|rho|sigma|tau|phi|varphi|omega|psi)(?![a-zA-Z])"),
         r"\\\1 ",
     ),
-    (re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*\\text\s*\{\s*(?:st|nd|rd|th)\s*\}\s*\}?|(?:\^\s*\{\s*)?(?:st|nd|rd|th)(?![a-zA-Z])\}?)"), ""),
+    (re.compile(r"^\s*(\d+)\s*(?:\^\s*)?\{?\s*(?:\\text\s*\{\s*)?(st|nd|rd|th)[\s}]*$"), _ordinal),
     (re.compile(r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![a-zA-Z]))"), "'"),
     (re.compile(r"\\(?:vec|hat|widehat|overrightarrow)\s*\{\s*\\?([ijk])(?:math)?\s*\}"), r" \1 "),
     (re.compile(r"\\text\s*\{\s*\(?\s*mod(?:ulo)?\s*(\w+)\s*\)?\s*\}"), r" \\mod {\1}"),

@@ -10,13 +10,14 @@ _MONTH = (
     r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?"
     r"|dec(?:ember)?)\b\.?"
 )
+_DAY = r"(\d{1,2})(?:\^?\{?(?:st|nd|rd|th)\}?)?"
 _WORDS = re.compile(r"\\text\s*\{([^{}]*)\}")
 _FORMS = (  # the order of the parts, and how they are written
     ("ymd", re.compile(r"([12]\d{3})\s*([-/.])\s*(\d{1,2})\s*\2\s*(\d{1,2})")),
     ("ymd", re.compile(r"([12]\d{3})\s*年()\s*(\d{1,2})\s*月\s*(\d{1,2})\s*日")),
     ("either", re.compile(r"(\d{1,2})\s*([-/.])\s*(\d{1,2})\s*\2\s*([12]\d{3})")),
-    ("mdy", re.compile(rf"{_MONTH}()\s*(?:the\s+)?(\d{{1,2}})(?:\s*,?\s*([12]\d{{3}}))?")),
-    ("dmy", re.compile(rf"(?:the\s+)?(\d{{1,2}})\s*(?:of\s+)?(){_MONTH}(?:\s*,?\s*([12]\d{{3}}))?")),
+    ("mdy", re.compile(rf"{_MONTH}()\s*(?:the\s+)?{_DAY}(?:\s*,?\s*([12]\d{{3}}))?")),
+    ("dmy", re.compile(rf"(?:the\s+)?{_DAY}\s*(?:of\s+)?(){_MONTH}(?:\s*,?\s*([12]\d{{3}}))?")),
 )
 _LONGEST = 60
 _ANY_LEAP_YEAR = 2000

@@ -3,7 +3,7 @@ r"""A small reader of plain formulas and of relations, so that most answers neve
 It knows numbers, one-letter variables, `+ - * / ^`, `\frac`, `\sqrt`, `\pi`, `e` and brackets, and gives up on
 everything else. Two formulas are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979): exact as
 `Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then one of them a negative
-one, where only points count at which both values are real.
+one, where only points count at which both values are real; then the same far out.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _POINTS = (
     (Fraction(1709, 367), Fraction(733, 1877), Fraction(2311, 499), Fraction(1327, 811)),
     (Fraction(631, 1487), Fraction(2503, 1181), Fraction(3533, 709), Fraction(2017, 1567)),
 )
+_FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _LETTER_VALUES = {letter: Fraction(2003 + 37 * ord(letter.lower()), 701) for letter in string.ascii_letters}
 _STEPS = 1_000  # of a magnitude to one: a rounded decimal is within 10^-6 of its value
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
@@ -68,12 +69,14 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
     names = sorted(gold_formula[1] | answer_formula[1])
     if len(names) > len(_POINTS[0]):
         return None
-    for values in _POINTS if names else _POINTS[:1]:
-        equal = _equal_at(gold_formula[0], answer_formula[0], dict(zip(names, values, strict=False)))
+    points = [dict(zip(names, values, strict=False)) for values in (_POINTS if names else _POINTS[:1])]
+    for point in points:
+        equal = _equal_at(gold_formula[0], answer_formula[0], point)
         if not equal:
             return equal
-    points = (_flip_sign(dict(zip(names, values, strict=False)), name) for values in _POINTS for name in names)
-    return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in points)
+    far_points = [{name: value * _FAR for name, value in point.items()} for point in points if point]
+    flipped = [_flip_sign(point, name) for point in points + far_points for name in names]
+    return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in far_points + flipped)
 
 
 def _flip_sign(point: dict[str, Fraction], name: str) -> dict[str, Fraction]:
@@ -356,9 +359,9 @@ _CONDITION = re.compile(
 
 
 def value_side(relation: Node, strict: bool) -> Node | None:
-    """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
+    r"""The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
 
-    `strict`: the left side must be a name; else any that is not a multiple or a power of one name.
+    `strict`: the left side must be a name; else any but a multiple or a power of one name, and `\frac{x}{2} = 5`, which asks for x.
     """
     operators = relation.mark.split(" ")
     if relation.mark == r"\in":
@@ -377,7 +380,15 @@ def value_side(relation: Node, strict: bool) -> Node | None:
         return first
     if strict or re.match(r"-\s*[\\a-zA-Z]", first.text) or _MULTIPLE.fullmatch(first.text):
         return None
+    if len(operators) == 1 and _has_one_letter(first.text):
+        return None
     return last if last.kind != "words" else None
+
+
+def _has_one_letter(text: str) -> bool:
+    r"""Return whether a formula has one unknown, once: an equation with it asks for the unknown, but `\pi r^2 = 25\pi` for the area."""
+    formula = None if r"\pi" in text else _parse_formula(text)
+    return formula is not None and len(formula[1]) == 1 and _TOKEN.findall(text).count(*formula[1]) == 1
 
 
 def _contradicts(relation: Node) -> bool:
@@ -479,6 +490,8 @@ def range_name(relation: Node) -> str:
 
 def may_be_renamed(gold: str, answer: str) -> bool:
     """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x_1` and `x_2`, `AB` and `CD` are two things."""
+    if "(" in (gold[0], answer[0]):
+        return False  # `(p,q)` and `(q,p)`
     if "(" in gold or "(" in answer:
         return gold in "yz" or answer in "yz" or gold[0] == answer[0]
     return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)

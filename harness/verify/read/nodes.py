@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from harness.verify.read.dates import days
-from harness.verify.read.numbers import Exact, canonical_unit, parse_exact, split_unit
+from harness.verify.read.numbers import Exact, canonical_unit, is_word, parse_exact, split_unit
 
 _OPEN, _CLOSE = "([{", ")]}"
 _BASE = re.compile(
@@ -65,11 +65,11 @@ class Node:
 def parse_node(text: str) -> Node:
     """The structure of a canonical text."""
     text = strip_parentheses(text.strip())
+    if days(text):  # `20 June` is no twenty things
+        return Node("date", text)
     exact = parse_exact(text)
     if exact is not None:
         return Node("exact", text, exact=exact)
-    if days(text):
-        return Node("date", text)
     return (
         _labelled_choice(text) or _base(text) or _clock(text) or _matrix(text) or _union(text) or _list(text)
         or _relation(text) or _brackets(text) or _words(text) or _ratio(text)
@@ -262,16 +262,25 @@ def _words(text: str) -> Node | None:
         return parse_node(synonym)
     if match := _CHOICE.fullmatch(text):
         return Node("choice", text, mark=match[1])
-    if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text):
+    if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text) and not _has_operators(text):
         return Node("words", text, mark=plain_words(text))
     return None
 
 
+def _has_operators(text: str) -> bool:
+    """Return whether a text of letters is a formula: `-xyz`, `m-nk`, `mn!`; in English the same marks mean nothing."""
+    return text.startswith("-") or (re.search(r"[-!'(]", text) is not None and not _is_english(text))
+
+
+def _is_english(text: str) -> bool:
+    return r"\text" in text or any(map(is_word, re.findall("[a-z]+", text.casefold())))
+
+
 def plain_words(text: str) -> str:
-    """Words alone, lower case, without articles and punctuation."""
+    """Words alone, lower case, without punctuation, and in English without articles: `a bc` is a product."""
+    articles = ("the", "a", "an") if _is_english(text) else ()
     text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).casefold()
-    words = [word for word in re.findall(r"[a-z0-9]+", text) if word not in ("the", "a", "an")]
-    return " ".join(words)
+    return " ".join(word for word in re.findall(r"[a-z0-9]+", text) if word not in articles)
 
 
 def _ratio(text: str) -> Node | None:

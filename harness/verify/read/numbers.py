@@ -7,6 +7,7 @@ separators, a percent sign, a currency sign before and a unit after.
 from __future__ import annotations
 
 import re
+import string
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -155,6 +156,12 @@ _OPERATION = (
     r"|[a-z]*(?:four|fif|six|seven|eigh|nin|ten|lf|tie|red|and)ths?|tens|score|gross"
 )
 _NO_COUNTED_THING = re.compile(rf"and|but|for|mod|base|choose|where|with|wait|instead|the|pi|infinity|{_OPERATION}")
+# Three letters behind a number are a product, but for these things and units.
+_SHORT_THING = re.compile(
+    r"bag|box|boy|bus|can|car|cat|cow|cup|dog|egg|hat|hen|jar|key|kid|lap|man|map|men|pen|pie|pig|row|set|tie|toy|van|way|win|won|yen"
+    r"|atm|bps|ghz|khz|kwh|mhz|mol|ppm|psi|rpm"
+)
+_VOWELS = frozenset("aeiouy")
 _DIMENSIONS = {
     "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
@@ -265,8 +272,18 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
         if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    counted_thing = len(name) > 2 and name.isalpha() and not _NO_COUNTED_THING.fullmatch(name)
+    counted_thing = (_SHORT_THING.fullmatch(name) or is_word(name)) and not _NO_COUNTED_THING.fullmatch(name)
     return name.removesuffix("s") if counted_thing else None
+
+
+def is_word(letters: str) -> bool:
+    """Return whether small letters are a word and no product: four at least, with a vowel, and no stretch of the alphabet."""
+    return (
+        len(letters) > 3
+        and letters.isalpha()
+        and not _VOWELS.isdisjoint(letters)
+        and letters not in string.ascii_lowercase
+    )
 
 
 def is_unit(word: str) -> bool:
