@@ -190,7 +190,7 @@ class PointCost:
 def point_cost(first: Counts, other: Counts, level: float) -> PointCost | None:
     """What a point of avg takes; None where both sides have several training runs, whose number decides."""
     problems, samples = first.right_RP.shape[1], min(first.most, other.most)
-    if min(len(first.right_RP), len(other.right_RP)) > 1:
+    if min(len({*side.replicate_R}) for side in (first, other)) > 1:
         return None
     if problems < 2:
         return PointCost(None, None, problems, samples, False, level)

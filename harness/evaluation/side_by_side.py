@@ -452,6 +452,7 @@ def compare(
     """
     sides, seed_notes = _align_seeds(sides)
     if len({side.bases for side in sides}) > 1:  # seeds of one base policy here are not those there
+        seed_notes += [f"{side.name}: runs that share a base policy count singly" for side in sides if _sharing(side)]
         sides = [replace(side, bases=None) for side in sides]
     matched_sides, notes = _match_sides(sides, by_text, verifier)
     notes = [*seed_notes, *notes, *filter(None, map(_sharing, matched_sides))]
@@ -467,8 +468,8 @@ def compare(
     replicates_of = {side.name: _replicates(side) for side in matched_sides}
 
     def difference(name: str, metric: str) -> Estimate:
-        sides_RP = (mean_rows(scores[side][metric], replicates_of[side]) for side in (first.name, name))
-        estimate = difference_of(*sides_RP, paired[name], level)
+        first_RP, other_RP = (mean_rows(scores[side][metric], replicates_of[side]) for side in (first.name, name))
+        estimate = difference_of(first_RP, other_RP, paired[name], level)
         return replace(estimate, margin=None if metric == TOKENS else margin, family=len(others))
 
     differences = {name: {metric: difference(name, metric) for metric in metrics} for name in paired}
@@ -521,8 +522,10 @@ def _counts(side: Side) -> Counts:
 def _sharing(side: Side) -> str:
     """A note where runs of a side start from one base policy."""
     runs, bases = len(side.runs), len({*_replicates(side)})
-    policies = "one base policy, whose mean is" if bases == 1 else f"{bases} base policies, whose means are"
-    return f"{side.name}: {runs} runs start from {policies} judged" if bases < runs else ""
+    if bases == runs:
+        return ""
+    judged = f"{bases} base policies, whose means are judged" if bases > 1 else "one base policy: nothing is said of others"
+    return f"{side.name}: {runs} runs start from {judged}"
 
 
 def _replicates(side: Side) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ is not closed, or where text follows it.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -279,13 +280,21 @@ def _value_on_line(line: str, start: int) -> RawAnswer | None:
     return RawAnswer(value, start + (place + len(value) if place >= 0 else len(text)))
 
 
+_GOES_ON = re.compile(r"[-+*/×÷=]|(?:,\s*(?:which|that)\s+)?(?:is|equals|has)\b")
+
+
 def _formula_on_line(sentence: str, formulas: list[_Formula]) -> str:
-    """Return the formulas that begin a sentence, where they have a value, else the last: `$5$, as $x=1$` and `for $x=1$ it is $5$`."""
+    """Return the formulas that begin a sentence, where they have a value and nothing says what they make, else the last.
+
+    `$5$, as $x=1$` begins with its answer; `for $x=1$ it is $5$`, `$3+4$, which is $7$` and `$3$ boxes + $4$ boxes = $7$ boxes` end with it.
+    """
     groups = _groups(sentence, formulas)
     first = groups[0]
     before, behind = sentence[: first[0][0]], sentence[first[-1][1] :].lstrip()
     has_value = any(_is_value(char) for _, _, inside in first for char in inside)
-    leads = has_value and not any(map(str.isalnum, before)) and not behind.startswith("=")
+    between = "".join(sentence[end:start] for (_, end, _), (start, _, _) in pairwise(formulas[len(first) - 1 :]))
+    goes_on = "=" in between or _GOES_ON.match(behind) is not None
+    leads = has_value and not any(map(str.isalnum, before)) and not goes_on
     return _join(sentence, first if leads else groups[-1])
 
 

@@ -181,6 +181,11 @@ CASES = {
         ("500", r"\boxed{5 hundred}"), ("5/2", r"\boxed{2 1/2}"), ("2/3", r"\boxed{0.666666}"), ("2/3", r"\boxed{0.666667}"),
         *(("5", rf"\boxed{{5{unit}}}") for unit in (" people", r"\text{ years old}", r"\text{ N}", r"\ \mathrm{cm^2}")),
         ("xy-x-y", r"\boxed{xy-y-x}"), ("ab-cd", r"\boxed{-cd+ab}"), ("x-axis", r"\boxed{\text{the x-axis}}"),
+        ("12", r"\boxed{12^{th}\text{ grade}}"), ("3", r"\boxed{3^{\text{rd}} \text{ quadrant}}"), ("1/8", r"\boxed{1/8th}"),
+        ("12", r"\boxed{12th day}"), ("June 20", r"\boxed{20^{\text{th}} June}"), ("June 20", r"\boxed{June 20^{\text{th}}}"),
+        ("Yes", r"\boxed{Yes!}"), ("sun", r"\boxed{the sun}"), ("13", r"\boxed{S(1/2)=13}"), ("5", r"\boxed{5 pts}"), ("5", r"\boxed{5 ohm}"),
+        (r"\begin{pmatrix}1&2\\0&1\end{pmatrix}", r"\boxed{A^2=\begin{pmatrix}1&2\\0&1\end{pmatrix}}"),
+        ("(x,y)=(3,4)", r"\boxed{(a,b)=(3,4)}"), (r"a^{mn}\ln a", r"\boxed{\ln(a) a^{mn}}"),
         ("21st", r"\boxed{21}"), ("12^{th}", r"\boxed{12}"), ("3.5", r"\boxed{3,5}"), ("7,25", r"\boxed{7.25}"),
         ("5", r"\boxed{5 men}"), ("5", r"\boxed{5 rpm}"), ("5", r"\boxed{5 times}"), ("5", r"\boxed{5\text{ red marbles}}"),
         ("1", r"\boxed{1\text{ way}}"), ("7", r"\boxed{7 total}"),
@@ -201,6 +206,9 @@ CASES = {
         ("42", r"The answer is $42$, as $6\cdot 8=48$ is too large."),
         ("120", "Answer: For $n=5$ the value is $120$."),
         ("42", r"Answer: $6\cdot 7$ = $42$"),
+        ("7", "Answer: $3+4$, which is $7$"),
+        ("55", "Answer: $a_{10}$ equals $55$"),
+        ("15", "Answer: $20$ apples - $5$ apples = $15$ apples"),
     ],
 }  # fmt: skip
 

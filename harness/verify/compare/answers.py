@@ -117,7 +117,7 @@ class AnswerComparison:
     def _range(self, gold: Node, answer: Node) -> bool | None:
         """Compare an inequality with an interval; an equation that gives no value is none of another kind."""
         relation, other = (gold, answer) if gold.kind == "relation" else (answer, gold)
-        if relation is answer and "=" in relation.mark.split(" "):
+        if relation is answer and gold.kind != "matrix" and "=" in relation.mark.split(" "):
             return False  # Math-Verify takes its right side whatever the left one is
         interval = as_interval(relation)
         if interval is not None and other.kind in ("interval", "union"):

@@ -229,6 +229,8 @@ def _far_values(left: Any, right: Any, points: list[dict[Any, Any]]) -> Iterator
     symbols = {str(symbol) for symbol in left.free_symbols | right.free_symbols}
     if left.has(*_DISCRETE, *_UNDONE) or right.has(*_DISCRETE, *_UNDONE):
         return
+    if any(power.exp.free_symbols for side in (left, right) for power in side.atoms(sympy.Pow)):
+        return  # an exact power of a million digits
     for near in [points[0], *points[_POINTS : _POINTS + len(symbols)]] if symbols else []:
         point = {symbol: value * _FAR for symbol, value in near.items()}
         first, second = _value(left, point), _value(right, point)

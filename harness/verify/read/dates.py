@@ -10,7 +10,7 @@ _MONTH = (
     r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?"
     r"|dec(?:ember)?)\b\.?"
 )
-_DAY = r"(\d{1,2})(?:\^?\{?(?:st|nd|rd|th)\}?)?"
+_DAY = r"(\d{1,2})(?:\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?)?"
 _WORDS = re.compile(r"\\text\s*\{([^{}]*)\}")
 _FORMS = (  # the order of the parts, and how they are written
     ("ymd", re.compile(r"([12]\d{3})\s*([-/.])\s*(\d{1,2})\s*\2\s*(\d{1,2})")),

@@ -387,7 +387,8 @@ def value_side(relation: Node, strict: bool) -> Node | None:
 
 def _has_one_letter(text: str) -> bool:
     r"""Return whether a formula has one unknown, once: an equation with it asks for the unknown, but `\pi r^2 = 25\pi` for the area."""
-    formula = None if r"\pi" in text else _parse_formula(text)
+    is_call = re.match(r"[A-Za-z]\s*\(", text) is not None
+    formula = None if is_call or r"\pi" in text else _parse_formula(text)
     return formula is not None and len(formula[1]) == 1 and _TOKEN.findall(text).count(*formula[1]) == 1
 
 
@@ -490,8 +491,10 @@ def range_name(relation: Node) -> str:
 
 def may_be_renamed(gold: str, answer: str) -> bool:
     """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x_1` and `x_2`, `AB` and `CD` are two things."""
+    if gold[0] == "(" == answer[0]:
+        return sorted(gold) != sorted(answer)  # `(p,q)` and `(q,p)` are two things
     if "(" in (gold[0], answer[0]):
-        return False  # `(p,q)` and `(q,p)`
+        return False
     if "(" in gold or "(" in answer:
         return gold in "yz" or answer in "yz" or gold[0] == answer[0]
     return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)

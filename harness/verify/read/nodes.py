@@ -272,8 +272,12 @@ def _has_operators(text: str) -> bool:
     return text.startswith("-") or (re.search(r"[-!'(]", text) is not None and not _is_english(text))
 
 
+_SHORT_WORDS = ("the", "an", "yes", "no")
+
+
 def _is_english(text: str) -> bool:
-    return r"\text" in text or any(map(is_word, re.findall("[a-z]+", text.casefold())))
+    words = re.findall("[a-z]+", text.casefold())
+    return r"\text" in text or any(word in _SHORT_WORDS or is_word(word) for word in words)
 
 
 def plain_words(text: str) -> str:

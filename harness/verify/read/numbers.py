@@ -159,7 +159,7 @@ _NO_COUNTED_THING = re.compile(rf"and|but|for|mod|base|choose|where|with|wait|in
 # Three letters behind a number are a product, but for these things and units.
 _SHORT_THING = re.compile(
     r"bag|box|boy|bus|can|car|cat|cow|cup|dog|egg|hat|hen|jar|key|kid|lap|man|map|men|pen|pie|pig|row|set|tie|toy|van|way|win|won|yen"
-    r"|atm|bps|ghz|khz|kwh|mhz|mol|ppm|psi|rpm"
+    r"|bed|bit|job|leg|nut|pot|atm|bar|bps|cal|ghz|khz|kpa|kph|kwh|mhz|mmhg|mol|mpa|ohm|pcs|ppm|psi|pts|qts|rev|rpm|tbsp|tsp"
 )
 _VOWELS = frozenset("aeiouy")
 _DIMENSIONS = {
