@@ -524,7 +524,9 @@ def _sharing(side: Side) -> str:
     runs, bases = len(side.runs), len({*_replicates(side)})
     if bases == runs:
         return ""
-    judged = f"{bases} base policies, whose means are judged" if bases > 1 else "one base policy: nothing is said of others"
+    judged = (
+        f"{bases} base policies, whose means are judged" if bases > 1 else "one base policy: nothing is said of others"
+    )
     return f"{side.name}: {runs} runs start from {judged}"
 
 

@@ -99,8 +99,9 @@ def test_panel_data_is_the_logged_column(results):
 def test_a_curve_is_smoothed_over_its_window_without_missing_values():
     squares = np.arange(75.0) ** 2  # a window of three steps
     squares[10] = math.nan
-    run = {"step": np.arange(75.0), "entropy_nats": squares}
-    series = panel_series(SimpleNamespace(curves={"a": [run]}, collapses=[]), "a", Panel("entropy_nats", ""), "step")
+    run = {"seed": np.zeros(75), "step": np.arange(75.0), "entropy_nats": squares}
+    experiment = SimpleNamespace(curves={"a": [run]}, collapses=[], plan=SimpleNamespace(base_policies=None))
+    series = panel_series(experiment, "a", Panel("entropy_nats", ""), "step")
     assert series.mean[[0, 1, 9, 10, 74]].tolist() == pytest.approx([0.5, 5 / 3, 72.5, 101, 5402.5])
 
 
