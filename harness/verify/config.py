@@ -16,7 +16,8 @@ class VerifierConfig:
     Attributes:
         extraction: which shapes of a final answer count. `boxed`: the last balanced `\boxed{}` or `\fbox{}`.
             `answer_line`: a box, else the first value on the last answer line (`Answer: 42`, `#### 42`, `The answer is 42`), or its last
-            formula where words stand before the first; what stands below that line changes nothing. `any`: also the number or formula that ends the text, or a bare answer.
+            formula where words stand before the first; what stands below that line changes nothing. `any`: also the number or formula
+            that ends the text, or a bare answer.
         answer_must_end: the answer must be the last thing said; after it only white space, punctuation, closing
             delimiters and special tokens such as `<|im_end|>`.
         form: what counts of answers that are equal to the gold one. `evaluated`: those with nothing left to work out, beyond what the

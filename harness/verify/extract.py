@@ -9,9 +9,9 @@ is not closed, or where text follows it.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from harness.verify.read.numbers import is_unit
@@ -286,7 +286,7 @@ _GOES_ON = re.compile(r"[-+*/×÷=]|(?:,\s*(?:which|that)\s+)?(?:is|equals|has)\
 def _formula_on_line(sentence: str, formulas: list[_Formula]) -> str:
     """Return the formulas that begin a sentence, where they have a value and nothing says what they make, else the last.
 
-    `$5$, as $x=1$` begins with its answer; `for $x=1$ it is $5$`, `$3+4$, which is $7$` and `$3$ boxes + $4$ boxes = $7$ boxes` end with it.
+    `$5$, as $x=1$` begins with its answer; `for $x=1$ it is $5$`, `$3+4$, which is $7$` and `$3$ boxes + $4$ = $7$ boxes` end with it.
     """
     groups = _groups(sentence, formulas)
     first = groups[0]

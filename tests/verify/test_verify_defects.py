@@ -183,7 +183,7 @@ CASES = {
         ("xy-x-y", r"\boxed{xy-y-x}"), ("ab-cd", r"\boxed{-cd+ab}"), ("x-axis", r"\boxed{\text{the x-axis}}"),
         ("12", r"\boxed{12^{th}\text{ grade}}"), ("3", r"\boxed{3^{\text{rd}} \text{ quadrant}}"), ("1/8", r"\boxed{1/8th}"),
         ("12", r"\boxed{12th day}"), ("June 20", r"\boxed{20^{\text{th}} June}"), ("June 20", r"\boxed{June 20^{\text{th}}}"),
-        ("Yes", r"\boxed{Yes!}"), ("sun", r"\boxed{the sun}"), ("13", r"\boxed{S(1/2)=13}"), ("5", r"\boxed{5 pts}"), ("5", r"\boxed{5 ohm}"),
+        ("Yes", r"\boxed{Yes!}"), ("sun", r"\boxed{the sun}"), ("13", r"\boxed{S(1/2)=13}"), ("5", r"\boxed{5 pts}"),
         (r"\begin{pmatrix}1&2\\0&1\end{pmatrix}", r"\boxed{A^2=\begin{pmatrix}1&2\\0&1\end{pmatrix}}"),
         ("(x,y)=(3,4)", r"\boxed{(a,b)=(3,4)}"), (r"a^{mn}\ln a", r"\boxed{\ln(a) a^{mn}}"),
         ("21st", r"\boxed{21}"), ("12^{th}", r"\boxed{12}"), ("3.5", r"\boxed{3,5}"), ("7,25", r"\boxed{7.25}"),

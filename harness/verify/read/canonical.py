@@ -146,7 +146,12 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
         re.compile(r"(?<![a-zA-Z\\])(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|rho|sigma|tau|phi|varphi|omega|psi)(?![a-zA-Z])"),
         r"\\\1 ",
     ),
-    (re.compile(r"^\s*((?:\d+/)?\d+)\s*(?:\^\s*)?\{?\s*(?:\\text\s*\{\s*)?(st|nd|rd|th)(?=[\s}]*(?:$|\\text|\s[A-Za-z]{3,}))[\s}]*"), _ordinal),
+    (
+        re.compile(
+            r"^\s*((?:\d+/)?\d+)\s*(?:\^\s*)?\{?\s*(?:\\text\s*\{\s*)?(st|nd|rd|th)(?=[\s}]*(?:$|\\text|\s[A-Za-z]{3,}))[\s}]*"
+        ),
+        _ordinal,
+    ),
     (re.compile(r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![a-zA-Z]))"), "'"),
     (re.compile(r"\\(?:vec|hat|widehat|overrightarrow)\s*\{\s*\\?([ijk])(?:math)?\s*\}"), r" \1 "),
     (re.compile(r"\\text\s*\{\s*\(?\s*mod(?:ulo)?\s*(\w+)\s*\)?\s*\}"), r" \\mod {\1}"),
