@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -552,3 +553,14 @@ class AlgorithmConfig(Checked, key="algorithm"):
                 f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "
                 f"algorithm.updates_per_step={self.updates_per_step}: an update takes whole groups"
             )
+
+
+def base_policy_count(models: Iterable[Any]) -> int | None:
+    """Count the base policies that seeds take in turn in all of these models' sections: seed s starts from number s modulo that.
+
+    None where they differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
+    that one policy then, and seeds are the replicates.
+    """
+    bases = [getattr(model, "bases", None) for model in models]
+    count, *others = {None if policies is None else policies.turns for policies in bases}
+    return None if others or count == 1 else count

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.configuration.sections import EvaluationConfig
+from harness.configuration.sections import EvaluationConfig, base_policy_count
 from harness.evaluation.counts import (
     AVG,
     TOKENS,
@@ -373,16 +373,14 @@ def _seed(part: str, store: ResultStore) -> int | None:
 
 
 def _bases(parts: Sequence[str], store: ResultStore) -> int | None:
-    """Count the base policies that the seeds of these runs take in turn; None where they differ in it, or are no runs of ours."""
+    """See `base_policy_count`; None for what is no run of ours."""
     stems = [part.partition("@")[0] for part in parts]
     if not all(map(RUN_ID.fullmatch, stems)):
         return None
     try:
-        models: list[Any] = [run_config(store.run(stem)).model for stem in stems]
+        return base_policy_count([run_config(store.run(stem)).model for stem in stems])
     except (ConfigError, StoreError):  # imported, or of another version
         return None
-    count, *others = {model.bases.turns if hasattr(model, "bases") else None for model in models}
-    return None if others or count == 1 else count
 
 
 Floats = NDArray[np.float64]

@@ -24,6 +24,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
+from harness.configuration.sections import base_policy_count
 from harness.engagement.measure import measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
@@ -69,7 +70,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         seeds=seeds,
         looks=tuple(experiment.looks),
         arms=_describe_arms(arms, experiment.design, experiment.match),
-        base_policies=_base_policies(arms),
+        base_policies=base_policy_count(arm.config.model for arm in arms),
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
         patches=tuple(experiment.patches),
@@ -109,18 +110,6 @@ def cost_labels(config: RunConfig) -> dict[str, str]:
 def _seeds(shared: Iterable[int], arms: Sequence[PlannedArm]) -> tuple[int, ...]:
     """The seeds of all arms, then those that single arms have of their own."""
     return tuple(dict.fromkeys([*shared, *(seed for arm in arms for seed in arm.runs)]))
-
-
-def _base_policies(arms: Sequence[PlannedArm]) -> int | None:
-    """Count the base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
-
-    None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
-    that one policy then, and seeds are the replicates.
-    """
-    bases = [getattr(arm.config.model, "bases", None) for arm in arms]
-    counts = {None if policies is None else policies.turns for policies in bases}
-    (count, *others) = counts
-    return None if others or count == 1 else count
 
 
 def _describe_arms(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[PlannedArm, ...]:

@@ -121,17 +121,26 @@ def test_a_stopped_run_resumes_to_the_rows_of_an_undisturbed_one(
     pd.testing.assert_frame_equal(rows(run), rows(other))
 
 
+def two_logged_steps(
+    folder: Path, base_policy: Path, graded_step: int
+) -> tuple[RunDir, Place, MetricsImport, list[list[object]]]:
+    """A run of whose steps 1 and 2 verl has logged metrics, and the ledger's lines of one of them, not written yet."""
+    config, run = verl_run(folder, base_policy)
+    place = Place(run.path, folder, base_policy, 20, (1,), 0)
+    place.ledger.mkdir(parents=True)
+    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
+    lines: list[list[object]] = [
+        [graded_step, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)
+    ]
+    return run, place, MetricsImport(config, run, place, 0), lines
+
+
 def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
     tmp_path: Path, base_policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, run = verl_run(tmp_path, base_policy)
-    place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
-    place.ledger.mkdir(parents=True)
-    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
-    lines = [[1, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
+    run, place, metrics, lines = two_logged_steps(tmp_path, base_policy, graded_step=1)
     near, far = (place.ledger / name for name in ("here.jsonl", "there.jsonl"))
     near.write_text("".join(json.dumps(line) + "\n" for line in lines[:-3]))
-    metrics = MetricsImport(config, run, place, 0)
     metrics.update()
     assert run.last_step() is None, "three of 32 responses are not seen yet"
     far.write_text("".join(json.dumps(line) + "\n" for line in lines[-3:]))
@@ -156,13 +165,8 @@ def test_a_run_goes_on_from_the_checkpoint_that_verl_names(tmp_path: Path, base_
 def test_a_group_that_stays_short_does_not_hold_up_later_rows(
     tmp_path: Path, base_policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, run = verl_run(tmp_path, base_policy)
-    place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
-    place.ledger.mkdir(parents=True)
-    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
-    lines = [[2, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
+    run, place, metrics, lines = two_logged_steps(tmp_path, base_policy, graded_step=2)
     (place.ledger / "here.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    metrics = MetricsImport(config, run, place, 0)
     metrics.update()
     assert run.last_step() is None
     monkeypatch.setattr("harness.backends.verl.metrics._LEDGER_SECONDS", 0.0)

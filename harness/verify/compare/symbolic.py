@@ -25,6 +25,7 @@ from sympy.core.relational import Relational
 
 from harness.verify.compare.answers import AnswerComparison, rounds_to
 from harness.verify.read.canonical import squeeze
+from harness.verify.read.formulas import FAR
 from harness.verify.read.nodes import parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
@@ -33,7 +34,6 @@ _DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
 _UNDONE = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 _DIGITS = 40
 _POINTS = 3
-_FAR = 10_000
 _FAR_VALUES = 1e-20, 1e100  # beyond them digits may have been lost
 _EXACT_BELOW = 10**12
 _MOST_DIGITS = 1_200
@@ -232,7 +232,7 @@ def _far_values(left: Any, right: Any, points: list[dict[Any, Any]]) -> Iterator
     if any(power.exp.free_symbols for side in (left, right) for power in side.atoms(sympy.Pow)):
         return  # an exact power of a million digits
     for near in [points[0], *points[_POINTS : _POINTS + len(symbols)]] if symbols else []:
-        point = {symbol: value * _FAR for symbol, value in near.items()}
+        point = {symbol: value * FAR for symbol, value in near.items()}
         first, second = _value(left, point), _value(right, point)
         if first is None or second is None or abs(first.imag) > 1e-20 or abs(second.imag) > 1e-20:
             continue

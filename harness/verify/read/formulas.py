@@ -43,7 +43,7 @@ _POINTS = (
     (Fraction(1709, 367), Fraction(733, 1877), Fraction(2311, 499), Fraction(1327, 811)),
     (Fraction(631, 1487), Fraction(2503, 1181), Fraction(3533, 709), Fraction(2017, 1567)),
 )
-_FAR = 10_000  # times a point, so that `|x-2024|` turns before it
+FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _LETTER_VALUES = {letter: Fraction(2003 + 37 * ord(letter.lower()), 701) for letter in string.ascii_letters}
 _STEPS = 1_000  # of a magnitude to one: a rounded decimal is within 10^-6 of its value
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
@@ -74,7 +74,7 @@ def equal_at_points(gold: str, answer: str) -> bool | None:
         equal = _equal_at(gold_formula[0], answer_formula[0], point)
         if not equal:
             return equal
-    far_points = [{name: value * _FAR for name, value in point.items()} for point in points if point]
+    far_points = [{name: value * FAR for name, value in point.items()} for point in points if point]
     flipped = [_flip_sign(point, name) for point in points + far_points for name in names]
     return all(_equal_at(gold_formula[0], answer_formula[0], point) is not False for point in far_points + flipped)
 
