@@ -22,7 +22,7 @@ from harness.model.linear import BY_HAND, TORCH, Linear, Operators
 SUPPORTED = ("llama", "qwen2", "qwen3")
 # Tables that old checkpoints hold beside the weights, and every loader computes by itself.
 _ROTARY_TABLES = tuple(f"rotary_emb.{table}" for table in ("inv_freq", "cos_cached", "sin_cached"))
-_WIDE = 256
+_WIDE = 256  # hidden size from which attention goes prompt by prompt; a smaller model feels every call of an operator
 
 # How a layer attends: its index, and unrotated queries, keys and values [N, H + 2K, D], to attended values [N, H·D].
 Attend = Callable[[int, torch.Tensor], torch.Tensor]
@@ -209,9 +209,8 @@ class Decoder(nn.Module):
     def hidden_of(self, layout: Layout) -> torch.Tensor:
         """Return final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
         shape = self.shape
-        # oneDNN makes a kernel for every shape, which takes longer than a small model's products.
-        kernel = self.linear.kernel if shape.hidden >= _WIDE else "torch"
-        attend = SharedAttention(layout, *self.rope(layout.length), shape.heads, shape.kv_heads, kernel)
+        tables = self.rope(layout.length)
+        attend = SharedAttention(layout, *tables, shape.heads, shape.kv_heads, wide=shape.hidden >= _WIDE)
         small = self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
         operators = BY_HAND if small and torch.is_grad_enabled() else TORCH
         x = functional.embedding(layout.ids_N, self.embed)

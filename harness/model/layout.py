@@ -4,12 +4,14 @@ The forward sees N tokens: every distinct prompt once, then the responses end to
 and never read. For the attention product alone they are spread to B sequences padded on the right to the longest, L, so no real token sees
 padding. N is padded to a multiple of `ROWS`: matrix kernels are made anew for every number of rows, which takes longer than the product.
 
-On a CPU in float32, for short sequences, attention is made of plain batched products with a gradient written by hand: torch's flash kernel
-takes twice as long there. Dimension letters: R responses, U distinct prompts.
+On a CPU in float32, for short sequences, attention is made of plain batched products: torch's flash kernel takes twice as long there. A
+wide model's are made prompt by prompt, so that no prompt is repeated for its responses; a small model's have a gradient written by hand.
+Dimension letters: R responses, U distinct prompts.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,8 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as functional
-
-from harness.model.linear import batched_product
 
 ROWS = 64
 
@@ -34,6 +34,7 @@ class Layout:
         token_slots: one slot of each token that is no padding; these come first among the N.
         predictors_M: for each response token, the token whose hidden state predicts it.
         lengths_B: length of each sequence, prompt and response.
+        widths_B: length of its prompt.
         batch, length: B and L.
     """
 
@@ -43,6 +44,7 @@ class Layout:
     token_slots: torch.Tensor
     predictors_M: torch.Tensor
     lengths_B: torch.Tensor
+    widths_B: torch.Tensor
     batch: int
     length: int
 
@@ -95,12 +97,13 @@ class Layout:
             token_slots=torch.from_numpy(token_slots),
             predictors_M=torch.from_numpy(predictors),
             lengths_B=torch.from_numpy(widths + inputs),
+            widths_B=torch.from_numpy(widths),
             batch=len(prompts),
             length=length,
         )
 
     def to(self, device: torch.device) -> Layout:
-        names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B")
+        names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B", "widths_B")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -116,6 +119,50 @@ class Layout:
         places = starts[self.token_slots // self.length] + self.token_slots % self.length
         return self.slot_tokens[real.reshape(-1)], places, torch.cat([ends.new_zeros(1), ends]).int()
 
+    def by_prompt(self) -> PromptGrids:
+        """Return the grids in which each prompt stands once, beside all its responses."""
+        grid_BL = self.slot_tokens.view(self.batch, self.length)
+        start_U, owner_B, count_U = grid_BL[:, 0].unique(return_inverse=True, return_counts=True)
+        width_U = torch.zeros_like(start_U).index_copy_(0, owner_B, self.widths_B)
+        prompts, most, width = len(start_U), int(count_U.max()), int(width_U.max())
+        length = max(1, int((self.lengths_B - self.widths_B).max()))
+        # Which of its prompt's responses a sequence holds.
+        order_B = owner_B.argsort(stable=True)
+        turn_B = torch.empty_like(owner_B)
+        turn_B[order_B] = torch.arange(self.batch) - (count_U.cumsum(0) - count_U)[owner_B[order_B]]
+        # The prompts' grid, then the responses'.
+        column_W, column_S = torch.arange(width), self.widths_B[:, None] + torch.arange(length)
+        real_UW, real_BS = column_W < width_U[:, None], column_S < self.lengths_B[:, None]
+        prompt_UW = (start_U[:, None] + column_W) * real_UW
+        response_UGS = torch.zeros(prompts, most, length, dtype=torch.long)
+        response_UGS[owner_B, turn_B] = grid_BL.gather(1, column_S.clamp(max=self.length - 1)) * real_BS
+        first_B = prompts * width + (owner_B * most + turn_B) * length
+        return PromptGrids(
+            slot_tokens=torch.cat([prompt_UW.view(-1), response_UGS.view(-1)]),
+            token_slots=torch.cat(
+                [real_UW.view(-1).nonzero()[:, 0], (first_B[:, None] + torch.arange(length))[real_BS]]
+            ),
+            hidden_UW=torch.zeros(prompts, width).masked_fill_(~real_UW, float("-inf")),
+            shape=(prompts, width, most, length),
+        )
+
+
+@dataclass(frozen=True)
+class PromptGrids:
+    """Prompts in a grid [U, W], and behind it their responses in one [U, G, S]; both flat and padded on the right.
+
+    Attributes:
+        slot_tokens: for each slot the token that lies there; 0 where nothing does.
+        token_slots: the slot of each token that is no padding.
+        hidden_UW: -inf where a prompt's slot holds nothing, 0 elsewhere.
+        shape: U, W, G and S.
+    """
+
+    slot_tokens: torch.Tensor
+    token_slots: torch.Tensor
+    hidden_UW: torch.Tensor
+    shape: tuple[int, int, int, int]
+
 
 def _offsets(counts: np.ndarray) -> np.ndarray:
     return counts.cumsum() - counts
@@ -130,7 +177,10 @@ _LONGEST_BY_HAND = 128
 
 
 class SharedAttention:
-    """The attention of one forward over `layout` with rotary tables [≥ L, D]; call it once a layer."""
+    """The attention of one forward over `layout` with rotary tables [≥ L, D]; call it once a layer.
+
+    `wide` says that the model is: its tokens are worth more than a few calls of operators more.
+    """
 
     def __init__(
         self,
@@ -139,27 +189,30 @@ class SharedAttention:
         sin: torch.Tensor,
         heads: int,
         kv_heads: int,
-        kernel: str = "torch",
+        wide: bool = False,
     ) -> None:
-        self.layout, self.heads, self.kv_heads, self.kernel = layout, heads, kv_heads, kernel
+        self.layout, self.heads, self.kv_heads, self.wide = layout, heads, kv_heads, wide
         self.cos, self.sin = cos[layout.place_N][:, None], sin[layout.place_N][:, None]
-        self._future: torch.Tensor | None = None
 
-    @property
+    @functools.cached_property
     def future(self) -> torch.Tensor:
         """-inf [L, L] where a token would see those after it; the same for all layers."""
-        if self._future is None:
-            length = self.layout.length
-            self._future = torch.full((length, length), float("-inf"), device=self.cos.device).triu_(1)
-        return self._future
+        length = self.layout.length
+        return torch.full((length, length), float("-inf"), device=self.cos.device).triu_(1)
+
+    @functools.cached_property
+    def grids(self) -> PromptGrids:
+        return self.layout.by_prompt()
 
     def __call__(self, heads_NHD: torch.Tensor) -> torch.Tensor:
         """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
         small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
-        if heads_NHD.device.type == "cpu" and small:
-            output: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
-            return output
-        return self._by_torch(heads_NHD)
+        if heads_NHD.device.type != "cpu" or not small:
+            return self._by_torch(heads_NHD)
+        if self.wide:
+            return self._by_prompt(heads_NHD)
+        output: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
+        return output
 
     def rotate(self, heads_NHD: torch.Tensor) -> torch.Tensor:
         qk_heads, half = self.heads + self.kv_heads, heads_NHD.shape[-1] // 2
@@ -174,9 +227,6 @@ class SharedAttention:
         grad_qk.mul_(self.cos).add_(sin_part)
         return grad_NHD
 
-    def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return batched_product(left, right, self.kernel)
-
     def parts(self) -> list[int]:
         return [self.heads, self.kv_heads, self.kv_heads]
 
@@ -186,7 +236,39 @@ class SharedAttention:
         q, k, v = grid.view(layout.batch, layout.length, -1, size).transpose(1, 2).split(self.parts(), 1)
         grouped = self.heads != self.kv_heads
         output = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-        return _token_rows(output.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
+        rows = output.transpose(1, 2).reshape(layout.batch * layout.length, -1)
+        return _token_rows(rows, layout.token_slots, len(heads_NHD))
+
+    def _by_prompt(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+        """A response's queries meet its prompt's keys and its own earlier ones, in two products under one softmax."""
+        count, heads, size = heads_NHD.shape
+        prompts, width, most, length = self.grids.shape
+        slots = self.rotate(heads_NHD).view(count, -1).index_select(0, self.grids.slot_tokens)
+        prompt_slots, response_slots = slots.view(-1, heads, size).split([prompts * width, prompts * most * length])
+        # Prompts. Query heads that share keys are rows of one product, here and below: no key is repeated.
+        q, k, v = prompt_slots.view(prompts, width, heads, size).transpose(1, 2).split(self.parts(), 1)
+        grouped = self.heads != self.kv_heads
+        prompt_rows = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        prompt_k, prompt_v = (part.reshape(-1, width, size) for part in (k, v))
+        # Responses, by prompt, key head, response, query head and place.
+        by_head = response_slots.view(prompts, most, length, heads, size).permute(0, 3, 1, 2, 4)
+        q, k, v = by_head.split(self.parts(), 1)
+        q = q.reshape(prompts, self.kv_heads, -1, most, length, size).transpose(2, 3) * size**-0.5
+        k, v = (part.reshape(-1, length, size) for part in (k, v))
+        by_prompt, by_response = (prompts * self.kv_heads, -1), (prompts * self.kv_heads * most, -1)
+        to_prompt = torch.bmm(q.reshape(*by_prompt, size), prompt_k.transpose(1, 2)).view(prompts, -1, width)
+        to_own = torch.bmm(q.reshape(*by_response, size), k.transpose(1, 2)).view(-1, length, length)
+        scores = [to_prompt + self.grids.hidden_UW[:, None], to_own + self.future[:length, :length]]
+        weights = torch.cat([scores[0].view(-1, width), scores[1].view(-1, length)], -1).softmax(-1)
+        weight_prompt, weight_own = weights.split([width, length], -1)
+        output = torch.bmm(weight_prompt.reshape(*by_prompt, width), prompt_v).view(-1, size)
+        output = output + torch.bmm(weight_own.reshape(*by_response, length), v).view(-1, size)
+        response_rows = output.view(prompts, self.kv_heads, most, -1, length, size).permute(0, 2, 4, 1, 3, 5)
+        rows = [
+            prompt_rows.transpose(1, 2).reshape(-1, self.heads * size),
+            response_rows.reshape(-1, self.heads * size),
+        ]
+        return _token_rows(torch.cat(rows), self.grids.token_slots, count)
 
 
 class _ByHand(torch.autograd.Function):
@@ -199,11 +281,11 @@ class _ByHand(torch.autograd.Function):
         grid = tokens.view(len(layout.slot_tokens), -1, size).transpose(0, 1).contiguous()
         q, k, v = (_sequences(part, attention) for part in grid.split(attention.parts()))
         weights = torch.baddbmm(attention.future, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
-        output = attention.product(weights, v).view(attention.heads, -1, size).transpose(0, 1)
+        output = torch.bmm(weights, v).view(attention.heads, -1, size).transpose(0, 1)
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)
         ctx.attention, ctx.count = attention, count
-        return _token_rows(output.reshape(len(layout.slot_tokens), -1), layout)
+        return _token_rows(output.reshape(len(layout.slot_tokens), -1), layout.token_slots, count)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -218,10 +300,10 @@ class _ByHand(torch.autograd.Function):
             .index_copy_(0, layout.token_slots, grads[0][: len(layout.token_slots)])
         )
         grad = grad.view(slots, attention.heads, size).transpose(0, 1).reshape(q.shape)
-        grad_v = attention.product(weights.transpose(1, 2), grad)
-        grad_weights = attention.product(grad, v.transpose(1, 2))
+        grad_v = torch.bmm(weights.transpose(1, 2), grad)
+        grad_weights = torch.bmm(grad, v.transpose(1, 2))
         grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, torch.float32).mul_(scale)
-        grad_q, grad_k = attention.product(grad_scores, k), attention.product(grad_scores.transpose(1, 2), q)
+        grad_q, grad_k = torch.bmm(grad_scores, k), torch.bmm(grad_scores.transpose(1, 2), q)
         grad_parts = [part.view(attention.heads, slots, size) for part in (grad_q, grad_k, grad_v)]
         grad_parts[1:] = [part.unflatten(0, (attention.kv_heads, -1)).sum(1) for part in grad_parts[1:]]
         slots_gradient = torch.cat(grad_parts).transpose(0, 1).reshape(slots, -1)
@@ -239,7 +321,6 @@ def _sequences(part: torch.Tensor, attention: SharedAttention) -> torch.Tensor:
     return part.reshape(attention.heads * layout.batch, layout.length, size)
 
 
-def _token_rows(grid: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """The N tokens' rows of a flat [B · L] grid; zeros for padding."""
-    rows = grid.index_select(0, layout.token_slots)
-    return functional.pad(rows, (0, 0, 0, len(layout.ids_N) - len(rows)))
+def _token_rows(grid: torch.Tensor, token_slots: torch.Tensor, count: int) -> torch.Tensor:
+    """The rows of `count` tokens of a flat grid; zeros for those without a slot, which are padding."""
+    return functional.pad(grid.index_select(0, token_slots), (0, 0, 0, count - len(token_slots)))

@@ -68,17 +68,6 @@ def rounds_inputs() -> bool:
         return not torch.equal(ones * (1 + 2**-12) @ ones, ones * (1 + 2**-12))
 
 
-def batched_product(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str) -> torch.Tensor:
-    """A batch of float32 products, by oneDNN where that is the processor's kernel; it is never rounded.
-
-    torch reaches oneDNN's batched product only where rounding is allowed.
-    """
-    if resolve_kernel("auto" if kernel in (MIXED, BFLOAT16) else kernel) == "torch" or rounds_inputs():
-        return torch.bmm(left_BNI, right_BIO)
-    with _rounding():
-        return torch.bmm(left_BNI, right_BIO)
-
-
 def _mixed(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
     with _rounding():
         return functional.linear(x_NI, weight_OI, bias_O)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import harness.model.decoder
 import harness.model.layout
 from harness.model.decoder import Decoder
 from harness.model.layout import ROWS, Layout
@@ -29,14 +30,27 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
     assert len(layout.ids_N) == ROWS
 
 
-@pytest.mark.parametrize("longest_by_hand", [0, 128])
+def test_a_prompt_stands_once_beside_its_responses_worked_by_hand() -> None:
+    layout = Layout.from_tokens([[5, 6], [7], [5, 6]], torch.tensor([10, 11, 30, 20, 21, 22]), torch.tensor([2, 1, 3]))
+    grids = layout.by_prompt()
+    assert grids.shape == (2, 2, 2, 2)
+    assert grids.slot_tokens[:4].tolist() == [0, 1, 2, 0]  # prompts 5 6 and 7
+    assert grids.slot_tokens[4:].tolist() == [3, 0, 4, 5, 0, 0, 0, 0]  # 10 | 20 21, and of 7 nothing
+    assert grids.token_slots.tolist() == [0, 1, 2, 4, 6, 7]
+    assert grids.hidden_UW.isneginf().tolist() == [[False, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("longest_by_hand", "wide"), [(0, 256), (128, 256), (128, 0)], ids=["torch", "by hand", "by prompt"]
+)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))
 @pytest.mark.parametrize("share", [True, False])
 def test_values_and_gradients_are_those_of_padded_sequences(
-    name: str, kernel: str, share: bool, longest_by_hand: int, monkeypatch: pytest.MonkeyPatch
+    name: str, kernel: str, share: bool, longest_by_hand: int, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(harness.model.layout, "_LONGEST_BY_HAND", longest_by_hand)
+    monkeypatch.setattr(harness.model.decoder, "_WIDE", wide)
     model = reference_model(name, tied=True)
     weights_MV = torch.randn(len(TOKENS), 40, generator=torch.Generator().manual_seed(3))
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from harness.model import linear
-from harness.model.linear import KERNELS, batched_product
 from harness.model.system import Processor, parse_cpuinfo
 
 INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC")
@@ -91,13 +90,3 @@ def test_weights_are_rounded_once_while_they_are_constant_and_anew_afterwards() 
         weight.mul_(2)  # against the promise, to see what is kept
         assert torch.equal(rounded(x, weight), first)
     assert torch.equal(rounded(x, weight), 2 * first)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_batched_product_is_never_rounded(kernel: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(6, 40, 40, generator=generator) for _ in range(2))
-    before = torch.get_float32_matmul_precision()
-    made = batched_product(left, right, kernel)
-    assert (made - left.double() @ right.double()).abs().max() < 1e-5
-    assert torch.get_float32_matmul_precision() == before
