@@ -69,6 +69,22 @@ def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequ
     return values
 
 
+def take_values(
+    items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """The values that the arguments give to `keys`, as `key_values`, and the other arguments."""
+    own = [item for item in items if item.partition("=")[0] in keys]
+    return key_values(own, keys, verb, texts), [item for item in items if item not in own]
+
+
+def take_switch(values: dict[str, Any], key: str, default: bool = False) -> bool:
+    """Take `key=true` or `key=false` out of the arguments. Raises `ConfigError` for another value."""
+    value = values.pop(key, default)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}; choose true or false")
+    return value
+
+
 def split(items: Sequence[str], key: str) -> tuple[list[str], list[str]]:
     """The values that `key=` gives, and the other items."""
     rest = [item for item in items if not item.startswith(f"{key}=")]
@@ -137,13 +153,9 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
         )
     with open_root(packs[0]) as root:
         names = ResultStore(root).plans()
-        if len(names) != 1 and root == Path(packs[0]):
-            if not names:
-                raise ConfigError(
-                    f"pack={packs[0]} is a folder without experiments; give a pack, or the root of results"
-                )
+        if len(names) != 1:
             raise ConfigError(
-                f"pack={packs[0]} is a folder that holds {', '.join(names)}; give runtime.results={packs[0]} experiment=NAME instead"
+                f"pack={packs[0]} holds {', '.join(names) or 'no experiment'}; give runtime.results={packs[0]} experiment=NAME instead"
             )
         yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 

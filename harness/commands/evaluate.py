@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.commands._arguments import Counter, Exit, find_run_step, key_values, listed_names, may_be_run
+from harness.commands._arguments import (
+    Counter,
+    Exit,
+    find_run_step,
+    key_values,
+    listed_names,
+    may_be_run,
+    take_switch,
+    take_values,
+)
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
@@ -90,7 +99,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     if "out" not in values:
         raise ConfigError("evaluate samples= needs out=DIR")
     source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
-    ks, figures = ks_of(values.pop("ks", None)), wants_figures(values)
+    ks, figures = ks_of(values.pop("ks", None)), take_switch(values, "figures", default=True)
     golds = Path(str(values.pop("golds"))) if "golds" in values else None
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
@@ -136,7 +145,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.model.linear import resolve_kernel
 
     values, request = _request(items, (*_CHECKED, "model", "ks", "figures"), "evaluate model=")
-    figures = wants_figures(values)
+    figures = take_switch(values, "figures", default=True)
     machine_config = compose_run(request.machine)
     runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
     torch.set_num_threads(runtime.threads)
@@ -211,18 +220,9 @@ def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict
     """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    values = key_values([item for item in items if item.partition("=")[0] in keys], keys, verb)
+    values, overrides = take_values(items, keys, verb)
     data = Path(str(values["data.path"])) if "data.path" in values else None
-    overrides = [item for item in items if item.partition("=")[0] not in keys]
     return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
-
-
-def wants_figures(values: dict[str, Any]) -> bool:
-    """Take `figures=` out of the arguments; figures are drawn where it is not given. Raises `ConfigError`."""
-    value = values.pop("figures", True)
-    if not isinstance(value, bool):
-        raise ConfigError(f"figures={value}: it is true or false")
-    return value
 
 
 def ks_of(value: Any) -> list[int] | None:
