@@ -389,7 +389,7 @@ def _train_job(run: RunConfig, store: ResultStore, plan: Plan, hydra: DictConfig
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
         state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
-            plan.name, content_hashes([run]), Path(leases) if slurm_job() else None,
+            content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
     if requeue_if_it_has_to_leave(state.summary, store.run(name).resume_step() > old_step):
         time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done

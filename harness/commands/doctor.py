@@ -27,7 +27,6 @@ from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
-from harness.store.reader import run_state
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
 _PACKAGES = {
@@ -136,7 +135,7 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
         return
     free_gib = shutil.disk_usage(store.root).free / 2**30
     yield Check("free space", f"{free_gib:.1f} GiB", free_gib >= _LITTLE_SPACE_GIB)
-    problems = [*store.problems(), *_unreached_locks(store)]
+    problems = store.problems()
     yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
     for problem in problems:
         yield Check("store", problem, False)
@@ -155,9 +154,3 @@ def _contents(store: ResultStore) -> Iterator[Check]:
     for problem in store.problems():
         yield Check("store", problem, False)
     yield Check("store", f"{count} of {len(ids)} runs list their files, which were compared by their hashes", True)
-
-
-def _unreached_locks(store: ResultStore) -> list[str]:
-    """Runs that are free here although their claim names another host: killed there, or held there by locks that do not reach here."""
-    states = (run_state(store, run_id) for run_id in store.run_ids())
-    return [f"run {state.run_id}: {state.problem}" for state in states if state.status == "lost" and state.problem]

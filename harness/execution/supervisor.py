@@ -65,7 +65,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class RunBatch:
-    """Runs and the circumstances that they share. Picklable, so that it can travel to another machine.
+    """Runs and the circumstances that they share.
 
     `entry` is `module:function`, called in the worker with the run directory; it returns the worker's exit code (see
     `harness.execution.attempt`). It is imported once, before the fork, so importing it must not start threads or touch a GPU.
@@ -75,7 +75,6 @@ class RunBatch:
     specs: Sequence[RunSpec]
     runtime: RuntimeConfig
     provenance: Mapping[str, Any]
-    experiment: str
     entry: str = "harness.execution.worker:main"
 
     @property
@@ -399,7 +398,7 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collec
     require_same_content(plan, store, data)
     specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
     runtime = plan.arms[0].config.runtime
-    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
+    return dispatch_runs(specs, store, runtime, progress, plan.command, data)
 
 
 def dispatch_runs(
@@ -408,7 +407,6 @@ def dispatch_runs(
     runtime: RuntimeConfig,
     progress: Progress,
     command: str,
-    experiment: str,
     data: dict[str, str] | None = None,
     leases: Path | None = None,
 ) -> Summary:
@@ -418,7 +416,7 @@ def dispatch_runs(
     has a folder of its own.
     """
     record = provenance(command) | ({"data": data} if data else {})
-    batch = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
+    batch = RunBatch(store.root.resolve(), list(specs), runtime, record)
     for name, reason in absent(runtime.trackers).items():
         sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
     gpus = _gpu_leases(runtime, leases or store.cache_dir("leases"))
