@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from analysis.answer import answers
 from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
@@ -131,8 +130,7 @@ class Watch:
         self.store = ResultStore(root)
         self._only = only
         self._lock = threading.Lock()
-        # Version of the store, page, headline of its answer (may be empty).
-        self._pages: dict[str, tuple[str, str, str]] = {}
+        self._pages: dict[str, tuple[str, str]] = {}  # version of the store, page
         self._run_cells: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
@@ -171,10 +169,7 @@ class Watch:
         return _stamp([layout.plan_file(self.store.root, name), *runs])
 
     def answer(self, name: str) -> str:
-        """The headline of the answer as the page made last or else a report has it; may be empty. Nothing is computed."""
-        version, _, sentence = self._pages.get(name, ("", "", ""))
-        if sentence:
-            return sentence + _OLDER * (version != self.version(name))
+        """The headline of the answer as `harness run` or `report` wrote it; empty where none did."""
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError, StoreError):
             sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
@@ -186,13 +181,13 @@ class Watch:
         progress = self.progress(name)
         with self._lock:
             if self._pages.get(name, ("",))[0] != progress["version"]:
-                self._pages[name] = progress["version"], *self._render(name, progress)
+                self._pages[name] = progress["version"], self._render(name, progress)
             return self._pages[name][1]
 
-    def _render(self, name: str, progress: Mapping[str, Any]) -> tuple[str, str]:
+    def _render(self, name: str, progress: Mapping[str, Any]) -> str:
         try:
             results = results_of(load_plan(self.store, self.plan(name), further=True, reduce=self._reduce))
-            return render_page(results, self.store.root, progress), " ".join(answers(results)[0].headline)
+            return render_page(results, self.store.root, progress)
         except StoreError as error:
             trouble = str(error)
         # A run may change or vanish while it is read; the next version is tried again.
@@ -200,7 +195,7 @@ class Watch:
             traceback.print_exc(file=sys.stderr)
             trouble = f"the results cannot be computed now: {type(error).__name__}: {error}"
         section = Section("trouble", "Results", f'<p class="warning">{escape(trouble)}</p>')
-        return document(name, "", [section], {}, (), progress), ""
+        return document(name, "", [section], {}, (), progress)
 
     def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples change: with 48 runs it takes half of the time of a page."""
