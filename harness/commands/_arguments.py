@@ -34,7 +34,6 @@ _PATHS = frozenset(
         "heldout",
         "model",
         "out",
-        "output",
         "regrade",
         "runtime.results",
         "samples",
