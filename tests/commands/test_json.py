@@ -49,10 +49,6 @@ def filled(store):
     return store
 
 
-def test_these_verbs_answer_in_json():
-    assert list(VERBS) == ["audit", "compare", "doctor", "judge", "plan", "report", "show", "status"]
-
-
 def test_judge(asked, tmp_path):
     (tmp_path / "scores.csv").write_text("arm,seed,score\na,1,50\na,2,51\nb,1,60\nb,2,62\n")
     found = asked("judge", str(tmp_path / "scores.csv"), f"out={tmp_path / 'out'}", "formats=png")
