@@ -11,7 +11,6 @@ Only this machine can connect, every user of it; from another one: ssh -L 8000:1
 from __future__ import annotations
 
 import argparse
-import errno
 import secrets
 
 from harness.commands._arguments import select, take_switch, take_values, unpack
@@ -44,7 +43,5 @@ def _view(overrides: list[str]) -> int:
         experiment = selection.experiments[0] if selection.experiments else None
         serve(selection.store.root, experiment, port, secrets.token_urlsafe() if has_token else "")
     except OSError as error:
-        is_taken = error.errno == errno.EADDRINUSE
-        why, other = ("is taken", port + 1) if is_taken else (f"cannot be had ({error.strerror})", _PORT)
-        raise ConfigError(f"port {port} {why}; choose another with port={other}, or port=0 for any free one") from error
+        raise ConfigError(f"port={port} cannot be had ({error.strerror}); port=0 takes any free one") from error
     return 0
