@@ -307,7 +307,7 @@ def test_a_taken_port_names_the_key(growing):
     [
         ("port=65536", "is no port"),
         ("port=http", "is no port"),
-        ("token=yes", "token"),
+        ("token=maybe", "token=maybe; choose true or false"),
         ("experiment=nothing", "holds no experiment"),
     ],
 )
