@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +14,11 @@ from harness.commands._values import MetricRecord, metric_records
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
-from harness.execution.progress import Progress, Relay, Snapshot, Terminal
+from harness.execution.progress import Terminal
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, atomic, layout
 from harness.store.layout import experiment_dir
 from harness.store.pack import OF_A_COMMAND
-from harness.store.reader import run_state
 
 if TYPE_CHECKING:
     from analysis.results import Results
@@ -106,7 +101,7 @@ def report_of(
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     is_stored_answer = only == "all" and out is None
-    replace = is_stored_answer and answer_is_old(store, experiment) is True
+    replace = is_stored_answer and answer_is_old(store, experiment)
     # Written tables hold every k, with or without figures beside them.
     results = _results(store, experiment, curves=only != "table", further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
@@ -216,22 +211,15 @@ def answer_stands(store: ResultStore, experiment: str) -> bool:
     return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
 
 
-def answer_is_old(store: ResultStore, experiment: str) -> bool | None:
-    """Say whether page and tables were made of another plan or of other finished runs; None where no page says of what."""
+def answer_is_old(store: ResultStore, experiment: str) -> bool:
+    """Say whether a page lies there that was made of another plan or of other finished runs."""
     page = layout.experiment_dir(store.root, experiment) / PAGE
     signed = page.exists() and re.search(rb"<!-- answer \w+ -->\n\Z", page.read_bytes())
-    return not answer_stands(store, experiment) if signed else None
+    return bool(signed) and not answer_stands(store, experiment)
 
 
 def _signature(key: str) -> bytes:
     return f"<!-- answer {key} -->\n".encode()
-
-
-def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:
-    """Say whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
-    with contextlib.suppress(StoreError):
-        return _question(store.plan(experiment)) == _question(json.loads(json.dumps(plan)))
-    return False
 
 
 def _question(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,15 +242,9 @@ def dropped_runs_line(plan: Plan, previous_runs: frozenset[str]) -> str:
     if not count:
         return ""
     dropped_runs = f"{'up to ' * bool(plan.waits_for)}{count} of the {len(previous_runs)} finished runs"
-    name = plan.name
-    if plan.claim:
-        return (
-            f"{name}: a claim is judged by the runs of its newest command, so {dropped_runs} of the one before no longer count; they stay "
-            "in the store. To keep both judgements, add runtime.results=ANOTHER"
-        )
     return (
-        f"{name}: {dropped_runs} of the answer stored under this name are not asked for now, so tables, figures and page lose them; the "
-        "runs stay. To keep both answers, add experiment.name=ANOTHER"
+        f"{plan.name}: {dropped_runs} of the answer stored under this name are not asked for now, so tables, figures and page lose them; "
+        "the runs stay. To keep both answers, add experiment.name=ANOTHER (of a claim: runtime.results=ANOTHER)"
     )
 
 
@@ -281,65 +263,3 @@ def code_change_lines(plan: Plan, store: ResultStore) -> list[str]:
                     if key.endswith(".code") and old.get(key, new[key]) != new[key]
                 ]
     return notes
-
-
-def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:
-    """Write a command's own plan again if another command has written another one meanwhile, and say so: an answer is read from it."""
-    if is_stored(store, experiment, plan):
-        return
-    print(
-        f"{experiment}: another command wrote its plan over this one's meanwhile; this one's is written again, and the answer is of its "
-        "runs. Give one of the two another experiment.name, and both keep theirs"
-    )
-    store.write_plan(experiment, plan)
-
-
-SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
-
-
-class TablesSoFar(Relay):
-    """A progress display that also shows the table so far; a thread calls `make` for it, at most once in `seconds_between`."""
-
-    def __init__(
-        self,
-        inner: Progress,
-        plan: Plan,
-        store: ResultStore,
-        make: Callable[[], str],
-        seconds_between: float = SECONDS_BETWEEN,
-    ) -> None:
-        super().__init__(inner)
-        self._store, self._plan, self._make = store, plan, make
-        self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
-        self._backlog = Counter(seed for run, seed in self._seeds.items() if run_state(store, run).status != "finished")
-        self._seconds_between, self._last = seconds_between, time.monotonic()
-        self._due = False
-        self._thread: threading.Thread | None = None
-        self._ready_tables: list[str] = []
-
-    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        """Count the seeds that all arms have finished."""
-        super().end_run(name, run_id, outcome, detail)
-        if outcome != "finished" or run_id not in self._seeds:
-            return
-        seed = self._seeds[run_id]
-        self._backlog[seed] -= 1
-        # The whole table follows at the end anyway.
-        self._due |= self._backlog[seed] == 0 and any(self._backlog.values())
-
-    def update(self, snapshot: Snapshot) -> None:
-        """Show a table that is ready, and have one made where it is time."""
-        super().update(snapshot)
-        if self._ready_tables:
-            self.show(f"{self._ready_tables.pop()}\n")
-        busy = self._thread is not None and self._thread.is_alive()
-        if self._due and not busy and time.monotonic() - self._last >= self._seconds_between:
-            self._due, self._last = False, time.monotonic()
-            # Another command of this name may have written its plan: its table is not this one's.
-            if is_stored(self._store, self._plan.name, self._plan.record()):
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
-
-    def _work(self) -> None:
-        with contextlib.suppress(Exception):  # a run may change while it is read
-            self._ready_tables.append(self._make())

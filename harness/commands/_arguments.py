@@ -34,7 +34,6 @@ _PATHS = frozenset(
         "heldout",
         "model",
         "out",
-        "output",
         "regrade",
         "runtime.results",
         "samples",
@@ -67,6 +66,22 @@ def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequ
         value = read_yaml(text, f"{verb}: {item}")
         values[key] = text if key in texts and value is not None and not isinstance(value, str) else value
     return values
+
+
+def take_values(
+    items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """The values that the arguments give to `keys`, as `key_values`, and the other arguments."""
+    own = [item for item in items if item.partition("=")[0] in keys]
+    return key_values(own, keys, verb, texts), [item for item in items if item not in own]
+
+
+def take_switch(values: dict[str, Any], key: str, default: bool = False) -> bool:
+    """Take `key=true` or `key=false` out of the arguments. Raises `ConfigError` for another value."""
+    value = values.pop(key, default)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}; choose true or false")
+    return value
 
 
 def split(items: Sequence[str], key: str) -> tuple[list[str], list[str]]:
@@ -137,13 +152,9 @@ def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
         )
     with open_root(packs[0]) as root:
         names = ResultStore(root).plans()
-        if len(names) != 1 and root == Path(packs[0]):
-            if not names:
-                raise ConfigError(
-                    f"pack={packs[0]} is a folder without experiments; give a pack, or the root of results"
-                )
+        if len(names) != 1:
             raise ConfigError(
-                f"pack={packs[0]} is a folder that holds {', '.join(names)}; give runtime.results={packs[0]} experiment=NAME instead"
+                f"pack={packs[0]} holds {', '.join(names) or 'no experiment'}; give runtime.results={packs[0]} experiment=NAME instead"
             )
         yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 
@@ -208,21 +219,14 @@ def find_run(store: ResultStore, prefix: str) -> str:
 
 
 class Exit(IntEnum):
-    """The code that a verb ends with."""
+    """The code that a verb ends with (docs/scripts.md)."""
 
-    meaning: str
-
-    def __new__(cls, code: int, meaning: str) -> Exit:
-        member = int.__new__(cls, code)
-        member._value_, member.meaning = code, meaning
-        return member
-
-    DONE = 0, "done: what was asked for is there"
-    FOUND = 1, "a run failed, or the verb found what it looks for: a difference, a fault, a conflict"
-    REFUSED = (2, "a configuration, an argument or the store is wrong; one line on standard error names the fix")
-    AGAIN = 75, "stopped, or the work is going on elsewhere: repeat the command"
-    INTERRUPTED = 128 + signal.SIGINT, "interrupted (Ctrl-C); what is written stays"
-    CUT_OFF = 128 + signal.SIGPIPE, "the reader of the output went away"
+    DONE = 0
+    FOUND = 1  # a run failed, or the verb found what it looks for: a difference, a fault, a conflict
+    REFUSED = 2  # a configuration, an argument or the store is wrong; one line on standard error names the fix
+    AGAIN = 75  # stopped, or the work is going on elsewhere: repeat the command
+    INTERRUPTED = 128 + signal.SIGINT
+    CUT_OFF = 128 + signal.SIGPIPE  # the reader of the output went away
 
 
 _TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0

@@ -7,12 +7,10 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 import threading
-import time
 import traceback
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,12 +24,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from analysis.answer import answers
 from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
 from analysis.samples import Question, RunCells, reduce_run
-from harness.commands._answer import answer_is_old
+from harness.commands._answer import answer_stands
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import run_state
@@ -48,8 +45,6 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _NICENESS = 10  # runs on the same cores come first
-_MOST_CLIENTS = 256
-_PATIENCE_SECONDS = 0.1  # before a client that is slow to ask gives way
 _OLDER = " (before the newest results)"
 
 
@@ -66,34 +61,13 @@ def serve(root: Path, experiment: str | None, port: int, token: str = "") -> Non
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each client, of which there are no more than `most`: where more come, the slowest to ask gives way."""
+    """A thread for each client."""
 
     request_queue_size = 256  # clients that come at the same moment
 
-    def __init__(self, address: tuple[str, int], watch: Watch, token: str = "", most: int = _MOST_CLIENTS) -> None:
+    def __init__(self, address: tuple[str, int], watch: Watch, token: str = "") -> None:
         self.prefix = f"/{token}/" if token else "/"
-        self._places = threading.BoundedSemaphore(most)
-        self._waiting_clients: dict[socket.socket, None] = {}  # no request has arrived of them yet; the first first
-        super().__init__(address, partial(Handler, watch, self))
-
-    def process_request(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
-        """Give the client a thread, as soon as one is free."""
-        while not self._places.acquire(timeout=_PATIENCE_SECONDS):
-            for slowest in list(self._waiting_clients)[:1]:
-                with suppress(OSError):
-                    slowest.shutdown(socket.SHUT_RDWR)
-        self._waiting_clients[request] = None
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: socket.socket, client_address: Any) -> None:  # type: ignore[override]
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.forget_waiting(request)
-            self._places.release()
-
-    def forget_waiting(self, request: socket.socket) -> None:
-        self._waiting_clients.pop(request, None)
+        super().__init__(address, partial(Handler, watch, self.prefix))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -103,8 +77,8 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "harness-view", ""
     error_content_type, error_message_format = "text/plain; charset=utf-8", "%(message)s: %(explain)s\n"
 
-    def __init__(self, watch: Watch, server: Server, *connection: Any) -> None:
-        self.watch, self._server = watch, server
+    def __init__(self, watch: Watch, prefix: str, *connection: Any) -> None:
+        self.watch, self._prefix = watch, prefix
         super().__init__(*connection)  # answers the request
 
     def handle(self) -> None:
@@ -112,8 +86,7 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        self._server.forget_waiting(self.connection)
-        hosts, prefix = self.headers.get_all("Host", []), self._server.prefix
+        hosts, prefix = self.headers.get_all("Host", []), self._prefix
         path = unquote(self.path.partition("?")[0])
         watch, names, name = self.watch, self.watch.names(), path[len(prefix) :]
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0].strip()):
@@ -157,10 +130,7 @@ class Watch:
         self.store = ResultStore(root)
         self._only = only
         self._lock = threading.Lock()
-        self._progress_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._progress: dict[str, tuple[float, dict[str, Any]]] = {}  # when its computation began, what it gave
-        # Version of the store, page, headline of its answer (may be empty).
-        self._pages: dict[str, tuple[str, str, str]] = {}
+        self._pages: dict[str, tuple[str, str]] = {}  # version of the store, page
         self._run_cells: dict[tuple[str, str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
@@ -174,18 +144,9 @@ class Watch:
     def progress(self, name: str) -> dict[str, Any]:
         """Say what the runs do now, ready for JSON; of each label, seed and a `harness.store.reader.RunState`. Nothing is raised.
 
-        Clients that wait for it at the same time share it.
-
         ``version`` is that of the results, ``counts`` has the number of runs of each status, ``fraction`` is the share of all steps that is
         done (a run of unknown length counts when it ends), ``error`` why the plan cannot be read (else null).
         """
-        request_time = time.monotonic()
-        with self._progress_locks[name]:
-            if self._progress.get(name, (-inf,))[0] < request_time:  # nobody gets what began before he asked
-                self._progress[name] = time.monotonic(), self._progress_now(name)
-            return self._progress[name][1]
-
-    def _progress_now(self, name: str) -> dict[str, Any]:
         state = {"version": self.version(name), "title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": None}
         try:
             plan = self.plan(name)
@@ -208,18 +169,11 @@ class Watch:
         return _stamp([layout.plan_file(self.store.root, name), *runs])
 
     def answer(self, name: str) -> str:
-        """The headline of the answer as the page made last or else a report has it; may be empty. Nothing is computed."""
-        version, _, sentence = self._pages.get(name, ("", "", ""))
-        if sentence:
-            return sentence + _OLDER * (version != self.version(name))
+        """The headline of the answer as `harness run` or `report` wrote it; empty where none did."""
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError, StoreError):
             sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
-            is_old = answer_is_old(self.store, name)
-            if is_old is None:
-                newest_ns = max(manifest.stat().st_mtime_ns for manifest in self._files(name, layout.MANIFEST))
-                is_old = newest_ns > file.stat().st_mtime_ns
-            return sentence + _OLDER * is_old
+            return sentence + _OLDER * (not answer_stands(self.store, name))
         return ""
 
     def page(self, name: str) -> str:
@@ -227,13 +181,13 @@ class Watch:
         progress = self.progress(name)
         with self._lock:
             if self._pages.get(name, ("",))[0] != progress["version"]:
-                self._pages[name] = progress["version"], *self._render(name, progress)
+                self._pages[name] = progress["version"], self._render(name, progress)
             return self._pages[name][1]
 
-    def _render(self, name: str, progress: Mapping[str, Any]) -> tuple[str, str]:
+    def _render(self, name: str, progress: Mapping[str, Any]) -> str:
         try:
             results = results_of(load_plan(self.store, self.plan(name), further=True, reduce=self._reduce))
-            return render_page(results, self.store.root, progress), " ".join(answers(results)[0].headline)
+            return render_page(results, self.store.root, progress)
         except StoreError as error:
             trouble = str(error)
         # A run may change or vanish while it is read; the next version is tried again.
@@ -241,7 +195,7 @@ class Watch:
             traceback.print_exc(file=sys.stderr)
             trouble = f"the results cannot be computed now: {type(error).__name__}: {error}"
         section = Section("trouble", "Results", f'<p class="warning">{escape(trouble)}</p>')
-        return document(name, "", [section], {}, (), progress), ""
+        return document(name, "", [section], {}, (), progress)
 
     def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples change: with 48 runs it takes half of the time of a page."""

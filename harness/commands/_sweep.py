@@ -26,14 +26,12 @@ from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig, OmegaConf
 
 from harness.commands._answer import (
-    TablesSoFar,
     answer_stands,
     answered_runs,
     code_change_lines,
     decide,
     dropped_runs_line,
     metrics_of,
-    put_back,
     table_so_far,
     write_answer,
 )
@@ -119,7 +117,7 @@ outcome: ContextVar[Outcome] = ContextVar("outcome")
 
 
 class Sweep:
-    """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them while runs go on.
+    """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them between looks.
 
     `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `record` what is stored of it.
     """
@@ -135,8 +133,7 @@ class Sweep:
         refuse_imported(self.store, plan.name)
         self.checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
         report_data(config)
-        self._previous_runs = answered_runs(self.store, plan.name)
-        _say(dropped_runs_line(plan, self._previous_runs))
+        _say(dropped_runs_line(plan, answered_runs(self.store, plan.name)))
         _say("\n".join(code_change_lines(plan, self.store)))
 
     def run_to_end(self) -> Summary:
@@ -145,15 +142,13 @@ class Sweep:
         if self.plan.waits_for and summary.complete:  # the budget of the other arms is known now
             self.plan = refuse(with_runs(self.plan))
             summary = self._bring_all()
-        if self.plan.looks and summary.complete:  # how many seeds are asked for is known now
-            _say(dropped_runs_line(self.part, self._previous_runs))
         self.summary = summary
         outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._is_blocked(summary) else Exit.DONE)
         return summary
 
     def answer(self) -> None:
         summary, store, name = self.summary, self.store, self.plan.name
-        put_back(store, name, self.record)
+        store.write_plan(name, self.record)  # another command of this name may have written its own
         # Tables that stand already are shown, in a second instead of twenty.
         is_current = summary.complete and answer_stands(store, name)
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
@@ -207,15 +202,12 @@ class Sweep:
         name = self.plan.name
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
         if self.tables:
-            put_back(self.store, name, self.record)
+            self.store.write_plan(name, self.record)
             print(table_so_far(self.store, name))
 
     def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
         """Bring runs of a part of the plan to their end in processes of this machine: all, or those whose ids are in `run_ids`."""
-        progress = progress_on(sys.stderr)
-        if self.tables:
-            progress = TablesSoFar(progress, part, self.store, partial(table_so_far, self.store, part.name))
-        return dispatch(part, self.store, progress, run_ids)
+        return dispatch(part, self.store, progress_on(), run_ids)
 
 
 def supervise_here(part: Plan, run_ids: Collection[str] | None = None) -> Summary:
@@ -397,7 +389,7 @@ def _train_job(run: RunConfig, store: ResultStore, plan: Plan, hydra: DictConfig
     with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
         state.summary = dispatch_runs(
             [spec], store, run.runtime, PlainProgress(sys.stdout), f"job {hydra.job.num} of a sweep",
-            plan.name, content_hashes([run]), Path(leases) if slurm_job() else None,
+            content_hashes([run]), Path(leases) if slurm_job() else None,
         )  # fmt: skip
     if requeue_if_it_has_to_leave(state.summary, store.run(name).resume_step() > old_step):
         time.sleep(_SECONDS_TO_LEAVE)  # Slurm ends this job; a return would say that it is done

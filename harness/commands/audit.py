@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands._arguments import Exit, VerbAnswer, flag, split
+from harness.commands._arguments import Exit, VerbAnswer, flag, split, take_switch, take_values
 from harness.commands._values import Interval
 from harness.configuration.compose import compose_run, of_hydra, options
 from harness.configuration.error import ConfigError
@@ -93,7 +93,8 @@ def answer(options: argparse.Namespace) -> Answer:
         raise ConfigError(
             f"{unused[0]} changes nothing with --judge: stored claims are judged as declared; leave it out"
         )
-    replicate, rest = _replicate(rest)
+    values, rest = take_values(rest, ("replicate",), "audit")
+    replicate = take_switch(values, "replicate")
     settings, rest = [item for item in rest if of_hydra(item)], [item for item in rest if not of_hydra(item)]
     # Composed before anything runs, so that a typo is an error now; the other overrides are of the runs.
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
@@ -220,11 +221,3 @@ def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
         if name not in declared_names:
             raise ConfigError(f"there is no claim {name!r}{nearest(name, declared_names)}")
     return names, rest
-
-
-def _replicate(rest: list[str]) -> tuple[bool, list[str]]:
-    """Split off `replicate=`: whether second looks are taken, and the other overrides."""
-    values, rest = split(rest, "replicate")
-    if wrong := [value for value in values if value not in ("true", "false")]:
-        raise ConfigError(f"replicate={wrong[0]!r}; choose true or false")
-    return values[-1:] == ["true"], rest

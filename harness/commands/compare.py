@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.commands._arguments import Counter, VerbAnswer, find_run_step, key_values, may_be_run
+from harness.commands._arguments import Counter, VerbAnswer, find_run_step, may_be_run, take_values
 from harness.commands._values import Interval
 from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
@@ -155,9 +155,7 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     from harness.evaluation.side_by_side import compare
 
-    settings = [item for item in options.values if item.partition("=")[0] in _KEYS]
-    names = [item for item in options.values if item not in settings]
-    values = key_values(settings, _KEYS, "compare", texts=("benchmark", "difficulty"))
+    values, names = take_values(options.values, _KEYS, "compare", texts=("benchmark", "difficulty"))
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError("compare needs two different sides or more: harness compare A B")
     require("match", values.setdefault("match", "id or problem"), ["id", "problem", "id or problem"])

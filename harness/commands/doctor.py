@@ -11,15 +11,13 @@ import argparse
 import importlib.metadata
 import platform
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import Exit, VerbAnswer, select
+from harness.commands._arguments import Exit, VerbAnswer, select, take_switch, take_values
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus
@@ -29,10 +27,8 @@ from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
-from harness.store.reader import run_state
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
-_MEMBERS, _STORE = "members=true", "store=true"
 _PACKAGES = {
     "torch": None, "transformers": None, "hydra-core": None, "math-verify": None, "optuna": "sweep", "submitit": "slurm", "ray": "ray",
     "wandb": "track", "tensorboard": "track", "peft": "lora", "vllm": "vllm", "datasets": "data",
@@ -81,10 +77,11 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    if _MEMBERS in options.overrides:
-        return _check_members([item for item in options.overrides if item != _MEMBERS])
-    selection = select([item for item in options.overrides if item != _STORE])
-    if _STORE in options.overrides:
+    values, overrides = take_values(options.overrides, ("members", "store"), "doctor")
+    if take_switch(values, "members"):
+        return _check_members(overrides)
+    selection = select(overrides)
+    if take_switch(values, "store"):
         return Answer(checks=list(_contents(selection.store)))
     return Answer(checks=list(examine(selection.store, selection.runtime)))
 
@@ -138,12 +135,10 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
         return
     free_gib = shutil.disk_usage(store.root).free / 2**30
     yield Check("free space", f"{free_gib:.1f} GiB", free_gib >= _LITTLE_SPACE_GIB)
-    problems = [*store.problems(), *_unreached_locks(store)]
+    problems = store.problems()
     yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
     for problem in problems:
         yield Check("store", problem, False)
-    if kind := _memory_file_system(store.root):
-        yield Check("results", f"on {kind}: gone after a restart", False)
 
 
 def _contents(store: ResultStore) -> Iterator[Check]:
@@ -159,16 +154,3 @@ def _contents(store: ResultStore) -> Iterator[Check]:
     for problem in store.problems():
         yield Check("store", problem, False)
     yield Check("store", f"{count} of {len(ids)} runs list their files, which were compared by their hashes", True)
-
-
-def _unreached_locks(store: ResultStore) -> list[str]:
-    """Runs that are free here although their claim names another host: killed there, or held there by locks that do not reach here."""
-    states = (run_state(store, run_id) for run_id in store.run_ids())
-    return [f"run {state.run_id}: {state.problem}" for state in states if state.status == "lost" and state.problem]
-
-
-def _memory_file_system(path: Path) -> str | None:
-    """The file system's type if it lives in memory only (Linux)."""
-    command = ["stat", "--file-system", "--format=%T", str(path)]
-    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return kind if kind in ("tmpfs", "ramfs") else None

@@ -18,20 +18,28 @@ import argparse
 import dataclasses
 import json
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.commands._arguments import Counter, Exit, find_run_step, key_values, listed_names, may_be_run
+from harness.commands._arguments import (
+    Counter,
+    Exit,
+    find_run_step,
+    key_values,
+    listed_names,
+    may_be_run,
+    take_switch,
+    take_values,
+)
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
 from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier, VerifierConfig
@@ -90,7 +98,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     if "out" not in values:
         raise ConfigError("evaluate samples= needs out=DIR")
     source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
-    ks, figures = ks_of(values.pop("ks", None)), wants_figures(values)
+    ks, figures = ks_of(values.pop("ks", None)), take_switch(values, "figures", default=True)
     golds = Path(str(values.pop("golds"))) if "golds" in values else None
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
@@ -100,7 +108,9 @@ def evaluate_recorded(items: Sequence[str]) -> int:
         summary = recorded.summarise_recorded(table, verifier, ks)
     recorded.write_results(out, table, {"source": source.name, **summary})
     print("\n".join([*recorded.describe(summary), f"written: {out}"]))
-    return draw(out / recorded.SUMMARY_FILE) if figures else 0
+    if figures:
+        draw(out / recorded.SUMMARY_FILE)
+    return 0
 
 
 def evaluate_again(items: Sequence[str]) -> int:
@@ -136,7 +146,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.model.linear import resolve_kernel
 
     values, request = _request(items, (*_CHECKED, "model", "ks", "figures"), "evaluate model=")
-    figures = wants_figures(values)
+    figures = take_switch(values, "figures", default=True)
     machine_config = compose_run(request.machine)
     runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
     torch.set_num_threads(runtime.threads)
@@ -154,7 +164,9 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
-    return draw(out / "evaluation.json") if figures else 0
+    if figures:
+        draw(out / "evaluation.json")
+    return 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -191,38 +203,20 @@ def export(configs: Sequence[Any], out: Path) -> None:
             print(f"{len(records)} problems: {path}")
 
 
-def draw(result: Path) -> int:
-    """Draw the k-curves of a result; returns the exit code."""
+def draw(result: Path) -> None:
+    """Draw the k-curves of a result."""
     from analysis.figures.curves import draw_evaluation  # matplotlib
 
-    try:
-        draw_evaluation(result)
-    except StoreError as error:  # a full disk, or one that cannot be written to
-        print(f"{error}; the numbers are complete: {result}", file=sys.stderr)
-        return Exit.FOUND
-    except Exception:
-        traceback.print_exc()
-        print(f"the figures failed (see above); the numbers are complete: {result}", file=sys.stderr)
-        return Exit.FOUND
-    return 0
+    draw_evaluation(result)
 
 
 def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
     """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    values = key_values([item for item in items if item.partition("=")[0] in keys], keys, verb)
+    values, overrides = take_values(items, keys, verb)
     data = Path(str(values["data.path"])) if "data.path" in values else None
-    overrides = [item for item in items if item.partition("=")[0] not in keys]
     return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
-
-
-def wants_figures(values: dict[str, Any]) -> bool:
-    """Take `figures=` out of the arguments; figures are drawn where it is not given. Raises `ConfigError`."""
-    value = values.pop("figures", True)
-    if not isinstance(value, bool):
-        raise ConfigError(f"figures={value}: it is true or false")
-    return value
 
 
 def ks_of(value: Any) -> list[int] | None:

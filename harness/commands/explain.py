@@ -2,7 +2,7 @@
 
 harness explain 'rewards=[1.1,0.1,0,1.1]' 'lengths=[220,950,1100,180]'
 harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' format=json
-harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=json output=shares.json
+harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=json > shares.json
 
 systems: grpo, dr_grpo, dapo, gspo, cispo and rloo in a table, else all; systems=all takes all.
 systems of your own: --config-dir FOLDER systems=NAME.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -25,13 +24,12 @@ from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
 from harness.execution.progress import Terminal
-from harness.store.atomic import write_file
 
 if TYPE_CHECKING:
     from harness.explain.shares import ExplainedRollout
 
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
-_KEYS = (*_LISTS, "cap", "value", "systems", "format", "output")
+_KEYS = (*_LISTS, "cap", "value", "systems", "format")
 _FORMATS = ("table", "json")
 _DEFAULT_SYSTEMS = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
 _EDGES = 3  # of a column, in characters
@@ -44,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)
-    output, selection = (values.pop(key, None) for key in ("output", "systems"))
+    selection = values.pop("systems", None)
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
@@ -55,14 +53,8 @@ def run(options: argparse.Namespace) -> int:
     names = list(_DEFAULT_SYSTEMS) if brief else None if selection == "all" else _names(selection)
     explanations = explain(group, systems(group.cap, names))
     if shape == "json":
-        text = json.dumps(as_json(explanations), indent=1)
-        if output is None:
-            print(text)
-        else:
-            write_file(Path(str(output)), text.encode())
+        print(json.dumps(as_json(explanations), indent=1))
         return 0
-    if output is not None:
-        raise ConfigError(f"output={output} is for format=json; the table goes to the terminal")
     console = Terminal(markup=False)
     for part in tables(explanations, console.width):
         console.print(part)

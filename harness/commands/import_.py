@@ -8,7 +8,7 @@ harness import experiment=mine logs=runs.csv step=iteration score=reward_mean un
 
 file: the configuration that the trainer resolved (verl's .hydra/config.yaml or --cfg job, wandb's config.yaml, TRL's training arguments as
 JSON or YAML), plain YAML, or a list of key=value; several add up. devices=N: processes that trained, where TRL's batch sizes do not say.
-for=testbed: the method alone, with the testbed's model, rates and lengths. overwrite=true: out= may replace a file.
+for=testbed: the method alone, with the testbed's model, rates and lengths.
 
 logs: paths are relative to the file; columns run (of an export with several) and label may follow. dialect= says whose names the metrics
 have; without it columns keep theirs. score, unit=fraction|percent|reward, step, responses_per_step, cap, paired, title, runtime.results.
@@ -27,7 +27,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.commands._arguments import key_values
+from harness.commands._arguments import key_values, take_values
 from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
@@ -40,7 +40,7 @@ from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 from harness.store.layout import safe_name
 
-_OPTIONS = ("devices", "for", "out", "overwrite")
+_OPTIONS = ("devices", "for", "out")
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
     r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
@@ -80,9 +80,8 @@ def _import_config(items: Sequence[str]) -> int:
         print("\n".join([*map(shlex.quote, overrides), *remarks]))
         return 0
     out = Path(options["out"])
-    require("overwrite", options.get("overwrite", "false"), ("true", "false"))
-    if out.exists() and options.get("overwrite") != "true":
-        raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
+    if out.exists():
+        raise ConfigError(f"out={out} is there; name another file, or delete it")
     last = list(config.evaluation.benchmarks)[-1]
     _require_name(out.stem, "out")
     write_file(out, _experiment(out.stem, overrides, last, config.seed, remarks).encode())
@@ -93,23 +92,23 @@ def _import_config(items: Sequence[str]) -> int:
     return 0
 
 
-def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, str]]:
+def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, Any]]:
     """Return the translation of files and `key=value` items, and the options among them. Raises `ConfigError`."""
     for item in items:
         if "=" not in item:
             raise ConfigError(f"{item!r} is no key=value")
-    options = {key: text for key, _, text in (item.partition("=") for item in items) if key in _OPTIONS}
-    files = [Path(item.removeprefix("file=")) for item in items if item.startswith("file=")]
-    settings = [item for item in items if item.partition("=")[0] not in ("file", *_OPTIONS)]
+    options, rest = take_values(items, _OPTIONS, "import", texts=("for", "out"))
+    files = [Path(item.removeprefix("file=")) for item in rest if item.startswith("file=")]
+    settings = [item for item in rest if not item.startswith("file=")]
     values: dict[str, Any] = {}
     for path in files:
         values |= read_config(path)
     inline = read_assignments(settings)
     _require_known(name, inline, values | inline)
     devices = options.get("devices")
-    if devices is not None and (not devices.isdecimal() or not int(devices)):
+    if devices is not None and (not isinstance(devices, int) or devices < 1):
         raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
-    translation = DIALECTS[name].translate(values | inline, int(devices) if devices else None)
+    translation = DIALECTS[name].translate(values | inline, devices)
     if "for" in options:
         require("for", options["for"], ("testbed",))
         method = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}

@@ -13,24 +13,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from harness.commands._arguments import Exit, key_values, require_one_experiment, select
-from harness.configuration.error import ConfigError
+from harness.commands._arguments import Exit, require_one_experiment, select, take_switch, take_values
 from harness.store.pack import SUFFIX, write_pack
-
-_OWN = ("out", "checkpoints")
-
 
 ARGUMENTS = {"overrides": {"nargs": "+", "help": "experiment=NAME [out=FILE] [checkpoints=true] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    items = [item for item in options.overrides if item.partition("=")[0] in _OWN]
-    settings = key_values(items, _OWN, "pack")
-    rest = [item for item in options.overrides if item not in items]
+    settings, rest = take_values(options.overrides, ("out", "checkpoints"), "pack")
     name, selection = require_one_experiment(rest, "pack"), select(rest)
-    checkpoints = settings.get("checkpoints", False)
-    if not isinstance(checkpoints, bool):
-        raise ConfigError(f"checkpoints={checkpoints} is neither true nor false")
+    checkpoints = take_switch(settings, "checkpoints")
     out = settings.get("out") or f"{name}{SUFFIX}"
     statuses = write_pack(selection.store, name, out, checkpoints=checkpoints)
     finished_count = list(statuses.values()).count("finished")

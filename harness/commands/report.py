@@ -16,10 +16,9 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report, transfer_of
-from harness.commands._arguments import flag, require_one_experiment, require_stored, unpack
+from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values, unpack
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
-from harness.configuration.registry import nearest
+from harness.configuration.error import ConfigError, require
 from harness.configuration.sections import of_machine
 from harness.store import ResultStore
 
@@ -32,17 +31,13 @@ _TAKEN = {
     "methods": ("out",),
     "page": ("out",),
 }
-# What the analysis is asked for; an empty tuple takes any value.
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES = {
     "only": tuple(_TAKEN),
     "figures": ("main", "all"),
     "tables": ("main", "all"),
     "style": ("paper", "screen"),
-    "formats": (),
-    "columns": (),
-    "against": (),
-    "out": (),
 }
+_KEYS = (*_CHOICES, "formats", "columns", "against", "out")
 
 
 ARGUMENTS = {
@@ -65,23 +60,17 @@ def show(report: Report, options: argparse.Namespace) -> None:
 
 def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     name = require_one_experiment(overrides, "report")
-    arguments: dict[str, str] = {}
-    for key, _, value in (item.partition("=") for item in overrides):
-        if key not in _CHOICES:
-            continue
-        if key in arguments:
-            raise ConfigError(f"report: {key}= is given twice")
-        arguments[key] = value
-        if key == "formats" and not formats_of(value):
-            raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
-        choices = _CHOICES[key]
-        if choices and value not in choices:
-            raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
-    rest = [item for item in overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
+    values, rest = take_values(overrides, _KEYS, "report", texts=_KEYS)
+    arguments = {key: value or "" for key, value in values.items()}
+    for key in arguments.keys() & _CHOICES.keys():
+        require(key, arguments[key], _CHOICES[key])
+    if "formats" in arguments and not formats_of(arguments["formats"]):
+        raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
+    rest = [item for item in rest if not item.startswith("experiment=")]
     for item in rest:
         if not of_machine(item):
             raise ConfigError(
-                f"report reads what was run and takes no {item.partition('=')[0]}=; it takes {'=, '.join(_CHOICES)}= and runtime.results="
+                f"report reads what was run and takes no {item.partition('=')[0]}=; it takes {'=, '.join(_KEYS)}= and runtime.results="
             )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)

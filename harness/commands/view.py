@@ -11,11 +11,10 @@ Only this machine can connect, every user of it; from another one: ssh -L 8000:1
 from __future__ import annotations
 
 import argparse
-import errno
 import secrets
 
-from harness.commands._arguments import select, split, unpack
-from harness.configuration.error import ConfigError, require
+from harness.commands._arguments import select, take_switch, take_values, unpack
+from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535
 
@@ -31,24 +30,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _view(overrides: list[str]) -> int:
-    ports, rest = split(overrides, "port")
-    tokens, rest = split(rest, "token")
-    for value in tokens:
-        require("token", value, ("true", "false"))
+    values, rest = take_values(overrides, ("port", "token"), "view")
+    has_token, port = take_switch(values, "token"), values.get("port", _PORT)
     selection = select(rest)
-    if len(ports) > 1 or len(selection.experiments) > 1:
-        raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
-    text = ports[0] if ports else str(_PORT)
-    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
-        raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
-    port = int(text)
+    if len(selection.experiments) > 1:
+        raise ConfigError("name one experiment at most: harness view experiment=NAME")
+    if type(port) is not int or not 0 <= port <= _MOST_PORT:
+        raise ConfigError(f"port={port} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     from harness.commands._server import serve
 
     try:
         experiment = selection.experiments[0] if selection.experiments else None
-        serve(selection.store.root, experiment, port, secrets.token_urlsafe() if tokens[-1:] == ["true"] else "")
+        serve(selection.store.root, experiment, port, secrets.token_urlsafe() if has_token else "")
     except OSError as error:
-        is_taken = error.errno == errno.EADDRINUSE
-        why, other = ("is taken", port + 1) if is_taken else (f"cannot be had ({error.strerror})", _PORT)
-        raise ConfigError(f"port {port} {why}; choose another with port={other}, or port=0 for any free one") from error
+        raise ConfigError(f"port={port} cannot be had ({error.strerror}); port=0 takes any free one") from error
     return 0

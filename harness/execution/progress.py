@@ -19,9 +19,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.history import format_count, format_seconds
-from harness.store import ResultStore, layout
 from harness.store.foreign_text import raw_stream, visible
-from harness.store.reader import RunState, read_tail
+from harness.store.reader import RunState
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
@@ -96,65 +95,10 @@ class Progress:
         """Called often, with the state of the sweep."""
 
     def show(self, text: str) -> None:
-        """Lines for whoever watches, such as the table so far."""
+        """Lines for whoever watches, such as what runs warn of."""
 
     def close(self) -> None:
         """The sweep is over."""
-
-
-class Relay(Progress):
-    """Passes everything on to another listener; the base of those that do something beside it."""
-
-    def __init__(self, inner: Progress) -> None:
-        self._inner = inner
-
-    def begin(self, total: int, finished: int) -> None:
-        self._inner.begin(total, finished)
-
-    def start_run(self, name: str, run_id: str, attempt: int) -> None:
-        self._inner.start_run(name, run_id, attempt)
-
-    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self._inner.end_run(name, run_id, outcome, detail)
-
-    def update(self, snapshot: Snapshot) -> None:
-        self._inner.update(snapshot)
-
-    def show(self, text: str) -> None:
-        self._inner.show(text)
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class WarningRelay(Relay):
-    """Shows what runs warn of, each line once: lines of their logs that begin with `layout.WARNING`."""
-
-    def __init__(self, inner: Progress, store: ResultStore) -> None:
-        super().__init__(inner)
-        self._store, self._warnings = store, set[str]()
-        self._sizes: dict[str, int] = {}
-
-    def update(self, snapshot: Snapshot) -> None:
-        super().update(snapshot)
-        for run in snapshot.running:
-            self._show_warnings(run.run_id, run.attempts - 1)
-
-    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        newest = self._store.run(run_id).newest_attempt()
-        if newest is not None:
-            self._show_warnings(run_id, int(newest.name))
-        super().end_run(name, run_id, outcome, detail)
-
-    def _show_warnings(self, run_id: str, attempt: int) -> None:
-        log = layout.attempt_dir(self._store.run(run_id).path, attempt) / layout.STDERR
-        if not log.exists() or self._sizes.get(run_id) == log.stat().st_size:
-            return
-        self._sizes[run_id] = log.stat().st_size
-        for line in read_tail(log).splitlines():
-            if line.startswith(layout.WARNING) and line not in self._warnings:
-                self._warnings.add(line)
-                self.show(f"{line}\n")
 
 
 class PlainProgress(Progress):

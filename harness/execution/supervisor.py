@@ -19,13 +19,13 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
-from harness.execution.progress import Progress, Snapshot, WarningRelay
+from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import ExitEvent, StartEvent, Workers
 from harness.experiment.history import longest_first
 from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_content
-from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
+from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
 from harness.store.lease import acquire
-from harness.store.reader import read_state, run_name, total_steps
+from harness.store.reader import read_state, read_tail, run_name, total_steps
 from harness.tracking._feed import TrackerFeed, absent
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -65,7 +65,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class RunBatch:
-    """Runs and the circumstances that they share. Picklable, so that it can travel to another machine.
+    """Runs and the circumstances that they share.
 
     `entry` is `module:function`, called in the worker with the run directory; it returns the worker's exit code (see
     `harness.execution.attempt`). It is imported once, before the fork, so importing it must not start threads or touch a GPU.
@@ -75,7 +75,6 @@ class RunBatch:
     specs: Sequence[RunSpec]
     runtime: RuntimeConfig
     provenance: Mapping[str, Any]
-    experiment: str
     entry: str = "harness.execution.worker:main"
 
     @property
@@ -158,6 +157,8 @@ class _Supervisor:
         self._running: dict[str, _ActiveRun] = {}
         self._elsewhere: dict[str, RunSpec] = {}
         self._retried_ids: set[str] = set()  # runs that are at their second attempt
+        self._warnings = set[str]()
+        self._log_sizes: dict[Path, int] = {}
         self._stops = 0
         self._disk_error = ""
         self._devices_at = self._look_at = self._stop_at = 0.0
@@ -260,6 +261,7 @@ class _Supervisor:
             outcome = "elsewhere"
         del self._running[event.run_id]
         self._release(running.gpus)
+        self._show_warnings(attempt)
         self._tracking.end(attempt.run)
         if outcome == "failed" and self._retry(attempt.spec, event):
             detail = f"{attempt.error}\na second attempt follows"
@@ -318,7 +320,20 @@ class _Supervisor:
                 stopping=self._stops > 0,
             )
         )
+        for attempt in attempts:
+            self._show_warnings(attempt)
         self._look_at = time.monotonic() + _LOOK_SECONDS
+
+    def _show_warnings(self, attempt: Attempt) -> None:
+        """Show what a run warns of, each line once: lines of its log that begin with `layout.WARNING`."""
+        log = attempt.path / layout.STDERR
+        if not log.exists() or self._log_sizes.get(log) == log.stat().st_size:
+            return
+        self._log_sizes[log] = log.stat().st_size
+        for line in read_tail(log).splitlines():
+            if line.startswith(layout.WARNING) and line not in self._warnings:
+                self._warnings.add(line)
+                self._progress.show(f"{line}\n")
 
 
 @dataclass(frozen=True)
@@ -383,7 +398,7 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collec
     require_same_content(plan, store, data)
     specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
     runtime = plan.arms[0].config.runtime
-    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
+    return dispatch_runs(specs, store, runtime, progress, plan.command, data)
 
 
 def dispatch_runs(
@@ -392,7 +407,6 @@ def dispatch_runs(
     runtime: RuntimeConfig,
     progress: Progress,
     command: str,
-    experiment: str,
     data: dict[str, str] | None = None,
     leases: Path | None = None,
 ) -> Summary:
@@ -402,11 +416,11 @@ def dispatch_runs(
     has a folder of its own.
     """
     record = provenance(command) | ({"data": data} if data else {})
-    batch = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
+    batch = RunBatch(store.root.resolve(), list(specs), runtime, record)
     for name, reason in absent(runtime.trackers).items():
         sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
     gpus = _gpu_leases(runtime, leases or store.cache_dir("leases"))
-    return supervise(batch, WarningRelay(progress, store), gpus=gpus)
+    return supervise(batch, progress, gpus=gpus)
 
 
 def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:

@@ -136,7 +136,7 @@ class Sweep:
         """Bring trials' runs to their end in processes of this machine."""
         specs = [spec for spec in part.specs if run_ids is None or spec.run_id in run_ids]
         runtime = specs[0].config.runtime
-        return dispatch_runs(specs, self.store, runtime, progress_on(), self._command, part.name)
+        return dispatch_runs(specs, self.store, runtime, progress_on(), self._command)
 
     def answer(self) -> None:
         """Print the best trials, and draw what matters."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -10,8 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -302,8 +299,7 @@ def test_a_taken_port_names_the_key(growing):
         )
     assert found.returncode == 2
     assert found.stderr.strip().count("\n") == 0
-    assert f"port {port} is taken" in found.stderr
-    assert "port=" in found.stderr
+    assert f"port={port} cannot be had (Address already in use); port=0 takes any free one" in found.stderr
 
 
 @pytest.mark.parametrize(
@@ -311,7 +307,7 @@ def test_a_taken_port_names_the_key(growing):
     [
         ("port=65536", "is no port"),
         ("port=http", "is no port"),
-        ("token=yes", "token"),
+        ("token=maybe", "token=maybe; choose true or false"),
         ("experiment=nothing", "holds no experiment"),
     ],
 )
@@ -324,35 +320,6 @@ def test_two_hundred_clients_at_once_are_answered(growing):
         pages = [f"{url}/ladder", f"{url}/ladder.json", url]
         answers = list(clients.map(lambda number: ask(pages[number % 3])[0], range(200)))
     assert answers == [200] * 200
-
-
-def test_what_waits_together_is_computed_once(growing, monkeypatch):
-    watch, computed = Watch(growing.root), []
-    compute = watch._progress_now
-
-    def slow(name: str):
-        computed.append(name)
-        time.sleep(0.2)
-        return compute(name)
-
-    monkeypatch.setattr(watch, "_progress_now", slow)
-    with ThreadPoolExecutor(50) as clients:
-        list(clients.map(watch.progress, ["ladder"] * 50))
-    assert len(computed) <= 10
-    before = len(computed)
-    watch.progress("ladder")
-    assert len(computed) == before + 1, "one that comes later gets a new one"
-
-
-def test_clients_that_do_not_ask_give_way_and_threads_are_bounded(growing):
-    with served(growing.root, most=8) as url, contextlib.ExitStack() as stack:
-        port = int(url.rpartition(":")[2])
-        before = threading.active_count()
-        for _ in range(40):
-            slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
-            slow.sendall(b"GET / HTTP/1.0\r\nHost: ")
-        assert ask(f"{url}/ladder.json")[0] == 200
-        assert threading.active_count() <= before + 8
 
 
 def test_with_a_token_only_who_has_it_sees_anything(growing):

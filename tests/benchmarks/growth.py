@@ -85,7 +85,7 @@ def grid() -> Plan:
 def dispatch(store: ResultStore, plan: Plan) -> None:
     """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
     store.write_plan(plan.name, plan.record())
-    work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
+    work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE)
     for spec in work.unfinished_specs():
         attempt = begun_attempt(store, spec, work.provenance)
         attempt.record_start(1)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SMALL
+from verbs import harness
 
 from harness.store import ResultStore
 
@@ -32,10 +33,7 @@ def start(results: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(results: Path, *arguments: str) -> str:
-    process = start(results, *arguments)
-    output, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, output
-    return output
+    return harness(results, *arguments, f"runtime.results={results}")
 
 
 def tables(results: Path) -> dict[str, bytes]:

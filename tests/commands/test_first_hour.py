@@ -67,21 +67,23 @@ def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_pat
     assert not list(tmp_path.glob("runs/*"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="this environment has the engine")
-def test_a_missing_engine_is_said_before_anything_runs(tmp_path, said):
-    given = ("engine=vllm", f"runtime.results={tmp_path}")
-    assert "cannot start: vllm: engine=vllm needs the package vllm" in said("plan", *given)
-    assert "engine=vllm needs the package vllm" in said("run", *given, code=2)
+HAS_VLLM = pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="this environment has the engine")
+FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="this torch is for GPUs, too")
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        pytest.param("engine=vllm", "engine=vllm needs the package vllm", marks=HAS_VLLM),
+        pytest.param("runtime.device=cuda", "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
+    ],
+)
+def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, override, says):
+    given = (override, f"runtime.results={tmp_path}")
+    for words in (" ".join(said("plan", *given).split()), said("run", *given, code=2)):
+        assert says in words
     assert not list(tmp_path.glob("runs/*"))
     assert "cannot start" not in said("plan", *given, "runtime.elsewhere=true")
-
-
-@pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="this torch is for GPUs, too")
-def test_a_gpu_for_a_torch_without_is_refused_before_anything_runs(tmp_path, said):
-    given = ("runtime.device=cuda", f"runtime.results={tmp_path}")
-    assert "is for CPUs only" in said("plan", *given)
-    assert "runtime.device=cuda needs torch for GPUs" in said("run", *given, code=2)
-    assert not list(tmp_path.glob("runs/*"))
 
 
 def test_an_arm_of_an_experiment_is_exported(said):

@@ -233,8 +233,7 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
     said(*command[:-1], f"out={year}")
     declared = yaml.safe_load(year.read_text())["experiment"]
     assert (declared["name"], declared["arms"][0]["name"]) == ("2024", "2024")
-    assert f"out={out} is there; name another file, or say overwrite=true" in said(*command, code=2)
-    said(*command, "overwrite=true")
+    assert f"out={out} is there; name another file, or delete it" in said(*command, code=2)
 
 
 def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training(

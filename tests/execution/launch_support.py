@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import small_runs
+import verbs
 
 from harness.store import ResultStore
 
 FEW_STEPS = [*small_runs.FEW, "runtime.checkpoint_every=1", "training.steps=3", "training.evaluate_every=3"]
 
 
-def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """The command, brought to its end."""
-    command = [sys.executable, "-m", "harness", "run", *arguments, f"runtime.results={results}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-    return done
+def harness(results: Path, *arguments: str, code: int = 0) -> str:
+    """What the command said, brought to its end."""
+    return verbs.harness(results, "run", *arguments, f"runtime.results={results}", code=code)
 
 
 def attempts(results: Path) -> dict[str, tuple[str | None, int]]:

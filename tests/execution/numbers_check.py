@@ -73,7 +73,7 @@ def specs(arms: Mapping[str, RunConfig], seeds: Iterable[int]) -> dict[tuple[str
 def train(arms: Mapping[str, RunConfig], seeds: Iterable[int], root: Path, progress: Progress) -> Summary:
     """Bring the runs to their end in a results root of their own."""
     runs = list(specs(arms, seeds).values())
-    return dispatch_runs(runs, ResultStore(root), runs[0].config.runtime, progress, "numbers check", "numbers")
+    return dispatch_runs(runs, ResultStore(root), runs[0].config.runtime, progress, "numbers check")
 
 
 def measured(run: RunDir) -> dict[str, float]:

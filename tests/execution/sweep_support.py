@@ -51,7 +51,7 @@ def batch(
 ) -> RunBatch:
     """These runs on this machine, by a stub of a worker."""
     runtime = RuntimeConfig(device="cpu", workers=workers)
-    return RunBatch(root.resolve(), specs, runtime, provenance, "launched", entry)
+    return RunBatch(root.resolve(), specs, runtime, provenance, entry)
 
 
 def run_all(root: Path, specs: list[Spec], *, progress: Progress | None = None, gpus=None, **options) -> Summary:

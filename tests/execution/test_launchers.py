@@ -78,7 +78,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
     command.wait_for(lambda: "finished" in statuses(tmp_path))
     command.kill()
     before = attempts(tmp_path)
-    said = harness(tmp_path, launcher, *GRID).stdout
+    said = harness(tmp_path, launcher, *GRID)
     done = sum(status == "finished" for status, _ in before.values())
     assert f"{4 - done} finished, {done} finished before" in said
     assert "verdict" in said
@@ -99,7 +99,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
     indirect=True,
 )
 def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:
-    said = harness(tmp_path, launcher, "--no-answer", *one_arm_fails(tmp_path), code=1).stdout
+    said = harness(tmp_path, launcher, "--no-answer", *one_arm_fails(tmp_path), code=1)
     assert "2 runs: 1 finished, 1 failed" in said
     assert "ZeroDivisionError" in said
 
@@ -116,7 +116,7 @@ def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
     assert "UncompletedJobError" in said
     assert "a job died; run the same command again" in said
     command.kill()
-    assert "2 runs: " in harness(tmp_path, *few).stdout
+    assert "2 runs: " in harness(tmp_path, *few)
     assert statuses(tmp_path) == ["finished"] * 2
 
 

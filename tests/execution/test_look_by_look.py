@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
 from stored_runs import about, graded
 
-from harness.commands._answer import TablesSoFar, decide, table_so_far
+from harness.commands._answer import decide
 from harness.commands._arguments import select
 from harness.commands.plan import look_lines
 from harness.commands.status import decisions_of
-from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervisor import Summary, until_decided
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
@@ -127,56 +125,3 @@ def test_plan_tells_the_expected_and_the_largest_number_of_runs(tmp_path):
     (line,) = look_lines(make_plan(tmp_path))
     assert "looks at 3, 5, 7 seeds, 21 runs at most; on average " in line
     assert "if every difference is 3, 2 or 1 times the standard deviation" in line
-
-
-# ---- the table so far ----------------------------------------------------------------------------------------------------
-
-
-class Shown(Progress):
-    def __init__(self):
-        self.texts = []
-
-    def show(self, text):
-        self.texts.append(text)
-
-
-def test_the_table_so_far_is_shown_after_every_seed_of_all_arms(tmp_path):
-    plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
-    part = plan.first_seeds({planned.name: 2 for planned in plan.arms})
-    store.write_plan(NAME, part.record())
-    tables = TablesSoFar(shown, part, store, lambda: table_so_far(store, NAME), seconds_between=0.0)
-    tables.begin(len(part.specs), 0)
-    for spec in part.specs:
-        finish(store, spec)
-        tables.end_run("", spec.run_id, "finished", "")
-        expected = 1 if spec.seed or spec is part.specs[2] else 0
-        wait_for(tables, shown, expected)
-    tables.close()
-    (text,) = shown.texts  # seed 0; what follows the last run is the answer itself
-    assert "Nothing to compare yet: 3 of 6 runs have finished." in text
-
-
-def wait_for(tables, shown, count):
-    deadline = time.monotonic() + 120
-    tables.update(Snapshot(6, 0, 0, 0, None))
-    while len(shown.texts) < count and time.monotonic() < deadline:
-        time.sleep(0.1)
-        tables.update(Snapshot(6, 0, 0, 0, None))
-    assert len(shown.texts) == count
-
-
-def test_a_table_that_cannot_be_made_disturbs_nothing(tmp_path):
-    plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
-    store.write_plan(NAME, plan.record())
-
-    def fails():
-        raise ValueError("torn")
-
-    tables = TablesSoFar(shown, plan, store, fails, seconds_between=0.0)
-    for spec in plan.specs[: len(plan.arms)]:
-        tables.end_run("", spec.run_id, "finished", "")
-    for _ in range(3):
-        tables.update(Snapshot(6, 0, 0, 0, None))
-        time.sleep(0.02)
-    tables.close()
-    assert shown.texts == []

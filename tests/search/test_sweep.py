@@ -42,7 +42,7 @@ def sweep(
 
 def dispatch(store: ResultStore, specs, workers: int) -> Summary:
     runtime = RuntimeConfig(device="cpu", workers=workers)
-    batch = RunBatch(store.root.resolve(), specs, runtime, {}, "s", "stub_trial:run")
+    batch = RunBatch(store.root.resolve(), specs, runtime, {}, "stub_trial:run")
     return supervise(batch, Progress(), poll_seconds=0.02)
 
 

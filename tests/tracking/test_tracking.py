@@ -42,7 +42,7 @@ def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps", **t
     trackers = runs[0].config.runtime.trackers
     trackers = {name: dataclasses.replace(config, **tracker) for name, config in trackers.items()}
     runtime = RuntimeConfig(device="cpu", workers=2, trackers=trackers)
-    work = RunBatch(store.root, runs, runtime, {}, "tracked", f"stub_tracked:{entry}")
+    work = RunBatch(store.root, runs, runtime, {}, f"stub_tracked:{entry}")
     return supervise(work, Progress())
 
 
