@@ -27,7 +27,7 @@ FILE = Path(__file__).parents[2] / "conf" / "experiment" / "all_systems.yaml"
 SYSTEM, RATE = "algorithm=", "optimizer.learning_rate="
 _DIVERGED = "NumericalFault"  # what a worker ends with when loss or gradient stop being finite
 _SAME = 9  # decimals of a mean, in points, beyond which a difference is rounding
-_OVERRIDES = re.compile(r"^(?P<before>\s*overrides:\s*\[)(?P<items>.*)(?P<after>\].*)$")
+_OVERRIDES = re.compile(r"^(?P<before>.*\boverrides:\s*\[)(?P<items>.*)(?P<after>\].*)$")
 
 
 @dataclass(frozen=True)

@@ -36,15 +36,13 @@ def fit_blocks(values_AB: ArrayLike) -> BlockFit:
     """Least squares of the additive model (Montgomery, Design and Analysis of Experiments, section 4.1).
 
     Args:
-        values_AB: one value for every arm and block.
+        values_AB: one value for every arm and block, two of each or more.
 
     Raises:
-        ValueError: fewer than two arms or two blocks, a value that is no number, or no residual spread at all.
+        ValueError: a value that is no number, or no residual spread at all.
     """
     values = np.asarray(values_AB, dtype=np.float64)
     arms, blocks = values.shape
-    if arms < 2 or blocks < 2:
-        raise ValueError(f"{arms} arms in {blocks} blocks: letters need at least two of each")
     if not np.isfinite(values).all():
         raise ValueError("a value of an arm and block is no number")
     means = values.mean(axis=1)
@@ -96,15 +94,8 @@ def compact_letters(resolved_AA: ArrayLike) -> list[str]:
 
     Args:
         resolved_AA: whether the difference of two arms is resolved, symmetric, false on the diagonal; any such matrix will do.
-
-    Raises:
-        ValueError: a matrix that is not square and symmetric, or an arm that differs from itself.
     """
     resolved = np.asarray(resolved_AA, dtype=bool)
-    if resolved.ndim != 2 or resolved.shape != resolved.T.shape or (resolved != resolved.T).any():
-        raise ValueError("which differences are resolved is a square and symmetric matrix")
-    if resolved.diagonal().any():
-        raise ValueError("an arm does not differ from itself")
     arms = len(resolved)
     columns = [frozenset(range(arms))]
     for first, second in itertools.combinations(range(arms), 2):

@@ -13,29 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-import yaml
 from variance_components import Components, sampling_variance, variance_components
 
+from analysis import StoreError
 from analysis.frames import load_experiment
 from analysis.results import Results, results_of
-from harness.configuration.error import ConfigError
-from harness.configuration.schema import load
 from harness.experiment.plan import PlannedArm
-from harness.store import ResultStore, StoreError
-
-
-def base_of(store: ResultStore, run_id: str) -> str:
-    """The base policy that a run started from, by its configuration.
-
-    Raises:
-        ConfigError: it warmed up its own, or there is one for all runs.
-    """
-    config = load(yaml.safe_load(store.run(run_id).config()))
-    bases, cold_start = getattr(config.model, "bases", None), getattr(config.model, "cold_start", None)
-    kind = getattr(bases, "set", None) or (f"cold start {cold_start.seed}" if cold_start and cold_start.steps else "")
-    if bases is None or not kind:
-        raise ConfigError(f"run {run_id} starts from no base policy of several (model.bases)")
-    return f"{kind}/{bases.index(config.seed):02d}"
+from harness.statistics.intervals import replicate_of
 
 
 def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
@@ -51,26 +35,29 @@ def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["score", "noise"])
 
 
-def decompose(results: Results, store: ResultStore) -> dict[str, Components]:
-    """Components of every arm's scores, and of its difference to the first arm's at equal seeds."""
-    arms = results.experiment.plan.arms
+def decompose(results: Results) -> dict[str, Components]:
+    """Components of every arm's scores, and of its difference to the first arm's at equal seeds.
+
+    Raises:
+        ValueError: the runs start from no base policy of several.
+    """
+    plan = results.experiment.plan
+    if plan.base_policies is None:
+        raise ValueError(f"{plan.name}: its seeds take no base policies in turn (model.bases)")
     components: dict[str, Components] = {}
-    first = cells(results, arms[0])
-    for arm in arms:
-        bases = {seed: base_of(store, run_id) for seed, run_id in arm.runs.items()}
+    first = cells(results, plan.arms[0])
+    for arm in plan.arms:
         own = cells(results, arm)
-        components[arm.label] = _fit_components(own, bases)
-        if arm is not arms[0]:
-            components[f"{arm.label} - {arms[0].label}"] = _fit_components(
-                pd.DataFrame({"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]}).dropna(),
-                bases,
-            )
+        components[arm.label] = _fit_components(own, plan.base_policies)
+        if arm is not plan.arms[0]:
+            difference = pd.DataFrame({"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]})
+            components[f"{arm.label} - {plan.arms[0].label}"] = _fit_components(difference.dropna(), plan.base_policies)
     return components
 
 
-def _fit_components(frame: pd.DataFrame, bases: dict[int, str]) -> Components:
-    labels = [bases[int(seed)] for seed in frame.index]
-    return variance_components(frame["score"].to_numpy(), labels, frame["noise"].to_numpy())
+def _fit_components(frame: pd.DataFrame, base_policies: int) -> Components:
+    bases = [replicate_of(int(seed), base_policies) for seed in frame.index]
+    return variance_components(frame["score"].to_numpy(), bases, frame["noise"].to_numpy())
 
 
 def table(components: dict[str, Components]) -> str:
@@ -98,8 +85,8 @@ def main(arguments: Sequence[str]) -> int:
     root, name = [*arguments, *("results", "base_variance")[len(arguments) :]][:2]
     try:
         results = results_of(load_experiment(Path(root), name, curves=False))
-        sys.stdout.write(table(decompose(results, ResultStore(root))))
-    except (StoreError, ConfigError, ValueError) as error:
+        sys.stdout.write(table(decompose(results)))
+    except (StoreError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0

@@ -46,17 +46,16 @@ def table() -> str:
         claim = str(name).removeprefix("claim_")
         smollm = _cell(language.loc[claim]) if claim in language.index else ""
         setting = "" if "not read" in first["setting"] else first["setting"]
-        cells = [
-            first["title"],
-            first["statement"] + _paper(first["source"]),
-            setting,
-            _DIRECTIONS.get(first["expects"], first["expects"]),
-        ]
+        sentence = [first["statement"] + _paper(first["source"]), setting]
+        here = [_DIRECTIONS.get(first["expects"], first["expects"]), _cell(first), second, smollm]
         order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
-        rows.append(
-            (not second, order, first["title"].lower(), f"| {' | '.join([*cells, _cell(first), second, smollm])} |")
-        )
-    return "\n".join([_HEAD, *(row[-1] for row in sorted(rows))])
+        rows.append((not second, order, first["title"].lower(), first["title"], sentence, here))
+    lines, above = [_HEAD], [""]
+    for *_, title, sentence, here in sorted(rows):
+        shown = ["as above", ""] if sentence == above else sentence
+        lines.append(f"| {' | '.join([title, *shown, *here])} |")
+        above = sentence
+    return "\n".join(lines)
 
 
 def update_page(page: str) -> str:

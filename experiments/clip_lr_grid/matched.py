@@ -8,7 +8,7 @@ difference is taken there; beside it stands the difference after the last step. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -176,7 +176,7 @@ def _differences(
 
 def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
     """The mean alone: intervals stand beside differences, where arms share their noise."""
-    return replace(mean_interval(plan.replicates(values)), seeds=len(values)).value
+    return mean_interval(plan.replicates(values)).value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
