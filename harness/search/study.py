@@ -277,8 +277,9 @@ def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[P
             axes = plots.plot_param_importances(study, params=keys, target=goodness, target_name=name)
             files += _save(axes, folder / f"importance_{name}")
             if len(keys) > 1:
-                axes = plots.plot_contour(study, most_important, target=partial(_value, index=index), target_name=name)
-                files += _save(axes, folder / f"contour_{name}")
+                value = partial(_value, index=index)
+                contour = plots.plot_contour(study, most_important, target=value, target_name=name)
+                files += _save(contour, folder / f"contour_{name}")
     return files
 
 
