@@ -53,19 +53,12 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
-    arms_by_name = {arm.name: arm for arm in plan.arms}
-    objections, implied_parents = list(_same_arm_twice(plan)), dict[str, str]()
-    for arm in plan.arms:  # of a list; designs from patches mean it
-        reference = plan.reference_of(arm)
-        if plan.design == "arms" and arm.parent is None and reference is not None:
-            implied_parents[arm.name] = reference.name
-            reason = f"it names none, so it is compared with {reference.name}, the first arm without one"
-            fix = f"say `parent: {reference.name}`, or the arm that it is a change of"
-            objections.append(Objection("no parent", arm.name, reason, fix))
+    objections = list(_same_arm_twice(plan))
     for arm in plan.arms:
         remarks = [remark for check in _ARM_CHECKS for remark in check(arm.config)]
         remarks += _conflicting_patches(arm)
-        parent = arms_by_name.get(arm.parent or implied_parents.get(arm.name, ""))
+        # Designs from patches have arms without a parent that are compared in sums.
+        parent = plan.reference_of(arm) if arm.parent or plan.design == "arms" else None
         if parent is not None:
             checks = _PAIR_CHECKS
             if plan.match != "steps":
@@ -92,22 +85,18 @@ def _inert_clip(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
     clips = algorithm.surrogate.off_ratio() or algorithm.importance_ratio == "sequence"
     if clips and _ratio_is_one(config):
-        yield (
-            "inert clip",
-            "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
-            "raise algorithm.updates_per_step, or drop the arm",
-        )
+        reason = "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter"
+        yield "inert clip", reason, "raise algorithm.updates_per_step, or drop the arm"
 
 
 def _reward_refill(config: RunConfig) -> Iterator[Remark]:
-    algorithm = config.algorithm
-    dead_groups = algorithm.dead_groups
-    if dead_groups.policy != "keep" and dead_groups.metric == "reward" and algorithm.overlong.punishes:
-        yield (
-            f"{dead_groups.policy} on a continuous reward",
-            "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one",
-            "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written",
+    dead_groups = config.algorithm.dead_groups
+    if dead_groups.policy != "keep" and dead_groups.metric == "reward" and config.algorithm.overlong.punishes:
+        reason = (
+            "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one"
         )
+        fix = "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written"
+        yield f"{dead_groups.policy} on a continuous reward", reason, fix
 
 
 def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
@@ -115,35 +104,34 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
-        yield (
-            "KL alone in dead groups",
+        reason = (
             "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
-            "advantages of one, however small the coefficient (experiments/objective_axes)",
-            "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop",
+            "advantages of one, however small the coefficient (experiments/objective_axes)"
         )
+        fix = "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop"
+        yield "KL alone in dead groups", reason, fix
 
 
 def _binding_gradient_clip(config: RunConfig) -> Iterator[Remark]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(aggregation.kind)
     if divisor is not None and divisor * 4 <= cap:
-        yield (
-            "gradient clipping always binds",
+        reason = (
             f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
-            f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping",
-            "set algorithm/aggregation=constant_sum with constant_tokens at the response cap, or raise optimizer.max_gradient_norm, and "
-            "read the column gradient_clipped_fraction",
+            f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping"
         )
+        fix = (
+            "set algorithm/aggregation=constant_sum with constant_tokens at the response cap, or raise optimizer.max_gradient_norm, and "
+            "read the column gradient_clipped_fraction"
+        )
+        yield "gradient clipping always binds", reason, fix
 
 
 def _answers_at_no_cap_of_training(config: RunConfig) -> Iterator[Remark]:
-    cap, caps = config.sampling.max_response_tokens, config.evaluation.caps
-    if cap not in caps:
-        yield (
-            "not evaluated at the training cap",
-            f"scores are read at a cap of {config.score_cap} tokens, while training cuts responses at {cap} (sampling.max_response_tokens)",
-            f"to read them there add {cap} to evaluation.caps",
-        )
+    read, cap = config.score_cap, config.sampling.max_response_tokens
+    if cap not in config.evaluation.caps:
+        reason = f"scores are read at a cap of {read} tokens, while training cuts responses at {cap} (sampling.max_response_tokens)"
+        yield "not evaluated at the training cap", reason, f"to read them there add {cap} to evaluation.caps"
 
 
 def _no_contrast(config: RunConfig) -> Iterator[Remark]:
@@ -153,11 +141,8 @@ def _no_contrast(config: RunConfig) -> Iterator[Remark]:
         return
     if kind in ("group", "dropout", "return_to_go", "decoupled", "best_worst") and baseline != "none":
         reason = "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned"
-        yield (
-            "groups of one",
-            reason,
-            "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline",
-        )
+        fix = "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline"
+        yield "groups of one", reason, fix
     if algorithm.dead_groups.policy == "drop":
         reason = "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything"
         yield "groups of one", reason, "set algorithm.dead_groups.policy=keep"
@@ -171,11 +156,8 @@ def _conflicting_patches(arm: PlannedArm) -> Iterator[Remark]:
     for first, second in itertools.combinations(changes_by_patch, 2):
         shared_keys = changes_by_patch[first].keys() & changes_by_patch[second].keys()
         if shared_keys:
-            yield (
-                "conflicting patches",
-                f"{first} and {second} both write {', '.join(sorted(shared_keys))}, so their order decides",
-                "keep one of them, or write the combination as a patch of its own",
-            )
+            reason = f"{first} and {second} both write {', '.join(sorted(shared_keys))}, so their order decides"
+            yield "conflicting patches", reason, "keep one of them, or write the combination as a patch of its own"
 
 
 def _changes_of(base: list[str], patch: str) -> Changes:
@@ -184,6 +166,12 @@ def _changes_of(base: list[str], patch: str) -> Changes:
         return patch_changes(patch, base)
     except ConfigError:
         return {}
+
+
+def _no_parent(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
+    if arm.parent is None:
+        reason = f"it names none, so it is compared with {parent.name}, the first arm without one"
+        yield "no parent", reason, f"say `parent: {parent.name}`, or the arm that it is a change of"
 
 
 def _more_than_its_patch(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
@@ -195,24 +183,18 @@ def _more_than_its_patch(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark
     declared_changes = _changes_of([*parent.overrides, *arm.common], patch)
     extra_keys = sorted(key for key in changes if declared_changes.get(key) != changes[key])
     if extra_keys:
-        yield (
-            "more than one change",
-            f"differs from {parent.name} also in {', '.join(extra_keys)}, which the patch {patch} does not declare",
-            "split the arm into one patch a step",
-        )
+        reason = f"differs from {parent.name} also in {', '.join(extra_keys)}, which the patch {patch} does not declare"
+        yield "more than one change", reason, "split the arm into one patch a step"
 
 
 def _only_inert_changes(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     changes = difference(parent.config, arm.config)
-    idle_keys = {key for key in changes if inert(key, arm.config) and inert(key, parent.config)}
-    if changes and idle_keys == changes.keys():
-        yield (
-            "nothing that matters changes",
-            f"differs from {parent.name} only in {', '.join(sorted(idle_keys))}, which nothing reads in this configuration",
-            "switch on what the keys belong to, or drop the arm",
-        )
+    if changes and all(inert(key, arm.config) and inert(key, parent.config) for key in changes):
+        reason = f"differs from {parent.name} only in {', '.join(sorted(changes))}, which nothing reads in this configuration"
+        yield "nothing that matters changes", reason, "switch on what the keys belong to, or drop the arm"
 
 
+_LARGEST_RATE = 0.05  # of Adam
 _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far below it
 _RATE_OF_PRETRAINED = 1e-5  # a twentieth of the testbed's default
 _FOR_A_CPU = 3e8  # parameters that a few cores still train: SmolLM2 has 135 million
@@ -262,58 +244,37 @@ def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
         first = first_arms.setdefault(arm.arm_id, arm) if arm.runs else arm
         # With seeds of its own it is an A/A comparison, and meant.
         if first is not arm and not first.runs.keys().isdisjoint(arm.runs):
-            yield Objection(
-                "the same arm twice",
-                arm.name,
-                f"its configuration is exactly that of {first.name}, so the two cannot differ",
-                "drop one, or check its overrides",
-            )
-
-
-_LARGEST_RATE = 0.05  # of Adam
+            reason = f"its configuration is exactly that of {first.name}, so the two cannot differ"
+            yield Objection("the same arm twice", arm.name, reason, "drop one, or check its overrides")
 
 
 def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
-        yield (
-            "learning rate",
-            f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it",
+        reason = f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it"
+        fix = (
             f"leave optimizer.learning_rate at {OptimizerConfig.learning_rate:g} (harness import ... for=testbed takes a file's method and "
-            "leaves model, rates and lengths), or name the model that the rate is for",
+            "leaves model, rates and lengths), or name the model that the rate is for"
         )
+        yield "learning rate", reason, fix
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
-        yield (
-            "learning rate",
+        reason = (
             f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
-            "that of the testbed's small policy",
-            "add optimizer=verl_dapo, begin from a preset, or set optimizer.learning_rate",
+            "that of the testbed's small policy"
         )
-
-
-def _numbers_out_of_scale(config: RunConfig) -> Iterator[Remark]:
-    """Say what no recipe means: a rate that wrecks every weight, a bound given in per cent."""
-    rate, bound = config.optimizer.learning_rate, getattr(config.algorithm.surrogate, "clip_high", 0.0)
+        yield "learning rate", reason, "add optimizer=verl_dapo, begin from a preset, or set optimizer.learning_rate"
     if rate >= _LARGEST_RATE:
-        yield (
-            "learning rate",
-            f"optimizer.learning_rate={rate:g} moves every weight by about {rate:g} an update",
-            f"set a rate such as {OptimizerConfig.learning_rate:g} here, or 1e-6 for a large pretrained model",
-        )
+        reason = f"optimizer.learning_rate={rate:g} moves every weight by about {rate:g} an update"
+        fix = f"set a rate such as {OptimizerConfig.learning_rate:g} here, or 1e-6 for a large pretrained model"
+        yield "learning rate", reason, fix
+
+
+def _bound_in_per_cent(config: RunConfig) -> Iterator[Remark]:
     surrogate = config.algorithm.surrogate
-    if getattr(surrogate, "divergence", "") == "tv" and min(surrogate.threshold_low, surrogate.threshold_high) >= 1:
-        yield (
-            "trust region",
-            f"algorithm.surrogate.threshold_low={surrogate.threshold_low:g} and threshold_high={surrogate.threshold_high:g} stop no "
-            "token: no two probabilities are further apart than 1",
-            "set thresholds such as 0.2 (DPPO) or 0.3 (IPO)",
-        )
-    if surrogate.kind == "ppo_clip" and bound > 1:
-        yield (
-            "clip bound",
-            f"algorithm.surrogate.clip_high={bound:g} lets a ratio grow to {1 + bound:g}: bounds are fractions of 1, not per cent",
-            f"write {bound / 100:g} for {bound:g} per cent" if bound >= 10 else "set a bound such as 0.28",
-        )
+    if surrogate.kind == "ppo_clip" and (bound := surrogate.clip_high) > 1:
+        reason = f"algorithm.surrogate.clip_high={bound:g} lets a ratio grow to {1 + bound:g}: bounds are fractions of 1, not per cent"
+        fix = f"write {bound / 100:g} for {bound:g} per cent" if bound >= 10 else "set a bound such as 0.28"
+        yield "clip bound", reason, fix
 
 
 def _inert_correction(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
@@ -321,12 +282,12 @@ def _inert_correction(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     changes = difference(parent.config, arm.config)
     correction_alone = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
     if correction_alone and _same_computation(arm.config):
-        yield (
-            "inert engine correction",
+        reason = (
             f"differs from {parent.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
-            "probabilities in float32: every weight is 1 up to rounding",
-            "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm",
+            "probabilities in float32: every weight is 1 up to rounding"
         )
+        fix = "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm"
+        yield "inert engine correction", reason, fix
 
 
 def _same_computation(config: RunConfig) -> bool:
@@ -348,11 +309,13 @@ def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:
     large = is_hub_id(model.path) if shape is None else shape.parameters > _FOR_A_CPU
     if large:
         size = "of unknown size" if shape is None else f"of {billions(shape.parameters)} parameters"
-        yield (
-            "training on the CPU",
-            f"with runtime.device=auto {model.path}, a model {size}, is trained on the CPU, whatever GPUs there are",
-            "add runtime=one_gpu (runtime.device=cuda with its batch sizes), or runtime.device=cpu where that is meant",
+        reason = (
+            f"with runtime.device=auto {model.path}, a model {size}, is trained on the CPU, whatever GPUs there are"
         )
+        fix = (
+            "add runtime=one_gpu (runtime.device=cuda with its batch sizes), or runtime.device=cpu where that is meant"
+        )
+        yield "training on the CPU", reason, fix
 
 
 # ---- what is not equal between compared arms ----
@@ -364,11 +327,8 @@ _UNEQUAL = "at equal steps it has another amount of compute"
 def undeclared_cost(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     """Another amount of generated tokens or responses an update at equal steps."""
     if reasons := _cost_reasons(arm.config, parent.config):
-        yield (
-            "unequal cost",
-            f"against {parent.name}: {'; '.join(reasons)}; {_UNEQUAL}",
-            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
-        )
+        fix = "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)"
+        yield "unequal cost", f"against {parent.name}: {'; '.join(reasons)}; {_UNEQUAL}", fix
 
 
 def unequal_cells(plan: Plan) -> Iterator[Objection]:
@@ -380,13 +340,10 @@ def unequal_cells(plan: Plan) -> Iterator[Objection]:
     for arm in others:
         for reason in _cost_reasons(arm.config, base.config):
             cells.setdefault(reason, []).append(arm)
-    for reason, group in cells.items():
-        yield Objection(
-            "unequal cost",
-            _level_of(group, plan.arms),
-            f"in {len(group)} of {len(plan.arms)} cells, against {base.name}: {reason}; {_UNEQUAL}",
-            "read the generated-tokens column and axis, or give all cells the same number (match=tokens)",
-        )
+    for cost, group in cells.items():
+        reason = f"in {len(group)} of {len(plan.arms)} cells, against {base.name}: {cost}; {_UNEQUAL}"
+        fix = "read the generated-tokens column and axis, or give all cells the same number (match=tokens)"
+        yield Objection("unequal cost", _level_of(group, plan.arms), reason, fix)
 
 
 def _level_of(group: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
@@ -426,12 +383,12 @@ def unequal_updates(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
         return
     longer_arm = arm if warmup > other_warmup else parent
     steps = max(warmup, other_warmup) - min(warmup, other_warmup)
-    yield (
-        "unequal policy updates",
+    reason = (
         f"in the warm-up of its critic {longer_arm.name} does not train the policy for {steps} steps more, which count as training steps: "
-        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.name}",
-        f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)",
+        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.name}"
     )
+    fix = f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)"
+    yield "unequal policy updates", reason, fix
 
 
 def _critic_warmup(config: RunConfig) -> int:
@@ -452,10 +409,11 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Remark]], ...] = (
     _no_contrast,
     _answers_at_no_cap_of_training,
     _rate_of_another_model,
-    _numbers_out_of_scale,
+    _bound_in_per_cent,
     _large_model_on_the_cpu,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] = (
+    _no_parent,
     _more_than_its_patch,
     undeclared_cost,
     unequal_updates,

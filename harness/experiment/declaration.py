@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
-from harness.configuration.error import MOST_SEED, ConfigError, require, require_range
+from harness.configuration.error import MOST_SEED, Checked, ConfigError, ranged, require, require_range
 from harness.configuration.identity import arm_id
 from harness.configuration.registry import nearest, neutral, neutral_when
 from harness.configuration.schema import load_dataclass
@@ -177,9 +177,8 @@ class Experiment:
         """The names of the metrics, one or several."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
-    def declared_arms(self, common: Sequence[str] | None = None) -> list[Arm]:
-        """The arms, listed, or expanded from a grid or from patches; `common` are all overrides of every arm, if there are more."""
-        common = self.overrides if common is None else common
+    def declared_arms(self, common: Sequence[str]) -> list[Arm]:
+        """The arms, listed, or expanded from a grid or from patches; `common` are all overrides of every arm."""
         for name, overrides in (("base", self.base), ("overrides", self.overrides)):
             _refuse_second_choice(f"experiment.{name}", overrides)
         if self.arms:
@@ -263,7 +262,7 @@ def _point(job: Sequence[str]) -> str:
 
 
 @dataclass
-class Looks:
+class Looks(Checked, key="experiment.seeds"):
     """`experiment.seeds` as a mapping.
 
     Attributes:
@@ -275,16 +274,13 @@ class Looks:
     """
 
     start: int = 4
-    step: int = 2
+    step: int = ranged(2, low=1)
     most: int = 20
     looks: list[int] | None = None
-    first: int = 0
+    first: int = ranged(0, low=0)
 
     def __post_init__(self) -> None:
-        if self.first < 0:
-            raise ConfigError(f"experiment.seeds.first={self.first} must be at least 0")
-        if self.step < 1:
-            raise ConfigError(f"experiment.seeds.step={self.step} must be at least 1")
+        super().__post_init__()
         if self.looks is None:
             if self.most < self.start:
                 raise ConfigError(
@@ -304,11 +300,7 @@ def with_looks(declaration: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError("experiment.seeds: give either looks, or start, step and most")
     section = load_dataclass(Looks, dict(seeds), "experiment.seeds")
     looks = section.looks or []
-    return {
-        **values,
-        "seeds": list(range(section.first, section.first + looks[-1])),
-        "looks": looks,
-    }
+    return {**values, "seeds": list(range(section.first, section.first + looks[-1])), "looks": looks}
 
 
 def check_numbers(looks: Sequence[int]) -> None:

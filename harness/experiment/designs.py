@@ -17,14 +17,7 @@ from typing import Any
 
 import yaml
 
-from harness.configuration.compose import (
-    compose_run,
-    config_directory,
-    file_of,
-    options,
-    parse_overrides,
-    sets_a_value,
-)
+from harness.configuration.compose import compose_run, config_directory, file_of, options, parse_overrides, sets_a_value
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference, flatten
 from harness.configuration.registry import nearest
@@ -180,9 +173,7 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
     for first, second in itertools.combinations(changes, 2):
         if changes[first] == changes[second]:
             raise ConfigError(
-                f"patch {second!r} changes nothing on this base; take it out of experiment.patches"
-                if first == NONE and name == second
-                else f"experiment.factors.{name}: {second!r} changes nothing on this base, as {NONE} does; take one of them out"
+                f"patch {second!r} changes nothing on this base; take it out"
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )

@@ -142,10 +142,7 @@ def _note(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any],
 
 
 def _similar_runs(
-    arm: PlannedArm,
-    measure: Measure,
-    store: ResultStore,
-    stored_arms: Callable[[], Sequence[Mapping[str, Any]]],
+    arm: PlannedArm, measure: Measure, store: ResultStore, stored_arms: Callable[[], Sequence[Mapping[str, Any]]]
 ) -> Iterator[str]:
     """Finished runs of stored plans that show this measure for an arm with the same changes, of the same model: scales differ in it."""
     changes, run_ids = arm.record()["changes"], dict[str, None]()

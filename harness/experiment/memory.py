@@ -37,7 +37,6 @@ class Plant:
     """The machine of a run.
 
     Attributes:
-        gpu: name in `GPU_MEMORY_GIB`.
         gpus: of all nodes.
         ranks: over which the model is sharded.
         engine_gpus: GPUs that hold one copy of the model for rollouts together.
@@ -45,7 +44,6 @@ class Plant:
         usable: bytes of it that tensors of this run can fill.
     """
 
-    gpu: str
     gpus: int
     ranks: int
     engine_gpus: int
@@ -57,14 +55,11 @@ def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
     """Return the machine of a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
     runtime, assumed = config.runtime, config.runtime.assumed
     gpus = runtime.gpus_per_run * runtime.nodes
-    # The built-in trainer has one engine a rank.
-    sampler = runtime.verl if config.backend.kind == "verl" else config.engine
     memory = GIB * (GPU_MEMORY_GIB[assumed.gpu] if memory_gib is None else memory_gib)
     return Plant(
-        gpu=assumed.gpu,
         gpus=gpus,
         ranks=(runtime.ranks or runtime.gpus_per_run) * runtime.nodes,
-        engine_gpus=min(gpus, int(getattr(sampler, "tensor_parallel", 1))),
+        engine_gpus=min(gpus, int(getattr(config.engine, "tensor_parallel", 1))),
         memory=memory,
         usable=memory * assumed.usable_memory / runtime.runs_per_gpu,
     )
@@ -72,8 +67,7 @@ def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
 
 def rows_at_once(config: RunConfig) -> int:
     """Responses that the engine must hold together: the native one makes room for all of its rows at full length, others queue."""
-    native = config.backend.kind == "builtin" and config.engine.kind == "native"
-    return config.runtime.rollout_rows if native else 1
+    return config.runtime.rollout_rows if config.engine.kind == "native" else 1
 
 
 def head_bytes(config: RunConfig) -> int:
@@ -89,8 +83,7 @@ def longest_sequence(config: RunConfig) -> int:
 
 def element_bytes(config: RunConfig) -> int:
     """Bytes of an element of activations, the engine's weights and its cache; the native decoder rounds for the products alone."""
-    on_gpu = config.runtime.device == "cuda" or config.backend.kind != "builtin"
-    return 2 if on_gpu and config.model.precision == "bfloat16" else 4
+    return 2 if config.runtime.device == "cuda" and config.model.precision == "bfloat16" else 4
 
 
 def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, float]:
@@ -100,8 +93,7 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
     recompute = config.runtime.gradient_checkpointing
     # Trained weights are float32; what is frozen under adapters has the precision of the products.
     weights = (width * size + 4 * trained_size if rank else 4 * size) / ranks
-    sequence_ranks = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
-    tokens = -(-max(config.runtime.micro_batch_tokens, longest_sequence(config)) // sequence_ranks)
+    tokens = max(config.runtime.micro_batch_tokens, longest_sequence(config))
     # Gradients that wait for their reduction.
     gradient_buffers = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
     chunk = SCORES_CHUNK["cuda" if config.runtime.device == "cuda" else "cpu"]
@@ -138,11 +130,11 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
 
 
 def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
-    """Bytes that an engine beside the built-in trainer keeps during updates.
+    """Bytes that an engine keeps during updates.
 
     vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights.
     """
-    if config.backend.kind == "verl" or config.engine.kind in _NO_WEIGHTS:
+    if config.engine.kind in _NO_WEIGHTS:
         return 0.0
     if config.engine.kind != "vllm":
         return float(element_bytes(config) * shape.parameters)
@@ -189,10 +181,8 @@ def logit_bytes(
     return float(max(scoring + 4 * head, (4 + width) * chunk + (4 + width) * head))
 
 
-def resident_bytes(config: RunConfig, parts: Mapping[str, float]) -> float:
-    """Bytes that training keeps on a GPU between updates: none where verl moves them to the host."""
-    if config.backend.kind == "verl" and config.runtime.verl.offload:
-        return 0.0
+def resident_bytes(parts: Mapping[str, float]) -> float:
+    """Bytes that training keeps on a GPU between updates."""
     return sum(parts.get(name, 0.0) for name in _RESIDENT_PARTS)
 
 
@@ -209,13 +199,11 @@ class RolloutMemory:
 
 def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, resident: float) -> RolloutMemory:
     """Beside `resident` bytes of training. Precision of the engine and its cache is the trainer's."""
-    width, verl = element_bytes(config), config.backend.kind == "verl"
-    elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
-    engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
+    width, settings = element_bytes(config), config.engine
+    engine = 0.0 if settings.kind in _NO_WEIGHTS else width * shape.parameters / plant.engine_gpus
     cache = plant.usable - resident - engine
-    if verl or config.engine.kind == "vllm":  # they are told a share of the GPU; others take what is left
-        share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
-        cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
+    if settings.kind == "vllm":  # it is told a share of the GPU; others take what is left
+        cache = settings.kv_cache_memory_gib * GIB or settings.gpu_memory_utilization * plant.memory - engine
     row = shape.cache_bytes(longest_sequence(config)) * width / 2 / plant.engine_gpus
     needed_cache = rows_at_once(config) * row + head_bytes(config)
     fits = cache >= needed_cache and resident + engine + cache <= plant.usable
@@ -258,7 +246,7 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
     update = update_memory(config, shape, plant.ranks)
     if engine := awake_engine(config, shape, plant):
         update["engine"] = engine
-    return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident_bytes(config, update)))
+    return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident_bytes(update)))
 
 
 def _fits(config: RunConfig, memory: float | None, changes: Mapping[str, Any]) -> bool:
@@ -286,10 +274,7 @@ def misfits(config: RunConfig) -> list[str]:
 
 
 def _length_misfit(config: RunConfig) -> str:
-    cap, positions = (
-        max(config.sampling.max_response_tokens, *config.evaluation.caps),
-        positions_of(config.model),
-    )
+    cap, positions = max(config.sampling.max_response_tokens, *config.evaluation.caps), positions_of(config.model)
     # Prompts have at least one token; those of the testbed's task have as many as it says.
     tasks = (config.task, *config.evaluation.benchmarks.values())
     prompt = max(getattr(task, "prompt_tokens", 1) for task in tasks)
@@ -324,7 +309,7 @@ def _computer_misfit(config: RunConfig) -> str:
 
 def _gpu_misfit(config: RunConfig, fit: Fit, memory: float | None) -> str:
     plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed_cache, fit.rollout.cache)
-    kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
+    kind = f"{config.runtime.assumed.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
     if fit.update_fits:
         cache_parts = "keys, values and head" if head_bytes(config) else "keys and values"
         problem = (

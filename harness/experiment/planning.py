@@ -25,12 +25,15 @@ from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.configuration.sections import base_policy_count
-from harness.engagement.measure import measures
+from harness.engagement.measure import Measure, measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, random_orders, short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm
 from harness.store import ResultStore
+
+SELECTORS = ("experiment=", "claim=")  # beginnings of overrides that choose a whole declaration
+_OF_A_DECLARATION = ("experiment", "claim=")  # of those that choose one or change it
 
 
 def cost_class(config: RunConfig) -> str:
@@ -62,14 +65,14 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         "name", "question", "design", "benchmark", "paired", "together", "factors", "collapse", "match", "match_reference",
         "match_budget", "reference",
     )  # fmt: skip
-    return Plan(
+    plan = Plan(
         **{key: getattr(experiment, key) for key in shared_fields},
         title=experiment.title or experiment.name,
         metrics=metrics,
         margins=margin if isinstance(margin, Mapping) else {metrics[0].name: margin},
         seeds=seeds,
         looks=tuple(experiment.looks),
-        arms=_describe_arms(arms, experiment.design, experiment.match),
+        arms=tuple(arms),
         base_policies=base_policy_count(arm.config.model for arm in arms),
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
@@ -81,22 +84,22 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         command=command,
         **claim,
     )
+    return _described(plan)
 
 
 def planned_arm(
     arm: Arm, config: RunConfig, experiment: Experiment, common: Sequence[str] = (), *, with_runs: bool = True
 ) -> PlannedArm:
     """The arm with a run for each of its seeds, or with none yet."""
-    seeds = tuple(arm.seeds or experiment.seeds)
-    arm_id, runs = ids(config, seeds if with_runs else ())
-    return PlannedArm(
-        **{**vars(arm), "seeds": seeds, "label": arm.label or arm.name},
-        arm_id=arm_id,
-        runs=runs,
-        composed_config=config,
-        common=common,
-        labels={"experiment": experiment.name, "arm": arm.name, **cost_labels(config)},
-    )
+    values = {**vars(arm), "seeds": tuple(arm.seeds or experiment.seeds), "label": arm.label or arm.name}
+    return _identified(PlannedArm(**values, common=common), config, experiment.name, with_runs=with_runs)
+
+
+def _identified(arm: PlannedArm, config: RunConfig, experiment: str, *, with_runs: bool = True) -> PlannedArm:
+    """The arm of this configuration, with the ids and labels that follow from it."""
+    arm_id, runs = ids(config, arm.seeds if with_runs else ())
+    labels = {"experiment": experiment, "arm": arm.name, **cost_labels(config)}
+    return dataclasses.replace(arm, composed_config=config, arm_id=arm_id, runs=runs, labels=labels)
 
 
 def cost_labels(config: RunConfig) -> dict[str, str]:
@@ -112,28 +115,24 @@ def _seeds(shared: Iterable[int], arms: Sequence[PlannedArm]) -> tuple[int, ...]
     return tuple(dict.fromkeys([*shared, *(seed for arm in arms for seed in arm.runs)]))
 
 
-def _describe_arms(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[PlannedArm, ...]:
-    """The arms with their changes against their parents, and with what tells if these did anything (docs/objective/engagement.md)."""
-    arms_by_name = {arm.name: arm for arm in arms}
-    base = next((arm for arm in arms if arm.parent is None), arms[0])
+def _described(plan: Plan) -> Plan:
+    """The plan whose arms tell their changes against their parents, and what shows if these did anything (docs/objective/engagement.md)."""
     # What the arms of a matched budget stop at is the experiment's doing.
-    ignore = "" if match == "steps" else "training."
-    described_arms = []
-    for arm in arms:
-        parent = arms_by_name.get(arm.parent or "")
-        reference = base if parent is None and design != "leave_one_out" and arm is not base else parent
-        changes = {} if parent is None else difference(parent.config, arm.config)
+    ignore = "" if plan.match == "steps" else "training."
+    arms = []
+    for arm in plan.arms:
+        changes = {} if arm.parent is None else difference(plan.arm(arm.parent).config, arm.config)
         changes.pop("seed", None)
-        engagement = (
-            tuple(measures(reference.config, arm.config, (reference.name, arm.name), ignore)) if reference else ()
-        )
-        described_arms.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
-    return tuple(described_arms)
+        engagement: tuple[Measure, ...] = ()
+        if (reference := plan.reference_of(arm)) is not None:
+            engagement = tuple(measures(reference.config, arm.config, (reference.name, arm.name), ignore))
+        arms.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
+    return dataclasses.replace(plan, arms=tuple(arms))
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
     """Plan an experiment where one is named (a multirun in any case), else one run, or Hydra's multirun. Raises `ConfigError`."""
-    if any(item.startswith(("experiment=", "claim=")) for item in overrides):
+    if any(item.startswith(SELECTORS) for item in overrides):
         return plan_experiment(overrides)
     return plan_multirun(overrides) if multirun else plan_jobs([overrides], overrides)
 
@@ -161,31 +160,25 @@ def with_runs(plan: Plan) -> Plan:
 
     Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
     """
-    budget = plan.match_budget
-
-    def with_ids(arm: PlannedArm, budget: float | None = None) -> PlannedArm:
-        config = arm.config if budget is None else with_budget(arm.config, plan.match, budget)
-        labels = {"experiment": plan.name, "arm": arm.name, **cost_labels(config)}
-        arm_id, runs = ids(config, arm.seeds)
-        return dataclasses.replace(arm, composed_config=config, arm_id=arm_id, runs=runs, labels=labels)
-
-    def complete_plan(arms: Sequence[PlannedArm], waits_for: str | None = None) -> Plan:
-        described_arms = _describe_arms(arms, plan.design, plan.match)
-        return dataclasses.replace(plan, arms=described_arms, seeds=_seeds(plan.seeds, arms), waits_for=waits_for)
-
-    if plan.match == "steps" or budget is not None:
-        return complete_plan([with_ids(arm, budget) for arm in plan.arms])
     arms = {arm.name: arm for arm in plan.arms}
-    name = plan.match_reference or plan.arms[0].name
-    require("experiment.match_reference", name, list(arms))
-    reference = arms[name] = with_ids(arms[name])
-    store = ResultStore(reference.config.runtime.results)
-    # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
-    first_seeds = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
-    budget = mean_spending(store, [reference.runs[seed] for seed in first_seeds], plan.match)
-    if budget is not None:
-        arms |= {other: with_ids(arm, budget) for other, arm in arms.items() if other != name}
-    return complete_plan(list(arms.values()), waits_for=name if budget is None else None)
+    others, budget, waits_for = list(arms), plan.match_budget, ""
+    if plan.match != "steps" and budget is None:
+        name = plan.match_reference or plan.arms[0].name
+        require("experiment.match_reference", name, others)
+        reference = arms[name] = _identified(arms[name], arms[name].config, plan.name)
+        store = ResultStore(reference.config.runtime.results)
+        # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
+        first_seeds = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
+        budget = mean_spending(store, [reference.runs[seed] for seed in first_seeds], plan.match)
+        waits_for = name if budget is None else ""
+        others = [] if waits_for else [other for other in others if other != name]
+    for other in others:
+        config = arms[other].config
+        config = config if budget is None else with_budget(config, plan.match, budget)
+        arms[other] = _identified(arms[other], config, plan.name)
+    planned = tuple(arms.values())
+    seeds = _seeds(plan.seeds, planned)
+    return _described(dataclasses.replace(plan, arms=planned, seeds=seeds, waits_for=waits_for or None))
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -194,8 +187,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
     lines = [line for item in overrides for line in replace_whole(spell_out(item))]
-    prefixes = ("experiment", "claim=")
-    selectors = [item for item in lines if item.startswith(("experiment=", "claim="))]
+    selectors = [item for item in lines if item.startswith(SELECTORS)]
     if len(selectors) > 1 or "," in "".join(selectors):
         raise ConfigError(f"{' and '.join(selectors)}: each is a whole declaration; name one of them")
     if not selectors:
@@ -207,7 +199,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
             f"{sweeps[0].input_line}: an experiment takes one value for all its arms; to compare several give experiment.arms, or "
             "experiment.grid"
         )
-    values = compose_values([item for item in lines if item.lstrip("+~").startswith(prefixes)])
+    values = compose_values([item for item in lines if item.lstrip("+~").startswith(_OF_A_DECLARATION)])
     if not isinstance(values.get("experiment"), dict):
         raise ConfigError(
             f"{selectors[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
@@ -228,7 +220,7 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
 
     Hydra composes the sweep with them: a key on the command line may exist only in a group that they choose (`model.precision`).
     """
-    selectors = [item for item in overrides if item.startswith(("experiment=", "claim="))]
+    selectors = [item for item in overrides if item.startswith(SELECTORS)]
     if len(selectors) != 1 or "," in selectors[0]:
         return []
     return hydra_overrides(declared_experiment(overrides).overrides)
@@ -236,8 +228,7 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
-    prefixes = ("experiment", "claim=")
-    return [item for item in overrides if not spell_out(item).lstrip("+~").startswith(prefixes)]
+    return [item for item in overrides if not spell_out(item).lstrip("+~").startswith(_OF_A_DECLARATION)]
 
 
 def _command(overrides: Sequence[str], *flags: str) -> str:
@@ -336,9 +327,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str]) -> Plan:
     )
     arms = [
         planned_arm(
-            dataclasses.replace(arm, parent=parents[name], seeds=tuple(dict.fromkeys(seeds))),
-            config,
-            experiment,
+            dataclasses.replace(arm, parent=parents[name], seeds=tuple(dict.fromkeys(seeds))), config, experiment
         )
         for name, (arm, config, seeds) in arms_by_id.items()
     ]
@@ -431,7 +420,7 @@ _MULTIRUN_KEYS = {"name", "title", "question", "metric", "margin", "benchmark", 
 
 def refuse_declarations(job: Sequence[str]) -> None:
     """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
-    override = next((item for item in job if item.startswith(("experiment=", "claim=")) and item[-5:] != "=null"), None)
+    override = next((item for item in job if item.startswith(SELECTORS) and item[-5:] != "=null"), None)
     if override:
         raise ConfigError(
             f"{override}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "

@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, identity
 from harness.configuration.schema import RunConfig, load
 from harness.evaluation.metrics.names import POINTS
-from harness.experiment.plan import Plan, PlannedArm
+from harness.experiment.plan import Plan
 from harness.statistics.intervals import (
     comparison_level,
     half_width,
@@ -55,7 +55,14 @@ class Power:
         """The smallest difference that is found."""
         return minimum_detectable_difference(sd, self.replicates, paired=self.paired, alpha=self.alpha)
 
-    def of_effects(self, sd: float, scale: float, digits: int) -> str:
+    def resolves(self, sd: float, unit: str, digits: int, how: str = "") -> str:
+        """`5 seeds resolve a difference of 1.2 or more`, with that of effects; `sd` in the shown unit, `how` stands behind it."""
+        difference = self.resolvable(sd)
+        if unit == POINTS and difference > 100:
+            return f"{self.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
+        return f"{self.text} resolve a difference of {difference:.{digits}f}{how}{self.of_effects(sd, digits)}"
+
+    def of_effects(self, sd: float, digits: int) -> str:
         """`; main effects (3) of 1.2 or more, interactions (2) of 2.1` of a factorial: each averages over its cells; else nothing.
 
         The noise of the arms is taken as independent of each other, as half of the variance of their differences.
@@ -73,7 +80,7 @@ class Power:
             smallest = minimum_detectable_difference(
                 arm_sd * math.sqrt(largest_square), self.replicates, paired=True, alpha=alpha
             )
-            text += [f"{name} ({len(effects)}) of {scale * smallest:.{digits}f} or more"] * bool(effects)
+            text += [f"{name} ({len(effects)}) of {smallest:.{digits}f} or more"] * bool(effects)
         return f"; {', '.join(text)}"
 
     def replicates_needed(self, difference: float, sd: float) -> int | None:
@@ -104,16 +111,10 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     head = f"power: {power.units} differ by {100 * sd:.1f} points ({spread_name}, {source})"
     if power.replicates < 2:
         lines.append(f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
-    elif (smallest := power.resolvable(sd)) > 1:
-        lines.append(
-            f"{head}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
-        )
     else:
         family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
-        lines.append(
-            f"{head}; {power.text} resolve a difference of {100 * smallest:.1f} points or more (80 % power, 5 % level, "
-            f"{family}){power.of_effects(sd, 100, 1)}"
-        )
+        how = f" points or more (80 % power, 5 % level, {family})"
+        lines.append(f"{head}; {power.resolves(100 * sd, POINTS, 1, how)}")
     counts = {size: power.replicates_needed(size, sd) for size in DIFFERENCES}
     counts_text = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in counts.items())
     exceeds_bases = power.bases is not None and max(number or math.inf for number in counts.values()) > power.bases
@@ -133,15 +134,10 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
         if spread is None or power.replicates < 2:
             lines.append(f"power for {metric.title}: unknown until two {power.units} of a comparison have finished")
             continue
-        head = (
-            f"power for {metric.title}: {power.units} differ by {spread['sd']:.{metric.digits}f} {metric.unit} (standard deviation, "
-            f"{spread['comparisons']:.0f} of its comparisons); {power.text} resolve"
-        )
-        difference = power.resolvable(spread["sd"])
+        sd, digits = spread["sd"], metric.digits
         lines.append(
-            f"{head} nothing: a difference would have to be beyond the 100 points that there are"
-            if metric.unit == POINTS and difference > 100
-            else f"{head} a difference of {difference:.{metric.digits}f} or more{power.of_effects(spread['sd'], 1, metric.digits)}"
+            f"power for {metric.title}: {power.units} differ by {sd:.{digits}f} {metric.unit} (standard deviation, "
+            f"{spread['comparisons']:.0f} of its comparisons); {power.resolves(sd, metric.unit, digits, ' or more')}"
         )
     return lines
 
@@ -198,7 +194,7 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
         sd, count = pooled_spread(replicates(values, plan.base_policies) for values in groups)
         return (factor * sd, source.format(count, "s" if count > 1 else "")) if count else None
 
-    scores = {arm.name: _arm_scores(plan, store, arm) for arm in plan.arms}
+    scores = {arm.name: _scores(plan, store, arm.runs, arm.config.score_cap) for arm in plan.arms}
     differences = []
     for arm in plan.arms if plan.paired else ():
         reference = plan.reference_of(arm)
@@ -211,13 +207,10 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
     )
 
 
-def _arm_scores(plan: Plan, store: ResultStore, arm: PlannedArm) -> dict[int, float]:
-    cap = arm.config.score_cap
-    scores = {
-        seed: score(store, run_id, plan.benchmark, cap)
-        for seed, run_id in arm.runs.items()
-        if store.run(run_id).status == "finished"
-    }
+def _scores(plan: Plan, store: ResultStore, runs: Mapping[int, str], cap: int) -> dict[int, float]:
+    """Scores by seed of those runs that are finished and have one."""
+    finished_runs = {seed: run_id for seed, run_id in runs.items() if store.run(run_id).status == "finished"}
+    scores = {seed: score(store, run_id, plan.benchmark, cap) for seed, run_id in finished_runs.items()}
     return {seed: value for seed, value in scores.items() if value is not None}
 
 
@@ -239,8 +232,7 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
         arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
     repeated_arms = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
     similar_arms = [runs for runs in repeated_arms if _stored_setting_hash(store, min(runs.values())) in setting_hashes]
-    scores = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in similar_arms]
-    return [{seed: value for seed, value in by_seed.items() if value is not None} for by_seed in scores]
+    return [_scores(plan, store, runs, cap) for runs in similar_arms]
 
 
 def _setting_hash(config: RunConfig) -> str:

@@ -7,7 +7,6 @@ moment, by several processes at once, until it has the wanted number of trials.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import sys
@@ -29,6 +28,7 @@ from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.experiment.planning import (
+    SELECTORS,
     common_overrides,
     declared_experiment,
     declared_values,
@@ -37,7 +37,7 @@ from harness.experiment.planning import (
     refuse_benchmark,
 )
 from harness.experiment.power import score
-from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
+from harness.search.study import draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
@@ -52,9 +52,10 @@ class Sweep:
     """A study and its trials: ask for some, dispatch their runs like any others, tell what came of them."""
 
     def __init__(
-        self, experiment: Experiment, search: Search, fixed_overrides: Sequence[str], store: ResultStore, command: str
+        self, experiment: Experiment, fixed_overrides: Sequence[str], store: ResultStore, command: str
     ) -> None:
-        self.experiment, self.search, self.store = experiment, search, store
+        self.experiment, self.store = experiment, store
+        self.search = search = search_of(experiment)
         if experiment.match != "steps":
             raise ConfigError(
                 f"experiment.match={experiment.match} holds for arms, not for the trials of a search; leave it out, or give every "
@@ -212,8 +213,7 @@ class Sweep:
                 self.study.enqueue_trial(trial.params, user_attrs={_REPEATS: trial.number})
             elif not self._is_whole(trial):
                 self._abandon(trial)
-                continue
-            if trial.state == optuna.trial.TrialState.RUNNING:
+            elif trial.state == optuna.trial.TrialState.RUNNING:
                 self._begin(trial)
             elif trial.state == optuna.trial.TrialState.COMPLETE:
                 self._plan_arm(trial)
@@ -237,7 +237,7 @@ class Sweep:
         start = trial.datetime_start
         is_stale = start is None or (datetime.now(UTC) - start.astimezone(UTC)).total_seconds() > _ASKING_SECONDS
         if trial.state == optuna.trial.TrialState.RUNNING and is_stale:
-            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
+            self._fail(trial.number)
 
     def _begin(self, trial: Any) -> None:
         try:
@@ -245,7 +245,7 @@ class Sweep:
         except ConfigError as error:  # a combination that cannot run is a failed trial, not the end
             settings = " ".join(overrides_of(self.parameters, trial.params))
             self.reasons.append(f"trial {trial.number} failed: {settings}: {error}")
-            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
+            self._fail(trial.number)
             return
         self._open[trial.number] = [arm.spec(seed) for seed in self.experiment.seeds]
 
@@ -261,19 +261,18 @@ class Sweep:
         finished = all(self.store.run(spec.run_id).status == "finished" for spec in specs)
         values = self._values(specs) if finished else None
         if values is not None:
-            self._tell_number(number, values=values)
+            self.study.tell(number, values, skip_if_finished=True)
             return
         if finished:  # it will never have one
             names = ", ".join(self.search.objectives)
             self.reasons.append(f"trial {number} failed: its runs have no value of {names}")
         if finished or any(spec.run_id in summary.failed for spec in specs):
             self._arms.pop(number, None)
-            self._tell_number(number, state=optuna.trial.TrialState.FAIL)
+            self._fail(number)
 
-    def _tell_number(self, number: int, **result: Any) -> None:
-        # Another process that works on the same study may have told it first.
-        with contextlib.suppress(ValueError):
-            self.study.tell(number, **result)
+    def _fail(self, number: int) -> None:
+        # Another process that works on the same study may have told it first, here and in `_settle`.
+        self.study.tell(number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
 
     def _values(self, specs: Sequence[RunSpec]) -> list[float] | None:
         means = []
@@ -317,24 +316,17 @@ def best_lines(sweep: Sweep) -> list[str]:
 def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str) -> tuple[Sweep, int]:
     """The study that is declared, or that the ranges among the arguments make; and how many runs fit at once. Raises `ConfigError`."""
     refuse_seed(arguments, _SEEDS)
-    is_declared = any(item.startswith(("experiment=", "claim=")) for item in arguments)
-    experiment, fixed_overrides = _from_declaration(arguments) if is_declared else _from_arguments(arguments, options)
-    search = search_of(experiment)
-    if search is None:
-        raise ConfigError(
-            f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
-        )
+    if any(item.startswith(SELECTORS) for item in arguments):
+        experiment = declared_experiment(arguments)
+        fixed_overrides = [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
+    else:
+        experiment, fixed_overrides = _from_arguments(arguments, options)
     base = compose_run(fixed_overrides)
     if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     gpus = len(visible_gpus()) if base.runtime.device == "cuda" else 0
-    sweep = Sweep(experiment, search, fixed_overrides, ResultStore(base.runtime.results), command)
+    sweep = Sweep(experiment, fixed_overrides, ResultStore(base.runtime.results), command)
     return sweep, worker_count(base.runtime, gpus)
-
-
-def _from_declaration(arguments: Sequence[str]) -> tuple[Experiment, list[str]]:
-    experiment = declared_experiment(arguments)
-    return experiment, [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
 
 
 def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:

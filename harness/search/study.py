@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
-from harness.store.atomic import write_file
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
@@ -55,9 +53,8 @@ class Search:
     def __post_init__(self) -> None:
         require("experiment.search.sampler", self.sampler, SAMPLERS)
         require_range("experiment.search.trials", self.trials, 1)
-        require_range(
-            "experiment.search.seed", self.seed, 0, 2**32 - 1 - self.trials
-        )  # a sampler's generator takes 32 bits
+        # A sampler's generator takes 32 bits.
+        require_range("experiment.search.seed", self.seed, 0, 2**32 - 1 - self.trials)
         refuse_seed(self.space, where="experiment.search.space: ")
         if not self.objectives:
             raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
@@ -73,11 +70,7 @@ class Search:
 
 
 def open_study(
-    search: Search,
-    parameters: Sequence[Parameter],
-    store: ResultStore,
-    name: str,
-    declaration: dict[str, Any] | None = None,
+    search: Search, parameters: Sequence[Parameter], store: ResultStore, name: str, declaration: dict[str, Any]
 ) -> optuna.Study:
     """The study of this name in the store, made or continued; `declaration` is what all its trials have in common, by name.
 
@@ -97,10 +90,8 @@ def open_study(
         raise TornFile(
             f"{path} is no journal of a study ({error}); remove it to begin the search anew: its runs stay, and are found finished"
         ) from error
-    if [direction.name.lower() for direction in study.directions] != search.directions:
-        raise ConfigError(f"{path} has other objectives; give the search another experiment.name")
     study.sampler = sampler_of(search, parameters, search.seed)
-    _refuse_another(study, declaration or {}, str(path))
+    _refuse_another(study, declaration, str(path))
     return study
 
 
@@ -167,10 +158,12 @@ def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
     return values
 
 
-def search_of(experiment: Experiment) -> Search | None:
-    """The experiment's search, None where it declares arms. Raises `ConfigError` for an unknown key."""
+def search_of(experiment: Experiment) -> Search:
+    """The experiment's search. Raises `ConfigError` where it declares none, and for an unknown key."""
     if experiment.search is None:
-        return None
+        raise ConfigError(
+            f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
+        )
     return load_dataclass(Search, experiment.search, "experiment.search")
 
 
@@ -263,76 +256,42 @@ def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
 matplotlib.use("Agg")
 
 
-_FORMATS = ("pdf", "png")
-_LEAST = 2  # complete trials
-
-
 def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
-    """Write `importance_<objective>` and `contour_<objective>_<key>_<key>` where the trials allow it; returns the files.
+    """Write Optuna's figures `importance_<objective>` and `contour_<objective>`, of the two keys that matter most; returns the files.
 
-    A key is its last part, or the whole of it where another one ends alike.
+    Importance is PED-ANOVA's (arXiv:2304.10255). There is no figure where no key has two values among the complete trials.
     """
     complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
     keys = sorted({key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1})
-    if len(complete) < _LEAST or not keys:
+    if not keys:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    leaves = [key.replace("/", ".").rpartition(".")[2] for key in keys]
-    names = {
-        key: leaf if leaves.count(leaf) == 1 else key.replace("/", ".") for key, leaf in zip(keys, leaves, strict=True)
-    }
-    files = []
-    for index, name in enumerate(objectives):
-        importances = importance(study, index, keys)
-        files += _save(_importance_figure(importances, name), folder / f"importance_{name}")
-        best_pairs = itertools.combinations(sorted(keys, key=lambda key: -importances.get(key, 0.0))[:3], 2)
-        for first, second in best_pairs:
-            figure = _contour(study, index, name, first, second)
-            files += _save(figure, folder / f"contour_{name}_{names[first]}_{names[second]}")
+    plots, files = optuna.visualization.matplotlib, list[Path]()
+    with matplotlib.rc_context(), warnings.catch_warnings():  # Optuna sets a style for good
+        warnings.simplefilter("ignore")  # and calls its figures experimental
+        for index, name in enumerate(objectives):
+            # To PED-ANOVA small targets are good ones.
+            sign = 1.0 if study.directions[index] == optuna.study.StudyDirection.MINIMIZE else -1.0
+            goodness = partial(_value, index=index, sign=sign)
+            most_important = list(optuna.importance.get_param_importances(study, params=keys, target=goodness))[:2]
+            axes = plots.plot_param_importances(study, params=keys, target=goodness, target_name=name)
+            files += _save(axes, folder / f"importance_{name}")
+            if len(keys) > 1:
+                value = partial(_value, index=index)
+                contour = plots.plot_contour(study, most_important, target=value, target_name=name)
+                files += _save(contour, folder / f"contour_{name}")
     return files
 
 
-def importance(study: optuna.Study, objective: int, keys: Sequence[str]) -> dict[str, float]:
-    """Compute how much each key makes trials good (PED-ANOVA, arXiv:2304.10255), summing to one; zeros where trials do not tell."""
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    target: Callable[[Any], float] | None = None
-    if len(study.directions) > 1:
-        sign = 1.0 if study.directions[objective] == optuna.study.StudyDirection.MINIMIZE else -1.0
-        target = lambda trial: sign * trial.values[objective]  # noqa: E731 (PED-ANOVA takes small targets as good)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            shares = optuna.importance.get_param_importances(study, evaluator=evaluator, target=target)
-        except (RuntimeError, ValueError):
-            shares = {}
-    return {key: float(shares.get(key, 0.0)) for key in keys}
+def _value(trial: optuna.trial.FrozenTrial, index: int, sign: float = 1.0) -> float:
+    return sign * trial.values[index]
 
 
-def _importance_figure(importances: dict[str, float], name: str) -> Any:
-    pairs = sorted(importances.items(), key=lambda pair: pair[1])
-    figure, axes = plt.subplots(figsize=(5, 0.6 + 0.35 * len(pairs)), layout="constrained")
-    axes.barh([key for key, _ in pairs], [value for _, value in pairs], color="#4c72b0")
-    axes.set_xlabel(f"importance for {name}")
-    axes.set_xlim(left=0)
-    return figure
-
-
-def _contour(study: optuna.Study, objective: int, name: str, first: str, second: str) -> Any:
-    """Draw trials as points over two keys, with interpolated levels between them."""
-    with matplotlib.rc_context(), warnings.catch_warnings():  # optuna sets a style for good
-        warnings.simplefilter("ignore")  # optuna calls its figures experimental
-        axes = optuna.visualization.matplotlib.plot_contour(
-            study, params=[first, second], target=lambda trial: trial.values[objective], target_name=name
-        )
-    axes.set_title("")
-    return axes.figure
-
-
-def _save(figure: Any, stem: Path) -> list[Path]:
-    files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _FORMATS]
+def _save(axes: Any, stem: Path) -> list[Path]:
+    figure = axes.figure
+    files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("pdf", "png")]
     for file in files:
-        buffer, metadata = io.BytesIO(), {"CreationDate": None} if file.suffix == ".pdf" else None
-        figure.savefig(buffer, format=file.suffix[1:], metadata=metadata, dpi=150)
-        write_file(file, buffer.getvalue(), durable=False)
+        metadata = {"CreationDate": None} if file.suffix == ".pdf" else None
+        figure.savefig(file, metadata=metadata, dpi=150, bbox_inches="tight")
     plt.close(figure)
     return files

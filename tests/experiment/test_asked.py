@@ -93,12 +93,6 @@ def test_seeds_of_an_experiment_are_understood_with_and_without_brackets(written
     assert make_plan(["experiment=dapo_ladder", f"experiment.seeds={written}"]).seeds == tuple(seeds)
 
 
-def test_several_values_without_a_multirun_are_refused():
-    with pytest.raises(ConfigError, match=r"'seed=0,1'; for a run of each value add -m"):
-        make_plan(["seed=0,1"])
-    assert make_plan(["seed=3"]).seeds == (3,)
-
-
 def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
     asked = ["experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"]
     plan = plan_experiment([*DECLARED, *asked])

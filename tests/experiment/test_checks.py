@@ -30,12 +30,7 @@ def only(*arms: PlannedArm) -> Objection:
     return finding
 
 
-KL_IN_REWARD = [
-    "algorithm=grpo",
-    "algorithm/kl=k1",
-    "algorithm.kl.coefficient=0.001",
-    "algorithm.kl.placement=reward",
-]
+KL_IN_REWARD = ["algorithm=grpo", "algorithm/kl=k1", "algorithm.kl.coefficient=0.001", "algorithm.kl.placement=reward"]
 OF_ITS_OWN = ["model=pretrained", "model.path=./somewhere", "evaluation.samples_between=null"]
 ON_THE_HUB = ["model=pretrained", "model.path=ORG/NAME", "optimizer=verl_dapo"]
 
@@ -149,11 +144,7 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
         text = f"# @package _global_\nalgorithm:\n  responses_per_prompt: {size}\n"
         (tmp_path / "patch" / f"group_{size}.yaml").write_text(text)
     levels = "{group: [none, group_4, group_16], sampling: [none, dynamic_sampling], clip: [none, clip_higher]}"
-    declared = [
-        "experiment=dapo_factorial",
-        "~experiment.patches",
-        "~experiment.together",
-    ]
+    declared = ["experiment=dapo_factorial", "~experiment.patches", "~experiment.together"]
     declared.append(f"experiment.factors={levels}")
     with config_dir(str(tmp_path)):
         found = {one.arm: one for one in check_plan(plan_experiment(declared))}
@@ -218,11 +209,6 @@ def test_modes_warn_refuse_and_off(capsys: pytest.CaptureFixture[str]) -> None:
         report_checks(plan, "refuse")
 
 
-def test_checks_may_be_set_without_its_section() -> None:
-    assert compose_run(["checks=refuse"]).runtime.checks == "refuse"
-    assert compose_run(["runtime.checks=off"]).runtime.checks == "off"
-
-
 def test_plan_prints_findings_and_a_refused_run_starts_nothing(tmp_path: object, said: Said) -> None:
     given = ["algorithm=dr_grpo_equation", f"runtime.results={tmp_path}"]
     assert "gradient clipping always binds" in said("plan", *given)
@@ -241,11 +227,7 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
 REFUSED = {
     "a critic": ["algorithm=vapo", "model=random_init", "evaluation.samples_between=null"],
     "algorithm.advantage=gae": ["algorithm=ppo", "runtime.ranks=2"],
-    "algorithm.source=demonstrations": [
-        "algorithm=sft",
-        "model=random_init",
-        "evaluation.samples_between=null",
-    ],
+    "algorithm.source=demonstrations": ["algorithm=sft", "model=random_init", "evaluation.samples_between=null"],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
     "trains a run on one node; set runtime.nodes=1, or use backend=verl": ["runtime.nodes=2"],
     "runtime.gpus_per_run=8 with runtime.device=auto, which trains on the CPU; add runtime.device=cuda": [

@@ -98,41 +98,6 @@ def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
         patch_changes(patch, ["algorithm=grpo"])
 
 
-def own_patches(folder: Path, base: str = "") -> None:
-    """Plan a factorial of two patches, all of it in a folder of one's own."""
-    for name, line in (("group_16", "responses_per_prompt: 16"), ("bonus", "entropy_coefficient: 0.01")):
-        path = folder / "patch" / f"{name}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"# @package _global_\n# one\nalgorithm:\n  {line}\n")
-    (folder / "experiment").mkdir(exist_ok=True)
-    (folder / "experiment" / "groups.yaml").write_text(
-        as_file(
-            f"name: groups\ndesign: factorial\nseeds: [0]\nbase: [algorithm=grpo{base}]\npatches: [group_16, bonus]\n"
-        )
-    )
-    with config_dir(str(folder)):
-        plan_experiment(["experiment=groups"])
-
-
-def test_rungs_of_ones_own_are_a_ladder(tmp_path: Path) -> None:
-    own_patches(tmp_path)
-    (tmp_path / "rung").mkdir()
-    for name, below, patch in (("mine_1", "dapo_0_naive_grpo", "bonus"), ("mine_2", "mine_1", "group_16")):
-        (tmp_path / "rung" / f"{name}.yaml").write_text(f"# @package _global_\ndefaults: [{below}, /patch/{patch}]\n")
-    arms = ", ".join(
-        f"{{name: {rung}, overrides: [rung={rung}]}}" for rung in ("dapo_0_naive_grpo", "mine_1", "mine_2")
-    )
-    (tmp_path / "experiment" / "ladder.yaml").write_text(as_file(f"name: ladder\ndesign: cumulative\narms: [{arms}]\n"))
-    with config_dir(str(tmp_path)):
-        plan = plan_experiment(["experiment=ladder"])
-    assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
-
-
-def test_a_base_that_overrides_a_patch_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"algorithm\.entropy_coefficient: patch 'bonus' writes it"):
-        own_patches(tmp_path, ", algorithm.entropy_coefficient=0.5")
-
-
 # ---- factors with levels --------------------------------------------------------------------------------------------------
 
 Factors = Callable[..., Plan]
@@ -147,16 +112,22 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def factors(tmp_path_factory: pytest.TempPathFactory) -> Factors:
-    """Plans an experiment with these factors, of patches in a folder of one's own."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Patches of one's own, and an experiment without arms."""
     folder = tmp_path_factory.mktemp("own")
-    for group in ("patch", "experiment"):
+    for group in ("patch", "experiment", "rung"):
         (folder / group).mkdir()
     for name, line in LINES.items():
         (folder / "patch" / f"{name}.yaml").write_text(f"# @package _global_\nalgorithm:\n  {line}\n")
     (folder / "experiment" / "groups.yaml").write_text(
         as_file("name: groups\nseeds: [0, 1, 2]\nbase: [algorithm=grpo]\n")
     )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def factors(folder: Path) -> Factors:
+    """Plans an experiment with these factors."""
 
     def planned(levels: str, *more: str) -> Plan:
         asked = [f"experiment.{item}" for item in (f"factors={levels}", *more)]
@@ -183,7 +154,7 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
     power = Power(plan)
     main = minimum_detectable_difference(0.04 / 2**0.5, 3, paired=True, alpha=1 - 0.95 ** (1 / 3))
     interaction = minimum_detectable_difference(0.04 * 2**0.5, 3, paired=True, alpha=1 - 0.95 ** (1 / 2))
-    assert power.of_effects(0.04, 100, 1) == (
+    assert power.of_effects(4.0, 1) == (
         f"; main effects (3) of {100 * main:.1f} or more, interactions (2) of {100 * interaction:.1f} or more"
     )
 
@@ -200,6 +171,10 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
         ("{group: [group_4, none]}", "none is the base without a patch, and comes first"),
         ("{group: [none, group_4], b: [none, group_4]}", "'group_4' is a level of 'group' already"),
         ("{group: [none, typo]}", "no option 'typo'"),
+        (
+            "{b: [none, bonus]}\nbase=['algorithm=grpo','algorithm.entropy_coefficient=0.5']",
+            "entropy_coefficient: patch 'bonus' writes it",
+        ),
         ("{group: [none, group_4]}\nfraction=2", r"experiment\.fraction=2: the key is gone"),
         ("{group: [none, group_4]}\npatches=[bonus]", "instead of experiment.patches"),
         ("{group: [none, group_4]}\ndesign=shapley", "goes with experiment.design=factorial"),
@@ -208,6 +183,17 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
 def test_factors_that_cannot_be_crossed_are_refused(declared: str, says: str, factors: Factors) -> None:
     with pytest.raises(ConfigError, match=says):
         factors(*declared.split("\n"))
+
+
+def test_rungs_of_ones_own_are_a_ladder(folder: Path) -> None:
+    for name, below, patch in (("mine_1", "dapo_0_naive_grpo", "bonus"), ("mine_2", "mine_1", "group_16")):
+        (folder / "rung" / f"{name}.yaml").write_text(f"# @package _global_\ndefaults: [{below}, /patch/{patch}]\n")
+    rungs = ("dapo_0_naive_grpo", "mine_1", "mine_2")
+    arms = ", ".join(f"{{name: {rung}, overrides: [rung={rung}]}}" for rung in rungs)
+    (folder / "experiment" / "ladder.yaml").write_text(as_file(f"name: ladder\ndesign: cumulative\narms: [{arms}]\n"))
+    with config_dir(str(folder)):
+        plan = plan_experiment(["experiment=ladder"])
+    assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
 
 
 def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:

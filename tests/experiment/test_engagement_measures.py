@@ -46,7 +46,7 @@ def test_what_is_left_out_is_measured_in_the_recipe_that_has_it() -> None:
 
 
 CLIP, KL = "algorithm.surrogate.", "algorithm.kl."
-OLD = "algorithm.engine_correction.old_log_probs"
+OLD, DEAD = "algorithm.engine_correction.old_log_probs", "algorithm.dead_groups.policy"
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,8 @@ def test_a_changed_key_finds_its_measure(old: str, new: str, fields: list[str], 
 @pytest.mark.parametrize(
     ("old", "new", "field", "arm"),
     [
-        ("algorithm.dead_groups.policy=drop", "algorithm.dead_groups.policy=never_give_up", "retried_fraction", "new"),
-        (
-            "algorithm.dead_groups.policy=never_give_up",
-            "algorithm.dead_groups.policy=refill",
-            "retried_fraction",
-            "old",
-        ),
+        (f"{DEAD}=drop", f"{DEAD}=never_give_up", "retried_fraction", "new"),
+        (f"{DEAD}=never_give_up", f"{DEAD}=refill", "retried_fraction", "old"),
         ("algorithm/weighting=uniform", "algorithm/weighting=max_variance", "weighting_change", "new"),
         ("algorithm/weighting=top_fraction", "algorithm/weighting=uniform", "weighting_change", "old"),
     ],
@@ -102,10 +97,7 @@ def test_what_is_tried_again_or_weighed_is_measured_where_it_happens(old: str, n
 
 def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:
     both = found(["algorithm.overlong.policy=mask"], ["algorithm.overlong.policy=soft"])
-    assert [(m.fields, m.arm) for m in both] == [
-        (("masked_fraction",), "old"),
-        (("punished_fraction",), "new"),
-    ]
+    assert [(m.fields, m.arm) for m in both] == [(("masked_fraction",), "old"), (("punished_fraction",), "new")]
 
 
 def test_two_keys_of_one_measure_are_said_once() -> None:

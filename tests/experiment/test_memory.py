@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import operator
 
 import numpy as np
 import pytest
@@ -56,40 +56,28 @@ def test_an_update_by_hand():
         "activations": 16 * 2 * layer,
         "logits": 12 * 160 + 2 * 160,
     }
-    assert resident_bytes(config(), parts) == 16 * 388 / 2
-
-
-def lora(run: RunConfig) -> None:
-    run.model.lora.rank = 1
-
-
-def kl(run: RunConfig) -> None:
-    run.algorithm.kl.coefficient = 0.1
-
-
-def recomputing(run: RunConfig) -> None:
-    run.runtime.gradient_checkpointing = True
-
-
-def small_budget(run: RunConfig) -> None:
-    run.runtime.micro_batch_tokens = 2
+    assert resident_bytes(parts) == 16 * 388 / 2
 
 
 @pytest.mark.parametrize(
-    ("change", "ranks", "parts"),
+    ("key", "value", "ranks", "parts"),
     [
         # one hidden state a layer, and one layer
-        (recomputing, 2, {"activations": 16 * (2 * 2 * 4 + 152), "logits": 14 * 160 + 4 * 40}),
+        ("runtime.gradient_checkpointing", True, 2, {"activations": 16 * (2 * 2 * 4 + 152), "logits": 14 * 160 + 4 * 40}),
         # the longest response sets the micro-batch
-        (small_budget, 1, {"activations": activation_bytes(TINY, 9, 2, False)}),
+        ("runtime.micro_batch_tokens", 2, 1, {"activations": activation_bytes(TINY, 9, 2, False)}),
         # gradients and moments are of the adapters alone; what is frozen has the precision of the products
-        (lora, 1, {"weights": 2 * 388 + 4 * 128, "gradients": 4 * 128, "moments": 8 * 128, "gathered": 2 * (84 + 2 * 152)}),
-        (kl, 4, {"reference": 2 * 388 / 4}),
+        (
+            "model.lora.rank", 1, 1,
+            {"weights": 2 * 388 + 4 * 128, "gradients": 4 * 128, "moments": 8 * 128, "gathered": 2 * (84 + 2 * 152)},
+        ),
+        ("algorithm.kl.coefficient", 0.1, 4, {"reference": 2 * 388 / 4}),
     ],
 )  # fmt: skip
-def test_what_a_choice_changes_of_an_update(change: Callable[[RunConfig], None], ranks: int, parts: dict[str, float]):
+def test_what_a_choice_changes_of_an_update(key: str, value: object, ranks: int, parts: dict[str, float]):
     run = config()
-    change(run)
+    section, _, name = key.rpartition(".")
+    setattr(operator.attrgetter(section)(run), name, value)
     found = update_memory(run, TINY, ranks)
     assert {name: found[name] for name in parts} == parts
 
@@ -140,19 +128,12 @@ def test_vllm_takes_its_share_and_must_find_it_free():
     assert not rollout_memory(run, TINY, plant, resident=0.5 * GIB).fits
 
 
-def test_verl_shards_its_sampler_and_can_move_training_to_the_host():
-    from harness.backends import verl
-
+def test_an_engine_over_several_gpus_is_sharded():
     run = config(gpus_per_run=8)
-    run.backend = verl.Config()
-    run.runtime.verl.tensor_parallel, run.runtime.verl.sequence_parallel = 4, 8
+    run.engine = vllm.Config(tensor_parallel=4)
     plant = plant_of(run, memory_gib=1.0)
     assert plant.engine_gpus == 4
     assert rollout_memory(run, TINY, plant, 0.0).engine == 2 * 388 / 4
-    assert update_memory(run, TINY, 8)["activations"] == activation_bytes(TINY, 2, 2, False)
-    assert resident_bytes(run, {"weights": 5.0}) == 5.0
-    run.runtime.verl.offload = True
-    assert resident_bytes(run, {"weights": 5.0}) == 0.0
 
 
 def test_runs_that_share_a_gpu_share_its_memory():
@@ -164,8 +145,7 @@ def test_runs_that_share_a_gpu_share_its_memory():
 
 
 @pytest.mark.parametrize(
-    ("name", "tolerance"),
-    [("qwen2.5-0.5b", 0.01), ("llama-3.2-1b", 0.01), ("qwen3-0.6b", 0.12), ("olmo3-7b", 0.12)],
+    ("name", "tolerance"), [("qwen2.5-0.5b", 0.01), ("llama-3.2-1b", 0.01), ("qwen3-0.6b", 0.12), ("olmo3-7b", 0.12)]
 )
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_activations_are_what_autograd_keeps(name, tolerance, dtype):

@@ -19,10 +19,7 @@ from harness.store.atomic import devices_of
     ("found", "devices"),
     [
         (about(attempts=[{"device": "cpu", "gpus": 0}]), ("cpu",)),
-        (
-            about(attempts=[{"device": "NVIDIA H100"}, {"device": "cpu"}]),
-            ("NVIDIA H100", "cpu"),
-        ),
+        (about(attempts=[{"device": "NVIDIA H100"}, {"device": "cpu"}]), ("NVIDIA H100", "cpu")),
         (about(attempts=[{"index": 0}]), ()),
         (None, ()),
     ],
@@ -44,9 +41,7 @@ def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempt.device_name("0") == "gpu"
 
 
-def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_comparison(
-    tmp_path: Path,
-) -> None:
+def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_comparison(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "results")
     for number, device in enumerate(["cpu", "cpu", "NVIDIA H100"]):
         store.run(f"{number}" * 16).create("", about(attempts=[{"device": device}]))

@@ -17,7 +17,7 @@ from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
 from harness.search.ask_and_tell import Sweep, best_lines, sweep_of
-from harness.search.study import Search, draw, parse_space, search_of
+from harness.search.study import draw, parse_space, search_of
 from harness.store import ResultStore, TornFile
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
@@ -37,7 +37,7 @@ def sweep(
     values = {"space": [RATE, CLIP], "trials": 6, **search}
     experiment = Experiment(name="s", seeds=list(seeds), search=values)
     fixed = [*fixed, f"runtime.results={store.root}"]
-    return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness run")
+    return Sweep(experiment, fixed, store, "harness run")
 
 
 def dispatch(store: ResultStore, specs, workers: int) -> Summary:
@@ -221,20 +221,22 @@ def test_importance_and_contours_are_drawn(store, tmp_path):
     go(feed)
     files = draw(feed.study, ["avg", "generated_tokens_total"], tmp_path / "figures")
     names = {file.name for file in files}
-    assert {"importance_avg.pdf", "importance_generated_tokens_total.png"} <= names
-    assert any(name.startswith("contour_avg_") for name in names)
+    assert names == {
+        f"{kind}_{objective}.{suffix}"
+        for kind in ("importance", "contour")
+        for objective in ("avg", "generated_tokens_total")
+        for suffix in ("pdf", "png")
+    }
     assert all(file.stat().st_size > 1000 for file in files)
 
 
-def test_keys_that_end_alike_have_contours_of_their_own(tmp_path):
-    keys = ["algorithm.entropy.coefficient", "algorithm.kl.coefficient", "optimizer.learning_rate"]
+@pytest.mark.parametrize(("trials", "keys", "files"), [(1, 2, 0), (2, 1, 2), (2, 2, 4), (5, 4, 4)])
+def test_figures_of_few_trials_and_of_many_keys(trials, keys, files, tmp_path):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    for _ in range(4):
+    for _ in range(trials):
         trial = study.ask()
-        study.tell(trial, sum(trial.suggest_float(key, 0, 1) for key in keys))
-    contours = [file.stem for file in draw(study, ["avg"], tmp_path) if file.match("contour_*.png")]
-    assert len(set(contours)) == 3
-    assert any("kl.coefficient" in name and "learning_rate" in name for name in contours)
+        study.tell(trial, sum(trial.suggest_float(f"key_{number}", 0, 1) for number in range(keys)))
+    assert len(draw(study, ["avg"], tmp_path)) == files
 
 
 def test_cmaes_searches_numbers(store):
@@ -309,17 +311,17 @@ def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
     assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE"]
 
 
-def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
-    experiment = Experiment(name="s", match="tokens", search={"space": [RATE]})
-    with pytest.raises(ConfigError, match=r"experiment\.match=tokens holds for arms"):
-        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness run")
-    assert not list(store.root.rglob("*.journal"))
-
-
-def test_a_benchmark_that_no_trial_evaluates_is_refused_before_the_study_is_opened(store):
-    experiment = Experiment(name="s", benchmark="heldot", search={"space": [RATE]})
-    with pytest.raises(ConfigError, match=r"experiment\.benchmark='heldot' is not evaluated by the trials"):
-        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness run")
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"match": "tokens"}, r"experiment\.match=tokens holds for arms"),
+        ({"benchmark": "heldot"}, r"experiment\.benchmark='heldot' is not evaluated by the trials"),
+    ],
+)
+def test_what_no_trial_has_is_refused_before_the_study_is_opened(store, declared, says):
+    experiment = Experiment(name="s", **declared, search={"space": [RATE]})
+    with pytest.raises(ConfigError, match=says):
+        Sweep(experiment, [STEPS], store, "harness run")
     assert not list(store.root.rglob("*.journal"))
 
 

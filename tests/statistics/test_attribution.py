@@ -128,10 +128,7 @@ def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_average
         return [np.mean(group) for group in groups.values()]
 
     judging = Judging(replicates=by_base)
-    for effects in (
-        main_effects(Crossing.of_patches(["a"]), scores, judging),
-        shapley(["a"], scores, judging),
-    ):
+    for effects in (main_effects(Crossing.of_patches(["a"]), scores, judging), shapley(["a"], scores, judging)):
         (found,) = effects.effects
         assert (found.value, found.seeds) == (pytest.approx(0.15), 2)
 

@@ -66,10 +66,7 @@ def test_the_word_is_where_the_interval_lies(low, high, margin, verdict, words):
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.dictionaries(st.text("abcdef", min_size=1), DIFFERENCES, max_size=6),
-    st.sampled_from([None, 0.03, 0.1]),
-)
+@given(st.dictionaries(st.text("abcdef", min_size=1), DIFFERENCES, max_size=6), st.sampled_from([None, 0.03, 0.1]))
 def test_no_interval_contradicts_its_word_or_its_p_value(differences, margin):
     found = judge(differences, margin=margin)
     assert list(found) == list(differences)
