@@ -76,8 +76,6 @@ def read_file(path: Path) -> pd.DataFrame:
             frame = _read_json(path, lines=suffix != ".json")
         else:
             frame = _read_csv(path)
-            if frame.columns.has_duplicates:
-                raise TableError(f"{path}: two columns are called {frame.columns[frame.columns.duplicated()][0]!r}")
     except TableError:
         raise
     except (ValueError, OSError, csv.Error, RecursionError) as error:
@@ -195,17 +193,13 @@ def _named_columns(
     groups = [name for name in groups if name != benchmark]
     arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*groups, benchmark or ""])])
     if arm is None:
-        raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
+        raise TableError(f"which column names the configurations? arm= is one of {', '.join(frame.columns)}")
     if benchmark and frame.groupby(arm)[benchmark].nunique().max() < 2 <= frame[benchmark].nunique():
         benchmark = None  # every arm has its own: what it was trained on
     return arm, benchmark, groups
 
 
 _ROW_NUMBER = "number of the row"
-
-
-def _columns(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.columns]
 
 
 def _to_list(value: str | Sequence[str] | None) -> list[str]:
@@ -233,12 +227,12 @@ def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
 
 def _guess_seed(frame: pd.DataFrame) -> str | None:
     seed = _guess(frame, _SEEDS)
-    return seed or next((name for name in _columns(frame) if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
+    return seed or next((name for name in frame.columns if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in frame]:
-        raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(_columns(frame))}")
+        raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(frame.columns)}")
 
 
 def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
@@ -259,13 +253,13 @@ def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFram
 
 def _guess(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
     """The column with the first of these names that the table has, in any case of letters."""
-    columns = {name.lower(): name for name in _columns(frame)}
+    columns = {name.lower(): name for name in frame.columns}
     return next((columns[name] for name in names if name in columns), None)
 
 
 def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """A chart that wandb exported (``Step``, then ``RUN - METRIC``) as one row a run, at the last step that it has."""
-    step, *rest = _columns(frame)
+    step, *rest = frame.columns
     runs = [name for name in rest if _CHART.fullmatch(name) and not name.endswith(("__MIN", "__MAX"))]
     if step.lower() not in (*_STEPS, "relative time (process)") or not runs or len(runs) < len(rest) / 3:
         return frame
@@ -289,7 +283,7 @@ def _uneven_ends(step: str, values: Collection[float]) -> str:
 
 def _drop_unfinished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
     """Leave out runs that wandb calls failed, crashed, killed or running, and tell of them; a score of theirs is none of a whole run."""
-    state_column = next((str(name) for name in frame if str(name).lower() == "state"), None)
+    state_column = _guess(frame, ["state"])
     if state_column is None or state_column in where:
         return frame
     run_states = frame[state_column].astype(str).str.lower()
@@ -337,11 +331,11 @@ def _guess_scores(frame: pd.DataFrame, keys: Sequence[str | None], notes: list[s
     if column := _guess(frame, _SCORES):
         return [column]
     arm, *_ = keys
-    names = [name for name in _columns(frame) if name not in keys and pd.api.types.is_numeric_dtype(frame[name])]
+    names = [name for name in frame.columns if name not in keys and pd.api.types.is_numeric_dtype(frame[name])]
     non_scores = [name for name in names if _NO_SCORES.fullmatch(name) or frame.groupby(arm)[name].nunique().max() < 2]
     scores = [name for name in names if name not in non_scores]
     if not scores:
-        texts = [name for name in _columns(frame) if name not in keys and name not in names]
+        texts = [name for name in frame.columns if name not in keys and name not in names]
         hint = f"; these are text: {', '.join(texts[:_LIMIT])}" if texts else ""
         raise TableError(
             f"no column of numbers that differ among the seeds of an arm{hint}. Name the scores: score=COLUMN[,COLUMN]"
@@ -370,11 +364,9 @@ def _last_steps(
     duplicates = scored_rows[scored_rows.duplicated([*names, step], keep=False)]
     if len(duplicates):  # several runs have this arm and seed, and the last step of one would hide the others
         first = duplicates[(duplicates[[*names, step]] == duplicates[[*names, step]].iloc[0]).all(axis=1)]
-        others = [name for name in _columns(frame) if name not in (*names, *scores)]
-        differences = [name for name in others if first[name].nunique(dropna=False) > 1]
-        hint = f"differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
         rows = " and ".join(str(row + 2) for row in first.index[:_LIMIT])
-        raise TableError(f"rows {rows} are one arm, seed and {step}, and {hint if differences else 'are alike'}")
+        difference = _difference(first, [*names, *scores]) or "are alike"
+        raise TableError(f"rows {rows} are one arm, seed and {step}, and {difference}")
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
     if last[step].nunique() > 1:
@@ -390,7 +382,7 @@ def _guess_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], st
     names = [*keys, *([step] if step and step not in keys else [])]
     texts = [
         name
-        for name in _columns(frame)
+        for name in frame.columns
         if name not in names
         and not pd.api.types.is_numeric_dtype(frame[name])
         and 1 < frame[name].nunique(dropna=False) < len(frame)
@@ -445,14 +437,16 @@ def _refuse_duplicates(rows: pd.DataFrame, frame: pd.DataFrame, roles: Sequence[
     first = duplicates[keys].iloc[0]
     copies = duplicates[(duplicates[keys] == first).all(axis=1)]
     originals = frame.loc[copies["row"].unique() - 2]
-    differences = [name for name in _columns(frame) if name not in roles and originals[name].nunique(dropna=False) > 1]
-    hint = (
-        f"; they differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
-        if differences
-        else "; keep one of them"
-    )
+    difference = _difference(originals, roles)
+    hint = f"they {difference}" if difference else "keep one of them"
     place = ", ".join(filter(None, [first["arm"], f"seed {first['seed']}", first["benchmark"], first["group"]]))
-    raise TableError(f"rows {' and '.join(map(str, copies['row'][:_LIMIT]))} both have the score of {place}{hint}")
+    raise TableError(f"rows {' and '.join(map(str, copies['row'][:_LIMIT]))} both have the score of {place}; {hint}")
+
+
+def _difference(rows: pd.DataFrame, roles: Sequence[str | None]) -> str:
+    """Name the columns without a role that tell rows apart; an empty text where none does."""
+    names = [name for name in rows.columns if name not in roles and rows[name].nunique(dropna=False) > 1]
+    return f"differ in {', '.join(names[:_LIMIT])}: by= or where= tells them apart" if names else ""
 
 
 def _drop_unscored(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
