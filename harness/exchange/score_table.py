@@ -30,6 +30,7 @@ _BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", 
 _NO_SCORES = re.compile(
     r"_.*|.*(^|_)(id|idx|index|steps?|epochs?|runtime|seconds|timestamp|created|hours)$|unnamed.*", re.IGNORECASE
 )
+_SEED_NAME = re.compile(r"(^|[^a-z])seed$", re.IGNORECASE)
 _SEED_SUFFIX = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
 _LIMIT = 5  # names or rows that a message lists
@@ -47,7 +48,7 @@ class ScoreTable:
 
     Attributes:
         baselines: group → the arm that the others are compared with; the `ABOVE` of them all: each with the arm before it.
-        percent: values are per cent; fraction: of 1; else they have a unit of their own.
+        unit: `percent`; `fraction` of 1; `raw`: a unit of their own.
         seeded: seeds are those of the table; without a column of seeds they only count the rows of an arm.
     """
 
@@ -157,7 +158,8 @@ def score_table(
         if name in raw_frame:
             texts = raw_frame[name].loc[frame.index].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
             frame[name] = texts.replace("", np.nan)
-    frame, seed = _add_seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
+    seed = seed or _guess(frame, _SEEDS) or next(filter(_SEED_NAME.search, frame.columns), None)
+    frame, seed = _add_seeds(frame, arm, seed, benchmark, notes)
     keys = [name for name in (arm, seed, benchmark) if name]
     scores = scores or _guess_scores(frame, [*keys, *groups], notes)
     groups = groups or _guess_groups(frame, keys, notes) or _guess_groups(frame, keys, notes, _guess(frame, _STEPS))
@@ -169,9 +171,8 @@ def score_table(
     _refuse_duplicates(rows, frame, [*keys, *groups, *scores])
     notes.insert(0, _describe_columns(arm, "" if seed == _ROW_NUMBER else seed, scores, groups, benchmark))
     rows = _drop_unscored(rows, notes)
-    if unit is None and percent & {*scores}:
-        unit = _written_percent(frame, scores, percent, notes)
-    unit = unit or _guess_unit(rows, notes)
+    if unit is None:
+        unit = _written_percent(frame, scores, percent, notes) if percent & {*scores} else _guess_unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _ROW_NUMBER, notes)
 
@@ -214,7 +215,7 @@ def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
         if not pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             texts = column.astype("string").str.strip()
             texts = texts.mask(texts.isin(["", "nan", "NaN", "null", "None"]))
-            numbers = pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
+            numbers = _texts_as_numbers(texts)
             if numbers.notna().any() and bool((numbers.isna() == texts.isna()).all()):
                 percent |= {str(name)} if texts.str.endswith("%").fillna(False).any() else set()
                 whole = numbers.notna().all() and (numbers % 1 == 0).all() and numbers.abs().max() < _MOST_EXACT
@@ -225,9 +226,9 @@ def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     return pd.DataFrame(columns), percent
 
 
-def _guess_seed(frame: pd.DataFrame) -> str | None:
-    seed = _guess(frame, _SEEDS)
-    return seed or next((name for name in frame.columns if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
+def _texts_as_numbers(texts: pd.Series) -> pd.Series:
+    """Stripped texts as numbers, those with a per cent sign too; NaN for others."""
+    return pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
@@ -420,8 +421,7 @@ def _to_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     """A column of scores as numbers, ``86.4 %`` too."""
     if pd.api.types.is_numeric_dtype(frame[name]):
         return frame[name].astype(float)
-    texts = frame[name].astype("string").str.strip().str.removesuffix("%").str.strip()
-    numbers = pd.to_numeric(texts, errors="coerce").astype(float)
+    numbers = _texts_as_numbers(frame[name].astype("string").str.strip())
     rows = frame[numbers.isna() & frame[name].notna()]
     if len(rows):
         raise TableError(f"row {rows.index[0] + 2}: {name}={rows[name].iloc[0]!r} is no number; {len(rows)} such rows")

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
 from harness.store.run import verl_step
 from harness.store.samples import SAMPLES
+from harness.training.run_parts import POLICY
 from harness.training.step_data import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
@@ -184,8 +185,9 @@ def _tokens_until(run: RunDir, step: int) -> int:
 def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
     """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
-    for path in _files(run.path / "verl"):
-        step = int(path.stem)
+    # Newest attempt first: what it sampled again replaces what an earlier one left.
+    for path in sorted(run.path.glob("verl/validation-*/*.jsonl"), reverse=True):
+        step = int(path.stem) if path.stem.isdigit() else 0
         if not 0 < step < config.training.steps:
             continue
         rows = [json.loads(line) for line in new_lines(path, 0)[0]]  # without a torn last line it counts as incomplete
@@ -195,12 +197,6 @@ def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
             if complete and step not in run.sample_steps(name):
                 table = _table(samples, benchmark, config.sampling.max_response_tokens, grader)
                 run.write_samples(name, benchmark.version, step, table)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    """Newest attempt first: what it sampled again replaces what an earlier one left."""
-    folders = sorted(folder.glob("validation-*"), reverse=True)
-    return [path for each in folders for path in sorted(each.glob("*.jsonl")) if path.stem.isdigit()]
 
 
 def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: Grader) -> pa.Table:
@@ -229,9 +225,6 @@ def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: G
         },
         schema=SAMPLES,
     )
-
-
-POLICY = "policy"
 
 
 def remove_old(checkpoints: Path) -> None:
