@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from harness.backends.verl.overrides import Place
@@ -83,16 +84,16 @@ def is_complete(responses: Sequence[GradedResponse], groups: int, size: int) -> 
 
 def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> Mapping[str, float]:
     """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome)."""
-    tokens = np.array([item.tokens for item in responses], dtype=np.float64)
-    correct = np.array([item.correct for item in responses], dtype=bool)
-    truncated = np.array([item.truncated for item in responses], dtype=bool)
-    groups: dict[str, list[int]] = defaultdict(list)
-    for item in responses:
-        groups[item.group].append(item.correct)
-    shares = np.array([np.mean(outcomes) for outcomes in groups.values()])
-    kept_groups = _kept_groups(responses, algorithm)
+    frame, dead = pd.DataFrame(responses), algorithm.dead_groups
+    tokens = frame["tokens"].to_numpy(float)
+    correct, truncated = frame["correct"].to_numpy(bool), frame["truncated"].to_numpy(bool)
+    groups = frame.groupby("group")
+    shares = groups["correct"].mean()
+    outcomes = groups["reward" if dead.metric == "reward" else "correct"].nunique()
+    live_groups = len(shares) if dead.policy == "keep" else int((outcomes > 1).sum())
+    kept_groups = min(live_groups, algorithm.prompts_per_step)  # the rest was dead or surplus
     return {
-        "reward_mean": float(np.mean([item.reward for item in responses])),
+        "reward_mean": float(frame["reward"].to_numpy(float).mean()),
         "accuracy_mean": float(correct.mean()),
         "response_tokens_mean": float(tokens.mean()),
         "response_tokens_p95": float(np.percentile(tokens, 95)),
@@ -100,23 +101,14 @@ def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConf
         "response_tokens_mean_wrong": average(tokens[~correct]),
         "response_tokens_mean_truncated": average(tokens[truncated]),
         "truncated_fraction": float(truncated.mean()),
-        "groups": len(groups),
+        "groups": len(shares),
         "all_right_groups": int((shares == 1).sum()),
         "all_wrong_groups": int((shares == 0).sum()),
         "kept_groups": kept_groups,
-        "discarded_groups": len(groups) - kept_groups,
-        "generated_groups": len(groups),
+        "discarded_groups": len(shares) - kept_groups,
+        "generated_groups": len(shares),
         "generated_tokens": int(tokens.sum()),
     }
-
-
-def _kept_groups(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> int:
-    """Count the groups that were trained on; the rest was dead or surplus."""
-    dead, outcomes = algorithm.dead_groups, defaultdict(set)
-    for item in responses:
-        outcomes[item.group].add(item.reward if dead.metric == "reward" else item.correct)
-    live_groups = [values for values in outcomes.values() if dead.policy == "keep" or len(values) > 1]
-    return min(len(live_groups), algorithm.prompts_per_step)
 
 
 class MetricsImport:
