@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
@@ -35,6 +36,19 @@ _NO_WORDS = ("null", "true", "false", "nan", "inf")
 # Sections of ours whose `kind` is chosen as a group of the configuration.
 _GROUPS = {f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")}
 _GROUPS |= {"model.kind": "model"}
+# What neither trainer can do: ours, the value at which it does nothing, and why.
+_ABSENT_IN_BOTH: Mapping[str, Sequence[Any]] = {
+    "algorithm.reward.true_positive": (1.0, "the reward function there takes verdicts as they are"),
+    "algorithm.reward.false_positive": (0.0, "the reward function there takes verdicts as they are"),
+    "algorithm.reward.function": ("", "give the function to the trainer itself, as its reward function"),
+    "algorithm.advantage_sign": ("both", "advantages of both signs train there"),
+    "algorithm.curriculum.kind": ("uniform", "prompts are drawn uniformly there"),
+    "algorithm.weighting.kind": ("uniform", "all responses weigh alike there"),
+    "algorithm.source.kind": ("policy", "the trainer samples from the policy"),
+    "algorithm.positive_nll_coefficient": (0.0, "the trainer has no likelihood term"),
+    "training.generated_tokens": (None, "the trainer ends after a number of steps only"),
+    "training.seconds": (None, "the trainer ends after a number of steps only"),
+}
 Row = str | Mapping[Any, str | Mapping[str, Any]]
 
 
@@ -103,7 +117,7 @@ def load_table(name: str) -> Table:
         )
         for each in content.pop("beside")
     ]
-    return Table(beside=blocks, **content)
+    return Table(beside=blocks, absent={**_ABSENT_IN_BOTH, **content.pop("absent")}, **content)
 
 
 @dataclass
@@ -156,8 +170,7 @@ def hydra_value(value: Any) -> str:
     text = str(value)
     if re.fullmatch(r"[A-Za-z_/][\w./-]*", text) and text.lower() not in _NO_WORDS:
         return text
-    text = re.sub(r"(\\*)'", r"\1\1\\'", text)
-    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 # ---- from their settings to ours ----
@@ -209,21 +222,39 @@ class Settings:
 
     def names(self, key: str) -> list[str]:
         """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
-        value = self._get_valid(key, _is_names, "is neither a name nor a list of names")
-        return [value] if isinstance(value, str) else value or []
+        value = self.get(key)
+        names = [] if value is None else [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{key}={value} is neither a name nor a list of names")
+        return names
 
     def numbers(self, key: str) -> list[float] | None:
         """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
-        is_valid = lambda value: isinstance(value, list) and all(map(_is_number, value))  # noqa: E731
-        numbers: list[float] | None = self._get_valid(key, is_valid, "is no list of numbers")
-        return numbers
+        value = self.get(key)
+        if value is not None and not (isinstance(value, list) and all(map(_is_number, value))):
+            raise ConfigError(f"{key}={value} is no list of numbers")
+        return value
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+def translate_config(
+    trainer: str,
+    values: Mapping[str, Any],
+    parts: Sequence[Callable[[Settings, Translation], None]],
+    defaults: Mapping[str, Any],
+) -> Translation:
+    """Return what the rows of a trainer's table and its own parts make of settings. Raises `ConfigError`.
+
+    `defaults`: values of ours that count where neither has others.
+    """
+    out, source = _translate_rows(load_table(trainer), values), Settings(values)
+    out.settings = {"algorithm": "grpo", **defaults, **out.settings}
+    for part in parts:
+        part(source, out)
+    _refuse_filtered_correction(out)
+    return out
 
 
-def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
+def _translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
     """Return what the rows of a table make of settings: each key is translated, without effect, left to code, or listed."""
     out = Translation()
     rows = table.active(values)
@@ -272,13 +303,20 @@ def _translate_row(row: Row, key: str, value: Any, out: Translation) -> None:
 # ---- from our settings to theirs ----
 
 
-def export_rows(table: Table, config: RunConfig, changes: Mapping[str, Any] | None = None) -> Translation:
-    """Return our configuration by the rows of a table: what has a counterpart is set, what has none is listed.
+def export_config(
+    trainer: str,
+    config: RunConfig,
+    parts: Sequence[Callable[[RunConfig, Translation], None]],
+    without_clip: Mapping[str, Any],
+) -> Translation:
+    """Return our configuration by the rows of a trainer's table, by the trainer's own parts, and with what rewards it needs.
 
-    `changes`: values of ours that the caller's code expresses by other keys of theirs, as they count for the rows.
+    What has a counterpart is set, what has none is listed. `without_clip`: values of ours as they count for the rows where the policy
+    gradient has no clip.
     """
-    out = Translation()
-    changes = changes or {}
+    table, surrogate, out = load_table(trainer), config.algorithm.surrogate, Translation()
+    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
+    changes = without_clip if unclipped else {}
     _refuse_others(config, table.absent, out)
     for key, row in table.rows.items():
         _set_row(table, key, row, config, changes, out)
@@ -287,6 +325,13 @@ def export_rows(table: Table, config: RunConfig, changes: Mapping[str, Any] | No
             for key, row in block.rows.items():
                 _set_row(table, key, row, config, changes, out)
             _refuse_others(config, block.always, out)
+    for part in parts:
+        part(config, out)
+    reward = config.algorithm.reward  # in a trainer it is no setting
+    credit = f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
+    out.notes.append(
+        f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
+    )
     return out
 
 
@@ -340,29 +385,6 @@ def value_of(config: RunConfig, key: str) -> Any:
 # ---- what both trainers have ----
 
 
-def export_config(
-    trainer: str,
-    config: RunConfig,
-    parts: Sequence[Callable[[RunConfig, Translation], None]],
-    without_clip: Mapping[str, Any],
-) -> Translation:
-    """Return a configuration by the rows of a trainer's table, by the trainer's own parts, and with what rewards it needs.
-
-    `without_clip`: values of ours as they count for the rows where the policy gradient has no clip.
-    """
-    surrogate = config.algorithm.surrogate
-    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
-    out = export_rows(load_table(trainer), config, without_clip if unclipped else None)
-    for part in parts:
-        part(config, out)
-    reward = config.algorithm.reward  # in a trainer it is no setting
-    credit = f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
-    out.notes.append(
-        f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
-    )
-    return out
-
-
 def buffer_tokens(config: RunConfig, out: Translation) -> int:
     """Return the tokens before the cap over which the length penalty ramps; record a fraction that makes no whole number."""
     overlong, cap = config.algorithm.overlong, config.sampling.max_response_tokens
@@ -385,7 +407,7 @@ def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: T
         out.set("model.lora.targets", ",".join(targets) or "all-linear")
 
 
-def refuse_filtered_correction(out: Translation) -> None:
+def _refuse_filtered_correction(out: Translation) -> None:
     """Take an engine correction out of a configuration that samples from a filtered distribution: its weights would be biased."""
     kind, settings = "algorithm.engine_correction.kind", out.settings
     filtered = settings.get("sampling.top_p", 1.0) < 1 or settings.get("sampling.top_k", 0) > 0

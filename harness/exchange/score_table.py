@@ -30,6 +30,7 @@ _BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", 
 _NO_SCORES = re.compile(
     r"_.*|.*(^|_)(id|idx|index|steps?|epochs?|runtime|seconds|timestamp|created|hours)$|unnamed.*", re.IGNORECASE
 )
+_SEED_NAME = re.compile(r"(^|[^a-z])seed$", re.IGNORECASE)
 _SEED_SUFFIX = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)[-_=: ]*(\d+)$", re.IGNORECASE)
 _CHART = re.compile(r"(.+) - (.+)$")
 _LIMIT = 5  # names or rows that a message lists
@@ -47,7 +48,7 @@ class ScoreTable:
 
     Attributes:
         baselines: group → the arm that the others are compared with; the `ABOVE` of them all: each with the arm before it.
-        percent: values are per cent; fraction: of 1; else they have a unit of their own.
+        unit: `percent`; `fraction` of 1; `raw`: a unit of their own.
         seeded: seeds are those of the table; without a column of seeds they only count the rows of an arm.
     """
 
@@ -76,8 +77,6 @@ def read_file(path: Path) -> pd.DataFrame:
             frame = _read_json(path, lines=suffix != ".json")
         else:
             frame = _read_csv(path)
-            if frame.columns.has_duplicates:
-                raise TableError(f"{path}: two columns are called {frame.columns[frame.columns.duplicated()][0]!r}")
     except TableError:
         raise
     except (ValueError, OSError, csv.Error, RecursionError) as error:
@@ -159,7 +158,8 @@ def score_table(
         if name in raw_frame:
             texts = raw_frame[name].loc[frame.index].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
             frame[name] = texts.replace("", np.nan)
-    frame, seed = _add_seeds(frame, arm, seed or _guess_seed(frame), benchmark, notes)
+    seed = seed or _guess(frame, _SEEDS) or next(filter(_SEED_NAME.search, frame.columns), None)
+    frame, seed = _add_seeds(frame, arm, seed, benchmark, notes)
     keys = [name for name in (arm, seed, benchmark) if name]
     scores = scores or _guess_scores(frame, [*keys, *groups], notes)
     groups = groups or _guess_groups(frame, keys, notes) or _guess_groups(frame, keys, notes, _guess(frame, _STEPS))
@@ -171,9 +171,8 @@ def score_table(
     _refuse_duplicates(rows, frame, [*keys, *groups, *scores])
     notes.insert(0, _describe_columns(arm, "" if seed == _ROW_NUMBER else seed, scores, groups, benchmark))
     rows = _drop_unscored(rows, notes)
-    if unit is None and percent & {*scores}:
-        unit = _written_percent(frame, scores, percent, notes)
-    unit = unit or _guess_unit(rows, notes)
+    if unit is None:
+        unit = _written_percent(frame, scores, percent, notes) if percent & {*scores} else _guess_unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed != _ROW_NUMBER, notes)
 
@@ -195,17 +194,13 @@ def _named_columns(
     groups = [name for name in groups if name != benchmark]
     arm = arm or _guess(frame, [name for name in _ARMS if name not in map(str.lower, [*groups, benchmark or ""])])
     if arm is None:
-        raise TableError(f"which column names the configurations? arm= is one of {', '.join(_columns(frame))}")
+        raise TableError(f"which column names the configurations? arm= is one of {', '.join(frame.columns)}")
     if benchmark and frame.groupby(arm)[benchmark].nunique().max() < 2 <= frame[benchmark].nunique():
         benchmark = None  # every arm has its own: what it was trained on
     return arm, benchmark, groups
 
 
 _ROW_NUMBER = "number of the row"
-
-
-def _columns(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.columns]
 
 
 def _to_list(value: str | Sequence[str] | None) -> list[str]:
@@ -220,7 +215,7 @@ def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
         if not pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             texts = column.astype("string").str.strip()
             texts = texts.mask(texts.isin(["", "nan", "NaN", "null", "None"]))
-            numbers = pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
+            numbers = _texts_as_numbers(texts)
             if numbers.notna().any() and bool((numbers.isna() == texts.isna()).all()):
                 percent |= {str(name)} if texts.str.endswith("%").fillna(False).any() else set()
                 whole = numbers.notna().all() and (numbers % 1 == 0).all() and numbers.abs().max() < _MOST_EXACT
@@ -231,14 +226,14 @@ def _parse_numbers(raw_frame: pd.DataFrame) -> tuple[pd.DataFrame, set[str]]:
     return pd.DataFrame(columns), percent
 
 
-def _guess_seed(frame: pd.DataFrame) -> str | None:
-    seed = _guess(frame, _SEEDS)
-    return seed or next((name for name in _columns(frame) if re.search(r"(^|[^a-z])seed$", name, re.IGNORECASE)), None)
+def _texts_as_numbers(texts: pd.Series) -> pd.Series:
+    """Stripped texts as numbers, those with a per cent sign too; NaN for others."""
+    return pd.to_numeric(texts.str.removesuffix("%").str.strip(), errors="coerce").astype(float)
 
 
 def _require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
     if unknown := [name for name in names if name not in frame]:
-        raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(_columns(frame))}")
+        raise TableError(f"the table has no column {unknown[0]!r}; it has {', '.join(frame.columns)}")
 
 
 def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
@@ -259,13 +254,13 @@ def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFram
 
 def _guess(frame: pd.DataFrame, names: Sequence[str]) -> str | None:
     """The column with the first of these names that the table has, in any case of letters."""
-    columns = {name.lower(): name for name in _columns(frame)}
+    columns = {name.lower(): name for name in frame.columns}
     return next((columns[name] for name in names if name in columns), None)
 
 
 def _chart_runs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """A chart that wandb exported (``Step``, then ``RUN - METRIC``) as one row a run, at the last step that it has."""
-    step, *rest = _columns(frame)
+    step, *rest = frame.columns
     runs = [name for name in rest if _CHART.fullmatch(name) and not name.endswith(("__MIN", "__MAX"))]
     if step.lower() not in (*_STEPS, "relative time (process)") or not runs or len(runs) < len(rest) / 3:
         return frame
@@ -289,7 +284,7 @@ def _uneven_ends(step: str, values: Collection[float]) -> str:
 
 def _drop_unfinished(frame: pd.DataFrame, where: Mapping[str, object], notes: list[str]) -> pd.DataFrame:
     """Leave out runs that wandb calls failed, crashed, killed or running, and tell of them; a score of theirs is none of a whole run."""
-    state_column = next((str(name) for name in frame if str(name).lower() == "state"), None)
+    state_column = _guess(frame, ["state"])
     if state_column is None or state_column in where:
         return frame
     run_states = frame[state_column].astype(str).str.lower()
@@ -337,11 +332,11 @@ def _guess_scores(frame: pd.DataFrame, keys: Sequence[str | None], notes: list[s
     if column := _guess(frame, _SCORES):
         return [column]
     arm, *_ = keys
-    names = [name for name in _columns(frame) if name not in keys and pd.api.types.is_numeric_dtype(frame[name])]
+    names = [name for name in frame.columns if name not in keys and pd.api.types.is_numeric_dtype(frame[name])]
     non_scores = [name for name in names if _NO_SCORES.fullmatch(name) or frame.groupby(arm)[name].nunique().max() < 2]
     scores = [name for name in names if name not in non_scores]
     if not scores:
-        texts = [name for name in _columns(frame) if name not in keys and name not in names]
+        texts = [name for name in frame.columns if name not in keys and name not in names]
         hint = f"; these are text: {', '.join(texts[:_LIMIT])}" if texts else ""
         raise TableError(
             f"no column of numbers that differ among the seeds of an arm{hint}. Name the scores: score=COLUMN[,COLUMN]"
@@ -370,11 +365,9 @@ def _last_steps(
     duplicates = scored_rows[scored_rows.duplicated([*names, step], keep=False)]
     if len(duplicates):  # several runs have this arm and seed, and the last step of one would hide the others
         first = duplicates[(duplicates[[*names, step]] == duplicates[[*names, step]].iloc[0]).all(axis=1)]
-        others = [name for name in _columns(frame) if name not in (*names, *scores)]
-        differences = [name for name in others if first[name].nunique(dropna=False) > 1]
-        hint = f"differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
         rows = " and ".join(str(row + 2) for row in first.index[:_LIMIT])
-        raise TableError(f"rows {rows} are one arm, seed and {step}, and {hint if differences else 'are alike'}")
+        difference = _difference(first, [*names, *scores]) or "are alike"
+        raise TableError(f"rows {rows} are one arm, seed and {step}, and {difference}")
     if len(last) < len(frame):
         notes.append(f"the last {step} of each run counts: {len(last)} of {len(frame)} rows")
     if last[step].nunique() > 1:
@@ -390,7 +383,7 @@ def _guess_groups(frame: pd.DataFrame, keys: Sequence[str], notes: list[str], st
     names = [*keys, *([step] if step and step not in keys else [])]
     texts = [
         name
-        for name in _columns(frame)
+        for name in frame.columns
         if name not in names
         and not pd.api.types.is_numeric_dtype(frame[name])
         and 1 < frame[name].nunique(dropna=False) < len(frame)
@@ -428,8 +421,7 @@ def _to_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     """A column of scores as numbers, ``86.4 %`` too."""
     if pd.api.types.is_numeric_dtype(frame[name]):
         return frame[name].astype(float)
-    texts = frame[name].astype("string").str.strip().str.removesuffix("%").str.strip()
-    numbers = pd.to_numeric(texts, errors="coerce").astype(float)
+    numbers = _texts_as_numbers(frame[name].astype("string").str.strip())
     rows = frame[numbers.isna() & frame[name].notna()]
     if len(rows):
         raise TableError(f"row {rows.index[0] + 2}: {name}={rows[name].iloc[0]!r} is no number; {len(rows)} such rows")
@@ -445,14 +437,16 @@ def _refuse_duplicates(rows: pd.DataFrame, frame: pd.DataFrame, roles: Sequence[
     first = duplicates[keys].iloc[0]
     copies = duplicates[(duplicates[keys] == first).all(axis=1)]
     originals = frame.loc[copies["row"].unique() - 2]
-    differences = [name for name in _columns(frame) if name not in roles and originals[name].nunique(dropna=False) > 1]
-    hint = (
-        f"; they differ in {', '.join(differences[:_LIMIT])}: by= or where= tells them apart"
-        if differences
-        else "; keep one of them"
-    )
+    difference = _difference(originals, roles)
+    hint = f"they {difference}" if difference else "keep one of them"
     place = ", ".join(filter(None, [first["arm"], f"seed {first['seed']}", first["benchmark"], first["group"]]))
-    raise TableError(f"rows {' and '.join(map(str, copies['row'][:_LIMIT]))} both have the score of {place}{hint}")
+    raise TableError(f"rows {' and '.join(map(str, copies['row'][:_LIMIT]))} both have the score of {place}; {hint}")
+
+
+def _difference(rows: pd.DataFrame, roles: Sequence[str | None]) -> str:
+    """Name the columns without a role that tell rows apart; an empty text where none does."""
+    names = [name for name in rows.columns if name not in roles and rows[name].nunique(dropna=False) > 1]
+    return f"differ in {', '.join(names[:_LIMIT])}: by= or where= tells them apart" if names else ""
 
 
 def _drop_unscored(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from harness.configuration.error import ConfigError
@@ -156,18 +157,15 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
-    out, source = dialect.translate_rows(dialect.load_table("trl"), values), Settings(values)
-    out.settings = {"algorithm": "grpo", "algorithm.engine_correction.old_log_probs": "recomputed", **out.settings}
-    _batches(source, devices, out)
+    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _kl, _model)
+    defaults = {"algorithm.engine_correction.old_log_probs": "recomputed"}
+    out = dialect.translate_config("trl", values, parts, defaults)
     if out.settings.get("algorithm.updates_per_step", 1) > 1:
         out.notes.append(_RANDOM_UPDATES)
-    for part in (_schedule, _rewards, _clip, _kl, _model):
-        part(source, out)
-    dialect.refuse_filtered_correction(out)
     return out
 
 
-def _batches(source: Settings, devices: int | None, out: Translation) -> None:
+def _batches(devices: int | None, source: Settings, out: Translation) -> None:
     """Responses of a generation and of an update; TRL counts them for one device, and for all in `generation_batch_size`."""
     group, key = source.count("num_generations"), "per_device_train_batch_size"
     per_device, accumulation_steps = source.count(key), source.count("gradient_accumulation_steps")

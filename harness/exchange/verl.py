@@ -204,12 +204,8 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     """Return verl's resolved configuration as overrides of ours. Raises `ConfigError`, also for `devices`: verl counts over all of them."""
     if devices is not None:
         raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
-    out, source = dialect.translate_rows(dialect.load_table("verl"), values), Settings(values)
-    out.settings = {"algorithm": "grpo", **out.settings}
-    for part in (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model):
-        part(source, out)
-    dialect.refuse_filtered_correction(out)
-    return out
+    parts = (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model)
+    return dialect.translate_config("verl", values, parts, {})
 
 
 def _batches(source: Settings, out: Translation) -> None:

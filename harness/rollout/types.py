@@ -192,10 +192,7 @@ def passes(
 
 
 def check_request(
-    prompts: Sequence[Sequence[int]],
-    seeds_PG: np.ndarray,
-    params: SamplingParams,
-    positions: int | None = None,
+    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, positions: int | None = None
 ) -> None:
     """Refuse what no engine can answer; `positions` is the model's longest prompt and response together, where it has one.
 

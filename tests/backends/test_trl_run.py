@@ -37,6 +37,14 @@ def never() -> bool:
     return False
 
 
+def trained(root: Path, **changes: Any) -> RunDir:
+    """A run that TRL has trained to its end."""
+    config = trl_config(**changes)
+    run = claimed(config, root)
+    assert trl.train(config, run, never, 0)
+    return run
+
+
 def numbers(run: RunDir) -> pd.DataFrame:
     """The rows without what belongs to the attempt and its clock."""
     steps = run.steps()
@@ -44,9 +52,7 @@ def numbers(run: RunDir) -> pd.DataFrame:
 
 
 def test_a_run_has_rows_samples_and_a_policy_as_the_built_in_trainer_writes_them(tmp_path: Path) -> None:
-    config = trl_config(optimizer__warmup_steps=2)
-    run = claimed(config, tmp_path)
-    assert trl.train(config, run, never, 0)
+    run = trained(tmp_path, optimizer__warmup_steps=2)
     steps = run.steps()
     assert list(steps["step"]) == [1, 2, 3, 4]
     assert list(steps["updates"]) == [4, 8, 12, 16]
@@ -92,14 +98,13 @@ trl.train(load(run.settings()), run, lambda: len(run.steps()) == 2 and os.kill(o
 
 def test_a_killed_run_resumes_to_the_numbers_of_an_undisturbed_one(tmp_path: Path) -> None:
     config = trl_config()
-    run, other = claimed(config, tmp_path / "killed"), claimed(config, tmp_path / "whole")
+    run, other = claimed(config, tmp_path / "killed"), trained(tmp_path / "whole")
     here = Path(__file__).parent
     command = [sys.executable, "-c", KILLED, str(run.path), "0", str(here), str(here.parent)]
     done = subprocess.run(command, cwd=here.parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
     assert [step for step, _ in run.checkpoints()] == [2]  # it was killed in the third step
     assert trl.train(config, run, never, 1)
-    assert trl.train(config, other, never, 0)
     assert list(run.steps()["attempt"]) == [0, 0, 1, 1]
     pd.testing.assert_frame_equal(numbers(run), numbers(other))
     weights = [read_state(each.checkpoints()[-1][1] / "policy") for each in (run, other)]
@@ -117,15 +122,13 @@ def test_a_stopped_run_leaves_a_checkpoint_and_a_finished_one_is_left_alone(tmp_
 
 
 def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path: Path) -> None:
-    config = trl_config(
+    steps = trained(
+        tmp_path,
         algorithm__dead_groups__policy="refill",
         algorithm__dead_groups__max_rounds=2,
         algorithm__aggregation=batch_token_mean.Config(),
         training__steps=2,
-    )
-    run = claimed(config, tmp_path)
-    assert trl.train(config, run, never, 0)
-    steps = run.steps()
+    ).steps()
     assert (steps["refill_rounds"] == 2).all()
     assert (steps["generated_groups"] == 16).all()
     assert (steps["kept_groups"] + steps["discarded_groups"] == 16).all()
@@ -134,9 +137,7 @@ def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path
 
 
 def test_a_token_budget_ends_the_run(tmp_path: Path) -> None:
-    config = trl_config(training__generated_tokens=1)
-    run = claimed(config, tmp_path)
-    assert trl.train(config, run, never, 0)
+    run = trained(tmp_path, training__generated_tokens=1)
     assert list(run.steps()["step"]) == [1]
     assert [step for step, _ in run.checkpoints()] == [1]
 
@@ -156,9 +157,7 @@ def test_a_reward_function_that_always_fails_is_refused(tmp_path: Path) -> None:
 
 def test_adapters_alone_are_trained_and_evaluated_merged(tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
-    base = claimed(trl_config(training__steps=1), tmp_path / "base")
-    assert trl.train(trl_config(training__steps=1), base, never, 0)
-    policy = base.checkpoints()[-1][1] / "policy"
+    policy = trained(tmp_path / "base", training__steps=1).checkpoints()[-1][1] / "policy"
     model = pretrained.Config(path=str(policy), precision="float32", lora=pretrained.Lora(rank=2))
     config = trl_config(model=model, training__steps=2, training__evaluate_every=1)
     run = claimed(config, tmp_path)

@@ -83,12 +83,7 @@ def test_rows_hold_prompt_gold_and_origin(tmp_path: Path, base_policy: Path) -> 
         "data_source": "train",
         "prompt": [{"role": "user", "content": task.problems[3].prompt}],
         "reward_model": {"style": "rule", "ground_truth": task.problems[3].gold},
-        "extra_info": {
-            "index": 3,
-            "split": "train",
-            "problem_id": "train/3",
-            "problem": task.problems[3].prompt,
-        },
+        "extra_info": {"index": 3, "split": "train", "problem_id": "train/3", "problem": task.problems[3].prompt},
     }
     validation = pq.read_table(tmp_path / "validation.parquet").to_pylist()
     assert {(row["data_source"], row["extra_info"]["split"]) for row in validation} == {
@@ -108,12 +103,7 @@ def test_the_ledger_counts_all_groups_and_reads_only_whole_lines(tmp_path: Path)
     folder.mkdir()
     ledger = Ledger(folder)
     assert ledger.step(1) == ()
-    lines = [
-        [1, "a", 10, 1.0, 1, 0],
-        [1, "a", 30, -1.0, 0, 0],
-        [1, "b", 40, -2.0, 0, 1],
-        [1, "b", 20, -1.0, 0, 0],
-    ]
+    lines = [[1, "a", 10, 1.0, 1, 0], [1, "a", 30, -1.0, 0, 0], [1, "b", 40, -2.0, 0, 1], [1, "b", 20, -1.0, 0, 0]]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "one.jsonl").write_text(text[: len(text) // 2])
     half = len(ledger.step(1))
@@ -128,11 +118,7 @@ def test_the_ledger_counts_all_groups_and_reads_only_whole_lines(tmp_path: Path)
     columns = ledger_columns(ledger.step(1), algorithm)
     # Three groups: one mixed (trained on), one all wrong, one all right.
     assert columns["accuracy_mean"] == pytest.approx(3 / 6)
-    assert (columns["all_wrong_groups"], columns["all_right_groups"], columns["discarded_groups"]) == (
-        1,
-        1,
-        2,
-    )
+    assert (columns["all_wrong_groups"], columns["all_right_groups"], columns["discarded_groups"]) == (1, 1, 2)
     assert columns["generated_tokens"] == 120
     assert columns["reward_mean"] == pytest.approx((1 - 1 - 2 - 1 + 1 + 1) / 6)
     assert columns["response_tokens_mean_right"] == pytest.approx((10 + 8 + 12) / 3)

@@ -104,12 +104,7 @@ def answers() -> dict[str, list[str]]:
 
 def test_every_key_of_every_arm_exists_and_has_its_type(answers: dict[str, list[str]]) -> None:
     arms = accepted()
-    assert arms.keys() >= {
-        *MORE,
-        "algorithm=dr_grpo",
-        "algorithm=gspo",
-        *(f"rung={name}" for name in options("rung")),
-    }
+    assert arms.keys() >= {*MORE, "algorithm=dr_grpo", "algorithm=gspo", *(f"rung={name}" for name in options("rung"))}
     # A pair of bounds is a text in verl, too, beside a default that is a number.
     pair = "rollout_is_threshold='0.5_5' replaces 2.0"
     found = {name: [line for line in answers[name] if pair not in line] for name in arms}

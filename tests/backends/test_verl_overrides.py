@@ -116,18 +116,6 @@ def test_the_entropy_is_computed_where_no_other_forward_yields_it(old: str, comp
     assert found[f"{ACTOR}.calculate_entropy"] is computes
 
 
-def test_ratios_without_a_clip() -> None:
-    out = values("algorithm=grpo", "algorithm/surrogate=policy_gradient")
-    bounds = [out[f"{ACTOR}.clip_ratio_{side}"] for side in ("low", "high", "c")]
-    assert (out[f"{ACTOR}.policy_loss.loss_mode"], bounds) == ("vanilla", [1.0, 1e9, 1e9])
-    plain = values(
-        "algorithm=grpo",
-        "algorithm/surrogate=policy_gradient",
-        "algorithm.surrogate.importance_weighted=false",
-    )
-    assert plain[f"{ACTOR}.policy_loss.loss_mode"] == "gpg"
-
-
 def test_what_verl_cannot_validate_by_our_protocol_it_does_not_validate() -> None:
     bare = config("algorithm=grpo")
     bare.evaluation.benchmarks = {}

@@ -62,13 +62,7 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     assert refusals(config) == []
     lost, tried = lost_changes(config, command_line, refusals, passed_over)
     assert lost == []
-    assert {
-        "seed",
-        "algorithm.aggregation",
-        "optimizer.beta2",
-        "verifier.extraction",
-        "training.seconds",
-    } <= tried
+    assert {"seed", "algorithm.aggregation", "optimizer.beta2", "verifier.extraction", "training.seconds"} <= tried
     assert len(tried) > 60
 
 
@@ -81,10 +75,7 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
     [
         (["algorithm.overlong.policy=wrong"], "algorithm.overlong.policy=wrong"),
         (["algorithm.overlong.policy=mask", *KL_IN_REWARD], "algorithm.kl.placement=reward"),
-        (
-            ["algorithm.overlong.policy=mask", *RETURNS],
-            "algorithm.overlong.policy=mask: verl counts no tokens",
-        ),
+        (["algorithm.overlong.policy=mask", *RETURNS], "algorithm.overlong.policy=mask: verl counts no tokens"),
         ([*RETURNS, "algorithm.advantage.ddof=0", *KL_IN_REWARD], "its plugin computes one return a response"),
         (["algorithm/advantage=imitation"], "algorithm.advantage.kind=imitation"),
         (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
@@ -101,10 +92,7 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
         (["engine=openai"], "engine=openai: a server's samples"),
         (["backend.overrides=['trainer.nnodes=2']"], "trainer.nnodes follows from the configuration"),
         (["backend.overrides=['data={}']"], "data follows from the configuration"),
-        (
-            ["runtime.deterministic=true"],
-            "runtime.deterministic=true: verl's full determinism gives all requests",
-        ),
+        (["runtime.deterministic=true"], "runtime.deterministic=true: verl's full determinism gives all requests"),
         (
             ["backend.overrides=['actor_rollout_ref.rollout.full_determinism=true']"],
             "actor_rollout_ref.rollout.full_determinism: verl's full determinism",

@@ -149,18 +149,19 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
         ),
         ("trl", {"warmup_steps": 0.1}, {"optimizer.warmup_steps": 10}),  # of 400 updates, four a rollout step
         ("verl", {f"{ACTOR}.clip_ratio_c": 1e9}, {"algorithm.surrogate.dual_clip": None}),
-        ("verl", {f"{ACTOR}.policy_loss.loss_mode": "gspo", f"{CORRECTION}.rollout_is": None}, {"algorithm.importance_ratio": "sequence"}),
         (
             "verl", {f"{ACTOR}.policy_loss.loss_mode": "gspo", f"{CORRECTION}.rollout_is": None},
-            {"algorithm.aggregation.kind": "batch_token_mean"},
+            {"algorithm.importance_ratio": "sequence", "algorithm.aggregation.kind": "batch_token_mean"},
         ),
         ("trl", {"max_grad_norm": 0.0}, {"optimizer.max_gradient_norm": 1e9}),
         ("trl", {"use_peft": True, "lora_r": None, "lora_target_modules": "q_proj"}, {"model.lora.rank": 16}),
         ("verl", {f"{ACTOR}.policy_loss.loss_mode": "cispo"}, {"algorithm.surrogate.cap_min": 0.8, "algorithm.surrogate.cap_max": 1.28}),
         ("verl", {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm"}, {"algorithm.aggregation.constant_tokens": 64}),
         ("verl", {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum"}, {"algorithm.aggregation.constant_tokens": 1.0}),
-        ("verl", {f"{CORRECTION}.rollout_is_threshold": "0.5_5.0"}, {"algorithm.engine_correction.kind": "token_mask"}),
-        ("verl", {f"{CORRECTION}.rollout_is_threshold": "0.5_5.0"}, {"algorithm.engine_correction.floor": 0.5}),
+        (
+            "verl", {f"{CORRECTION}.rollout_is_threshold": "0.5_5.0"},
+            {"algorithm.engine_correction.kind": "token_mask", "algorithm.engine_correction.floor": 0.5},
+        ),
         ("verl", {f"{CORRECTION}.bypass_mode": True}, {"algorithm.engine_correction.old_log_probs": "sampler"}),
         ("verl", {f"{ACTOR}.optim.lr_warmup_steps": 7}, {"optimizer.warmup_steps": 7}),
         ("verl", {"algorithm.adv_estimator": "gae"}, {"algorithm.advantage.lambda_policy": 0.95, "algorithm.advantage.lambda_value": 0.95}),
@@ -293,6 +294,7 @@ WARM_DAPO = ["algorithm=dapo", "optimizer.warmup_steps=5"]
 BOUNDED = ["algorithm=cispo", "algorithm.surrogate.cap_max=1.3", "algorithm.surrogate.cap_min=0.2"]
 KL = ["algorithm=grpo", "algorithm.kl.coefficient=0.04"]
 OLD = "algorithm.engine_correction.old_log_probs"
+UNCLIPPED, NO_BOUNDS = ["algorithm=grpo", "algorithm/surrogate=policy_gradient"], {"low": 1.0, "high": 1e9, "c": 1e9}
 
 
 def exported(dialect: str, *overrides: str) -> Translation:
@@ -344,6 +346,11 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
         ("verl", ["algorithm=dr_grpo"], {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": 32}),
         ("verl", ["algorithm=dr_grpo_equation"], {f"{ACTOR}.loss_scale_factor": 1.0}),
         ("verl", ["algorithm=grpo"], {f"{ACTOR}.clip_ratio_c": 1e9}),  # a dual clip that cannot be switched off
+        (
+            "verl", UNCLIPPED,
+            {f"{ACTOR}.policy_loss.loss_mode": "vanilla", **{f"{ACTOR}.clip_ratio_{at}": end for at, end in NO_BOUNDS.items()}},
+        ),
+        ("verl", [*UNCLIPPED, "algorithm.surrogate.importance_weighted=false"], {f"{ACTOR}.policy_loss.loss_mode": "gpg"}),
         ("trl", ["algorithm=icepop"], {"vllm_importance_sampling_mode": "token_mask", "vllm_importance_sampling_clip_min": 0.5}),
         ("verl", ["algorithm=icepop"], {f"{CORRECTION}.rollout_is_threshold": "0.5_5"}),
         (

@@ -44,8 +44,7 @@ def cases(*names: str) -> list[Any]:
     vllm = [
         pytest.mark.vllm,
         pytest.mark.skipif(
-            not HAS_VLLM,
-            reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it",
+            not HAS_VLLM, reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it"
         ),
     ]
     marks = {"vllm": vllm, "vllm-serve": vllm, "openai": [needs_openai]}

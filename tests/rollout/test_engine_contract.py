@@ -27,10 +27,7 @@ EVERY = cases("shared", *COPIES, "openai", "vllm-serve")
 
 @pytest.fixture(scope="module", params=EVERY)
 def engine(
-    request: pytest.FixtureRequest,
-    folder: Path,
-    policy: NativePolicy,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, folder: Path, policy: NativePolicy, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RolloutEngine]:
     opened = open_engine(request.param, folder, policy, tmp_path_factory.mktemp("engine"))
     yield opened

@@ -13,7 +13,6 @@ from small_runs import claimed, finished, small_config
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
-from harness.rollout.engine import native
 from harness.rollout.engine import transformers as transformers_engine
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import SamplingParams
@@ -68,29 +67,24 @@ def stopped(config: RunConfig, root: Path, steps: int) -> RunDir:
     return run
 
 
+def recorded(root: Path, **changes: Any) -> list[list[dict[str, Any]]]:
+    """The responses that a run of one step has in its record, by line."""
+    config = small_config(
+        runtime__record_rollouts=True, runtime__results=str(root), training__steps=1, training__evaluate_every=1, **changes
+    )  # fmt: skip
+    return [json.loads(line)["responses"] for line in (finished(config, root).path / "rollouts.jsonl").open()]
+
+
 def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
     """An engine with weights of its own is asked for a few responses after every load; the record has those of the one without."""
-    lines = []
-    for name, engine in (("shared", native.Config()), ("own", transformers_engine.Config())):
-        config = small_config(
-            engine=engine, runtime__record_rollouts=True, runtime__results=str(tmp_path / name), training__steps=1,
-            training__evaluate_every=1,
-        )  # fmt: skip
-        run = finished(config, tmp_path / name)
-        recorded = [json.loads(line)["responses"] for line in (run.path / "rollouts.jsonl").open()]
-        lines.append([[response["seed"] for response in responses] for responses in recorded])
-    assert lines[0] == lines[1]
+    shared, own = recorded(tmp_path / "shared"), recorded(tmp_path / "own", engine=transformers_engine.Config())
+    seeds = [[[response["seed"] for response in line] for line in lines] for lines in (shared, own)]
+    assert seeds[0] == seeds[1]
 
 
 def test_responses_of_the_initial_policy_are_recorded_as_those_of_the_policy_are(tmp_path: Path) -> None:
-    counts = []
-    for kind in ("policy", "initial_policy"):
-        config = small_config(
-            algorithm__source=member("harness.sampling.source", kind).Config(), runtime__record_rollouts=True,
-            runtime__results=str(tmp_path), training__steps=1, training__evaluate_every=1,
-        )  # fmt: skip
-        counts.append(len((finished(config, tmp_path).path / "rollouts.jsonl").read_text().splitlines()))
-    assert counts[0] == counts[1]
+    initial = member("harness.sampling.source", "initial_policy").Config()
+    assert len(recorded(tmp_path / "a", algorithm__source=initial)) == len(recorded(tmp_path / "b"))
 
 
 def test_a_stopped_run_records_what_an_undisturbed_one_does(tmp_path: Path) -> None:

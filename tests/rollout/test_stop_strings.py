@@ -38,9 +38,7 @@ def completions(*rows: list[int], finished: tuple[bool, ...]) -> Completions:
 
 def test_a_string_may_span_tokens_and_its_last_token_stays() -> None:
     made = end_at_strings(
-        completions([1, 4, 5, 6, 2, 2], [1, 2, 1], [4, 5, 6], finished=(False, True, False)),
-        ["Question:"],
-        decode,
+        completions([1, 4, 5, 6, 2, 2], [1, 2, 1], [4, 5, 6], finished=(False, True, False)), ["Question:"], decode
     )
     assert made.token_lists() == [[1, 4, 5, 6], [1, 2, 1], [4, 5, 6]]
     assert made.finished_R.tolist() == [True, True, True]

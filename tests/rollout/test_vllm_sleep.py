@@ -61,38 +61,26 @@ def engine(level: int = 2) -> tuple[VllmEngine, FakeLlm]:
     return VllmEngine(llm, frozenset(WEIGHTS), level, owns_group=True), llm
 
 
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", [0, 1, 2])
 def test_it_wakes_in_stages_around_the_new_weights(level: int) -> None:
+    """Level 0 never sleeps: it only takes the weights."""
     sampler, llm = engine(level)
     for _ in range(2):
         sampler.sleep()
         sampler.wake()
         sampler.load_weights(WEIGHTS.items())
     sampler.load_weights(WEIGHTS.items())  # nothing sleeps any more
-    step = [f"sleep {level}", "wake weights", "weights", "wake kv_cache", "forget prefixes"]
-    assert llm.asked == [*step, *step, "weights", "forget prefixes"]
+    loaded = ["weights", "forget prefixes"]
+    step = [f"sleep {level}", "wake weights", "weights", "wake kv_cache", "forget prefixes"] if level else loaded
+    assert llm.asked == [*step, *step, *loaded]
 
 
-def test_without_sleep_it_only_takes_weights() -> None:
-    sampler, llm = engine(0)
-    sampler.sleep()
-    sampler.wake()
-    sampler.load_weights(WEIGHTS.items())
-    assert llm.asked == ["weights", "forget prefixes"]
-
-
-def test_prefixes_that_stay_are_its_death() -> None:
+@pytest.mark.parametrize(("lacks", "message"), [("prefixes_go", "older weights"), ("wakes", "still sleeps")])
+def test_an_engine_that_keeps_old_prefixes_or_stays_asleep_is_dead(lacks: str, message: str) -> None:
     sampler, llm = engine()
-    llm.prefixes_go = False
-    with pytest.raises(EngineDied, match="older weights"):
-        sampler.load_weights(WEIGHTS.items())
-
-
-def test_an_engine_that_stays_asleep_is_dead() -> None:
-    sampler, llm = engine()
-    llm.wakes = False
+    setattr(llm, lacks, False)
     sampler.sleep()
-    with pytest.raises(EngineDied, match="still sleeps"):
+    with pytest.raises(EngineDied, match=message):
         sampler.load_weights(WEIGHTS.items())
 
 
@@ -139,10 +127,7 @@ SHARDED = "engine.tensor_parallel=2"
         ),
         (["engine=vllm", "algorithm/source=initial_policy", "runtime.device=cpu"], []),
         (["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=1"], []),
-        (
-            ["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=2"],
-            [SHARDED, "set runtime.ranks=1"],
-        ),
+        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=2"], [SHARDED, "set runtime.ranks=1"]),
         (["engine=vllm", SHARDED, "runtime.gpus_per_run=2"], [SHARDED]),  # a rank a GPU is the default
     ],
 )

@@ -27,11 +27,7 @@ def groups_of(right: list[int], first_problem: int, rewards: torch.Tensor | None
     )
     values = torch.where(correct, 1.0, -1.0) if rewards is None else rewards
     return Groups(
-        torch.arange(first_problem, first_problem + count),
-        completions,
-        correct,
-        torch.ones_like(correct),
-        values,
+        torch.arange(first_problem, first_problem + count), completions, correct, torch.ones_like(correct), values
     )
 
 

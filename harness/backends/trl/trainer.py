@@ -177,19 +177,15 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         step, remainder = divmod(state.global_step, self.updates)
         if remainder:
             return
-        runtime = self.parts.config.runtime
-        self._count(step)
-        stopping = self.rollouts.ranks.any(self.stop()) and not self.ended
-        control.should_training_stop = control.should_training_stop or stopping or self.ended
-        control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
-
-    def _count(self, step: int) -> None:
-        selection = self.rollouts.selection
+        runtime, selection = self.parts.config.runtime, self.rollouts.selection
         assert selection is not None
         self._trained_at = time.perf_counter()
         self.tokens += selection.generated_tokens
         self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._step_start)
         self.ended = self.parts.config.training.is_spent(step, self.tokens, self.seconds)
+        stopping = self.rollouts.ranks.any(self.stop()) and not self.ended
+        control.should_training_stop = control.should_training_stop or stopping or self.ended
+        control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
         """Take an update's metrics; after the last of a rollout step evaluate and write its row.

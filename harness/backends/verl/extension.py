@@ -49,7 +49,8 @@ def _verl_config(config: RunConfig) -> RunConfig:
     config = copy.deepcopy(config)
     algorithm, overlong = config.algorithm, config.algorithm.overlong
     overlong.policy = {"mask": "score", "mask_and_soft": "soft"}.get(overlong.policy, overlong.policy)
-    algorithm.dead_groups = DeadGroupsConfig()
+    if algorithm.dead_groups.policy in ("drop", "refill"):
+        algorithm.dead_groups = DeadGroupsConfig()
     if algorithm.advantage.kind in _ESTIMATORS:
         algorithm.advantage = member(ADVANTAGE, "group").Config()
     return config
@@ -87,8 +88,6 @@ def _limits(config: RunConfig) -> Iterator[str]:
     tokens |= getattr(advantage, "baseline", "") == "length_weighted"
     if algorithm.overlong.masks and algorithm.overlong.statistics == "keep" and tokens:
         yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl counts no tokens without loss"
-    if dead.policy == "never_give_up":
-        yield "algorithm.dead_groups.policy=never_give_up: verl tries no prompt again in a later step"
     if dead.policy == "refill" and dead.surplus == "carry":
         yield "algorithm.dead_groups.surplus=carry: verl discards surplus groups"
     if dead.policy == "drop" and algorithm.aggregation.kind not in _OVER_TOKENS:

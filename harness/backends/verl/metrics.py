@@ -12,11 +12,12 @@ import shutil
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from harness.backends.verl.overrides import Place
@@ -32,6 +33,7 @@ from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
 from harness.store.run import verl_step
 from harness.store.samples import SAMPLES
+from harness.training.run_parts import POLICY
 from harness.training.step_data import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
@@ -82,16 +84,16 @@ def is_complete(responses: Sequence[GradedResponse], groups: int, size: int) -> 
 
 def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> Mapping[str, float]:
     """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome)."""
-    tokens = np.array([item.tokens for item in responses], dtype=np.float64)
-    correct = np.array([item.correct for item in responses], dtype=bool)
-    truncated = np.array([item.truncated for item in responses], dtype=bool)
-    groups: dict[str, list[int]] = defaultdict(list)
-    for item in responses:
-        groups[item.group].append(item.correct)
-    shares = np.array([np.mean(outcomes) for outcomes in groups.values()])
-    kept_groups = _kept_groups(responses, algorithm)
+    frame, dead = pd.DataFrame(responses), algorithm.dead_groups
+    tokens = frame["tokens"].to_numpy(float)
+    correct, truncated = frame["correct"].to_numpy(bool), frame["truncated"].to_numpy(bool)
+    groups = frame.groupby("group")
+    shares = groups["correct"].mean()
+    outcomes = groups["reward" if dead.metric == "reward" else "correct"].nunique()
+    live_groups = len(shares) if dead.policy == "keep" else int((outcomes > 1).sum())
+    kept_groups = min(live_groups, algorithm.prompts_per_step)  # the rest was dead or surplus
     return {
-        "reward_mean": float(np.mean([item.reward for item in responses])),
+        "reward_mean": float(frame["reward"].to_numpy(float).mean()),
         "accuracy_mean": float(correct.mean()),
         "response_tokens_mean": float(tokens.mean()),
         "response_tokens_p95": float(np.percentile(tokens, 95)),
@@ -99,23 +101,14 @@ def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConf
         "response_tokens_mean_wrong": average(tokens[~correct]),
         "response_tokens_mean_truncated": average(tokens[truncated]),
         "truncated_fraction": float(truncated.mean()),
-        "groups": len(groups),
+        "groups": len(shares),
         "all_right_groups": int((shares == 1).sum()),
         "all_wrong_groups": int((shares == 0).sum()),
         "kept_groups": kept_groups,
-        "discarded_groups": len(groups) - kept_groups,
-        "generated_groups": len(groups),
+        "discarded_groups": len(shares) - kept_groups,
+        "generated_groups": len(shares),
         "generated_tokens": int(tokens.sum()),
     }
-
-
-def _kept_groups(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> int:
-    """Count the groups that were trained on; the rest was dead or surplus."""
-    dead, outcomes = algorithm.dead_groups, defaultdict(set)
-    for item in responses:
-        outcomes[item.group].add(item.reward if dead.metric == "reward" else item.correct)
-    live_groups = [values for values in outcomes.values() if dead.policy == "keep" or len(values) > 1]
-    return min(len(live_groups), algorithm.prompts_per_step)
 
 
 class MetricsImport:
@@ -184,8 +177,9 @@ def _tokens_until(run: RunDir, step: int) -> int:
 def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
     """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
-    for path in _files(run.path / "verl"):
-        step = int(path.stem)
+    # Newest attempt first: what it sampled again replaces what an earlier one left.
+    for path in sorted(run.path.glob("verl/validation-*/*.jsonl"), reverse=True):
+        step = int(path.stem) if path.stem.isdigit() else 0
         if not 0 < step < config.training.steps:
             continue
         rows = [json.loads(line) for line in new_lines(path, 0)[0]]  # without a torn last line it counts as incomplete
@@ -195,12 +189,6 @@ def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
             if complete and step not in run.sample_steps(name):
                 table = _table(samples, benchmark, config.sampling.max_response_tokens, grader)
                 run.write_samples(name, benchmark.version, step, table)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    """Newest attempt first: what it sampled again replaces what an earlier one left."""
-    folders = sorted(folder.glob("validation-*"), reverse=True)
-    return [path for each in folders for path in sorted(each.glob("*.jsonl")) if path.stem.isdigit()]
 
 
 def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: Grader) -> pa.Table:
@@ -229,9 +217,6 @@ def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: G
         },
         schema=SAMPLES,
     )
-
-
-POLICY = "policy"
 
 
 def remove_old(checkpoints: Path) -> None:

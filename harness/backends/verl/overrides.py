@@ -116,7 +116,7 @@ def overrides(config: RunConfig, place: Place) -> list[str]:
 
 def settings(config: RunConfig, place: Place) -> dict[str, Any]:
     values = dict(extension.export(config).settings)
-    for part in (_data, _model, _update, _sampler, _rewards, _validation, _trainer):
+    for part in (_inputs, _update, _rewards, _trainer):
         values |= part(config, place)
     return values
 
@@ -128,7 +128,9 @@ def owns(config: RunConfig, key: str) -> bool:
     return any(key == ours or key.startswith(f"{ours}.") or ours.startswith(f"{key}.") for ours in keys)
 
 
-def _data(config: RunConfig, place: Place) -> dict[str, Any]:
+def _inputs(config: RunConfig, place: Place) -> dict[str, Any]:
+    """Data, model and sampler."""
+    machine = config.runtime.verl
     return {
         "data.train_files": str(place.train_file),
         "data.val_files": str(place.validation_file),
@@ -136,18 +138,17 @@ def _data(config: RunConfig, place: Place) -> dict[str, Any]:
         "data.truncation": "error",
         "data.shuffle": True,  # a fresh permutation an epoch
         "data.seed": config.seed,
-    }
-
-
-def _model(config: RunConfig, place: Place) -> dict[str, Any]:
-    return {
         f"{MODEL}.path": str(place.model),
         f"{MODEL}.custom_chat_template": WRITTEN_PROMPT,
         f"{MODEL}.use_remove_padding": True,
         f"{MODEL}.enable_gradient_checkpointing": config.runtime.gradient_checkpointing,
-        f"{ACTOR}.fsdp_config.model_dtype": "fp32",  # master weights; products are bfloat16
-        f"{ACTOR}.fsdp_config.dtype": "bfloat16",
-        f"{ACTOR}.fsdp_config.seed": config.seed,
+        f"{ROLLOUT}.name": config.backend.rollout_engine,
+        f"{ROLLOUT}.dtype": "bfloat16",
+        f"{ROLLOUT}.seed": config.seed,
+        f"{ROLLOUT}.calculate_log_probs": True,
+        f"{ROLLOUT}.tensor_model_parallel_size": machine.tensor_parallel,
+        f"{ROLLOUT}.gpu_memory_utilization": machine.gpu_memory_utilization,
+        f"{ROLLOUT}.max_num_seqs": config.runtime.rollout_rows,
     }
 
 
@@ -156,6 +157,9 @@ def _update(config: RunConfig, place: Place) -> dict[str, Any]:
     longest = place.prompt_tokens + config.sampling.max_response_tokens
     tokens = max(config.runtime.micro_batch_tokens, -(-longest // machine.sequence_parallel))
     return {
+        f"{ACTOR}.fsdp_config.model_dtype": "fp32",  # master weights; products are bfloat16
+        f"{ACTOR}.fsdp_config.dtype": "bfloat16",
+        f"{ACTOR}.fsdp_config.seed": config.seed,
         f"{ACTOR}.use_dynamic_bsz": True,
         f"{ACTOR}.ppo_max_token_len_per_gpu": tokens,  # at least one whole response
         f"{ACTOR}.ulysses_sequence_parallel_size": machine.sequence_parallel,
@@ -165,19 +169,6 @@ def _update(config: RunConfig, place: Place) -> dict[str, Any]:
         f"{ACTOR}.data_loader_seed": config.seed,
         # With the sampler's log-probabilities there is no other forward that yields the entropy.
         f"{ACTOR}.calculate_entropy": config.algorithm.engine_correction.old_log_probs == "sampler",
-    }
-
-
-def _sampler(config: RunConfig, place: Place) -> dict[str, Any]:
-    machine = config.runtime.verl
-    return {
-        f"{ROLLOUT}.name": config.backend.rollout_engine,
-        f"{ROLLOUT}.dtype": "bfloat16",
-        f"{ROLLOUT}.seed": config.seed,
-        f"{ROLLOUT}.calculate_log_probs": True,
-        f"{ROLLOUT}.tensor_model_parallel_size": machine.tensor_parallel,
-        f"{ROLLOUT}.gpu_memory_utilization": machine.gpu_memory_utilization,
-        f"{ROLLOUT}.max_num_seqs": config.runtime.rollout_rows,
     }
 
 
@@ -208,24 +199,19 @@ def _rewards(config: RunConfig, place: Place) -> dict[str, Any]:
     }
 
 
-def _validation(config: RunConfig, place: Place) -> dict[str, Any]:
-    protocol, prefix = config.evaluation, f"{ROLLOUT}.val_kwargs"
+def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
+    """Validation, machine and files."""
+    runtime, protocol, validation = config.runtime, config.evaluation, f"{ROLLOUT}.val_kwargs"
     possible = bool(protocol.benchmarks) and not protocol.stop_strings  # verl has no stop strings
     return {
-        f"{prefix}.n": protocol.samples_per_problem,
-        f"{prefix}.temperature": protocol.temperature,
-        f"{prefix}.top_p": protocol.top_p,
-        f"{prefix}.top_k": -1,
-        f"{prefix}.do_sample": protocol.temperature > 0,
+        f"{validation}.n": protocol.samples_per_problem,
+        f"{validation}.temperature": protocol.temperature,
+        f"{validation}.top_p": protocol.top_p,
+        f"{validation}.top_k": -1,
+        f"{validation}.do_sample": protocol.temperature > 0,
         "trainer.val_before_train": False,  # before and after RL the evaluation is ours
         "trainer.test_freq": config.training.evaluate_every if possible else -1,
         "trainer.validation_data_dir": str(place.validation),
-    }
-
-
-def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
-    runtime = config.runtime
-    return {
         "trainer.use_v1": True,
         "trainer.v1.trainer_mode": "sync",
         "trainer.nnodes": runtime.nodes,

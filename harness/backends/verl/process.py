@@ -26,11 +26,6 @@ class VerlFailed(RuntimeError):
     """verl ended with an error; the message has the last lines of its log."""
 
 
-def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Child:
-    """Start a command of verl's environment; it is asked to end when this process ends, so that it can end its own processes."""
-    return Child(command, environment, log, death=signal.SIGTERM)
-
-
 def check(child: Child, log: Path) -> None:
     """Raise `VerlFailed` where a child ended with an error."""
     code = child.code
@@ -41,7 +36,7 @@ def check(child: Child, log: Path) -> None:
 
 def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
     """Run a command of verl's environment. Raises `VerlFailed`."""
-    child = start(command, environment, log)
+    child = Child(command, environment, log, death=signal.SIGTERM)
     try:
         while child.wait(1.0):
             pass
@@ -85,13 +80,9 @@ def interpreter(runtime: VerlRuntime) -> str:
 
 def environment(python: str) -> dict[str, str]:
     """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
-    variables = {
-        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    }
-    return {
-        **variables,
-        "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
-    }
+    leaks = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    variables = {key: value for key, value in os.environ.items() if key not in leaks}
+    return {**variables, "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
 
 
 def check_machine(config: RunConfig) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import gc
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -19,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.backends.verl.metrics import POLICY, MetricsImport, export, import_validations, remove_old
+from harness.backends.verl.metrics import MetricsImport, export, import_validations, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter, start
+from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
@@ -37,6 +38,8 @@ from harness.store.atomic import publish_file
 from harness.store.layout import TRAINING, attempt_dir
 from harness.store.run import verl_step
 from harness.training.loop import base_policy
+from harness.training.run_parts import POLICY
+from harness.training.torchrun import Child
 
 _POLL_SECONDS = 1.0
 
@@ -96,7 +99,8 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     variables["RAY_ADDRESS"] = config.runtime.verl.ray_address or "local"
     command = [python, "-m", "verl.trainer.main_ppo", *overrides(config, place)]
     log = _log(run, place.attempt)
-    child = start(command, variables, log)
+    # It is asked to end when this process ends, so that it can end its own processes.
+    child = Child(command, variables, log, death=signal.SIGTERM)
     try:
         while child.wait(_POLL_SECONDS) and not stop():
             metrics.update()
@@ -133,8 +137,7 @@ def _evaluate(
         engine.close()
         del engine, sampler
         gc.collect()
-        if torch.cuda.is_available():  # verl needs the memory
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # verl needs the memory
 
 
 def _log(run: RunDir, attempt: int) -> Path:
@@ -143,7 +146,6 @@ def _log(run: RunDir, attempt: int) -> Path:
     return folder / LOG
 
 
-TRAIN = "train"
 SCHEMA = pa.schema(
     {
         "data_source": pa.string(),  # the benchmark's name; verl averages its validation by it
@@ -170,7 +172,7 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
         raise ConfigError(
             f"algorithm.prompts_per_step={prompts} is more than the {len(task.problems)} training problems of {task.name}"
         )
-    train, longest = _table(tokenizer, TRAIN, TRAIN, task)
+    train, longest = _table(tokenizer, "train", "train", task)
     validation = []
     for name, item in config.evaluation.benchmarks.items():
         table, length = _table(tokenizer, name, "validation", load_benchmark(item))
@@ -188,12 +190,7 @@ def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple
             "data_source": name,
             "prompt": [{"role": "user", "content": text}],
             "reward_model": {"style": "rule", "ground_truth": problem.gold},
-            "extra_info": {
-                "index": index,
-                "split": split,
-                "problem_id": problem.id,
-                "problem": problem.prompt,
-            },
+            "extra_info": {"index": index, "split": split, "problem_id": problem.id, "problem": problem.prompt},
         }
         for index, (problem, text) in enumerate(zip(benchmark.problems, texts, strict=True))
     ]

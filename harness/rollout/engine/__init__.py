@@ -34,11 +34,5 @@ class Member(Protocol):
 
     @abstractmethod
     def open_folder(
-        self,
-        config: Any,
-        folder: Path,
-        runtime: RuntimeConfig,
-        device: str,
-        dtype: torch.dtype,
-        linear_kernel: str,
+        self, config: Any, folder: Path, runtime: RuntimeConfig, device: str, dtype: torch.dtype, linear_kernel: str
     ) -> RolloutEngine: ...

