@@ -192,16 +192,16 @@ def _notes(experiment: Frames, rows: pd.DataFrame, average_count: int, lacks: st
     """Say which finished runs are not scored, and which are the mean of fewer evaluations than others."""
     notes, rows_by_run = list[str](), groups(rows.drop_duplicates(_ROW), *_RUN)
     for arm, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
-        own = rows_by_run.get((run_id, arm))
-        texts = [lacks] if own is None else []
-        if own is not None:
-            for last, due, averaged in own[["checkpoint", "due", "averaged"]].itertuples(index=False):
-                if last < due:
-                    missing = f"its last evaluation is of step {last} and the one of step {due:.0f} is missing"
-                    texts.append(f"not scored, {missing}")
-                elif averaged < average_count:
-                    texts.append(f"the mean of {averaged} evaluations, not of the last {average_count}")
-        notes += [f"{arm}, seed {seed}: {text}" for text in texts]
+        title, own = f"{arm}, seed {seed}", rows_by_run.get((run_id, arm))
+        if own is None:
+            notes.append(f"{title}: {lacks}")
+            continue
+        for last, due, averaged in own[["checkpoint", "due", "averaged"]].itertuples(index=False):
+            if last < due:
+                missing = f"its last evaluation is of step {last} and the one of step {due:.0f} is missing"
+                notes.append(f"{title}: not scored, {missing}")
+            elif averaged < average_count:
+                notes.append(f"{title}: the mean of {averaged} evaluations, not of the last {average_count}")
     return tuple(dict.fromkeys(notes))
 
 
