@@ -13,6 +13,7 @@ from typing import Any
 
 from analysis import effects, headline
 from analysis.caveats import NOTHING_MEASURED, Engagement, engagements
+from analysis.colours import FEW_SEEDS
 from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, SHAPLEY, FollowedComparison
 from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
@@ -39,7 +40,6 @@ _ROW_NOUNS = {
     "factorial": ("patch", "effect of"), "shapley": ("patch", "share of"),
 }  # fmt: skip
 _COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
-ENOUGH_SEEDS = 3  # seeds below which an interval says hardly anything
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,8 @@ def _caveat(lines: Sequence[Line]) -> str:
         text = f"{costliest.ratio:.1f} times the tokens: {own} against {reference} a run."
         subject = "it" if len(resolved_lines) == 1 else short_name(costliest.name)
         return f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}"
-    fewest_seeds = min((line.estimate.seeds for line in lines), default=ENOUGH_SEEDS)
-    if 1 < fewest_seeds < ENOUGH_SEEDS:
+    fewest_seeds = min((line.estimate.seeds for line in lines), default=FEW_SEEDS)
+    if 1 < fewest_seeds < FEW_SEEDS:
         return f"But {format_count(fewest_seeds, 'seed')} are too few to trust an interval."
     idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
     if idle_lines:

@@ -52,13 +52,11 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
     """
     declared_names = [metric.name for metric in results.experiment.plan.metrics]
     views = [_metric_view(results, name) for name in (declared_names if metrics is None else metrics)]
-    rows = []
-    for arm in results.experiment.plan.arms:
-        columns = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
-        for seed in results.scores(arm, "avg"):
-            values = {name: scale * scores.get(seed, float("nan")) for name, (scale, scores) in columns.items()}
-            rows.append({"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values})
-    return pd.DataFrame(rows)
+    labels = {arm.name: arm.label for arm in results.experiment.plan.arms}
+    values = {view.metric.name: view.metric.scale * view.per_seed.get(view.column, math.nan) for view in views}
+    frame = results.per_seed.assign(label=results.per_seed["arm"].map(labels), **values)
+    is_scored = (frame["cap"] == results.experiment.plan.primary_cap) & frame["avg"].notna()
+    return frame.loc[is_scored, ["arm", "label", "seed", "run_id", *values]].reset_index(drop=True)
 
 
 def difference(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from analysis.effects import differences_to_reference
@@ -32,40 +34,34 @@ class Grid:
 
 
 def grid_of(plan: Plan) -> Grid | None:
-    """Return the grid that the arms form over two settings; None where they fill less than half of one, as the trials of a search do."""
-    axes = grid_axes(plan)
-    if axes is None or len(axes) != 2:
-        return None
-    (row, rows), (column, columns) = axes.items()
-    if 2 * len(plan.arms) < len(rows) * len(columns):
-        return None
-    arms = {(grid_value(plan, arm, row), grid_value(plan, arm, column)): arm for arm in plan.arms}
-    return Grid(row, rows, column, columns, arms)
-
-
-def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
-    """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
+    """Return the grid that the arms form over two settings; None where they fill less than half of one, as the trials of a search do.
 
     ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
     value. Where they are no grid (a chosen group member changes many settings), overrides ``setting=value`` are compared.
     """
-    if plan.design != "arms":
+    if plan.design != "arms" or len(plan.arms) < 3:
         return None
-    settings = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
-    return _axes(plan, sorted(settings)) or _axes(plan, sorted({key for arm in plan.arms for key in _overrides(arm)}))
-
-
-def _axes(plan: Plan, settings: list[str]) -> dict[str, list[Any]] | None:
-    keys = [key for key in settings if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
-    if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
+    overridden = {key for arm in plan.arms for key in _overrides(arm)}
+    settings = _two_settings(plan, {key for arm in plan.arms for key in (arm.changes or _overrides(arm))})
+    settings = _two_settings(plan, overridden) if settings is None else settings
+    if settings is None:
         return None
-    points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
-    if len(set(map(str, points))) < len(points):
+    (row, rows), (column, columns) = ((str(key), _sort_values(values.tolist())) for key, values in settings.items())
+    if 2 * len(plan.arms) < len(rows) * len(columns):
         return None
-    return {key: _sort_values([point[i] for point in points]) for i, key in enumerate(keys)}
+    points = settings.itertuples(index=False, name=None)
+    return Grid(row, rows, column, columns, dict(zip(points, plan.arms, strict=True)))
 
 
-def grid_value(plan: Plan, arm: PlannedArm, key: str) -> Any:
+def _two_settings(plan: Plan, keys: Iterable[str]) -> pd.DataFrame | None:
+    """The values of the two settings that vary, a row an arm; None where another number of them does, or two arms are alike."""
+    rows = [{key: _value(plan, arm, key) for key in sorted(keys)} for arm in plan.arms]
+    settings = pd.DataFrame(rows, dtype=object)
+    settings = settings.loc[:, settings.map(str).nunique() > 1]
+    return None if settings.shape[1] != 2 or settings.map(str).duplicated().any() else settings
+
+
+def _value(plan: Plan, arm: PlannedArm, key: str) -> Any:
     """The value of a setting in an arm, a list as an override spells it; None where nothing says it."""
     overrides = _overrides(arm)
     if key in overrides:

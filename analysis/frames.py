@@ -11,17 +11,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.samples import COLUMNS, Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
+from analysis.samples import (
+    COLUMNS,
+    Floats,
+    Question,
+    Reduce,
+    RunCells,
+    answer_equality,
+    logged_cells,
+    records,
+    reduce_run,
+)
 from harness.evaluation.metrics.names import Metric
 from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError, layout
 from harness.store.pack import open_root
-
-Floats = NDArray[np.float64]
 
 # The columns that each frame begins with; steps have every logged metric behind them.
 RUNS = (
@@ -81,28 +88,13 @@ class Frames:
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Evaluations by run, arm and cap (two arms may be the same run), steps ascending; ``place``: of the row in the cells."""
-        return groups(
-            self.cells.assign(place=self.cells.index).sort_values("step", kind="stable"), "run_id", "arm", "cap"
-        )
+        """Evaluations by run, arm and cap (two arms may be the same run), steps ascending."""
+        return groups(self.cells.sort_values("step", kind="stable"), "run_id", "arm", "cap")
 
     @cached_property
     def training(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Step metrics by run and arm, steps ascending."""
         return groups(self.steps.sort_values("step", kind="stable"), "run_id", "arm")
-
-    @cached_property
-    def curves(self) -> dict[str, list[dict[str, Floats]]]:
-        """Training metrics per arm: one dict of float arrays (by step) per run, in the order of seeds."""
-        curves: dict[str, list[dict[str, Floats]]] = {arm.name: [] for arm in self.plan.arms}
-        if not len(self.steps):
-            return curves
-        numeric = self.steps.select_dtypes("number").columns
-        steps = self.steps.sort_values(["seed", "step"], kind="stable")
-        for (arm, _), run in steps.groupby(["arm", "seed"], sort=True):
-            values = run[numeric].to_numpy(dtype=np.float64)
-            curves[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
-        return curves
 
     @cached_property
     def collapses(self) -> set[tuple[str, int]]:
@@ -144,18 +136,15 @@ class _BenchmarkCells:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
 
-    def add(self, run_name: str, labels: Mapping[str, Any], cells_by_benchmark: Mapping[str, RunCells]) -> None:
+    def add(self, run_name: str, labels: Mapping[str, Any], cells: RunCells) -> None:
         """Add what a run was evaluated on; ``run_name`` names it."""
-        for benchmark, cells in cells_by_benchmark.items():
-            self.notes += [f"{run_name}, {benchmark}: {line}" for line in cells.refusals]
-            self.rows += [{**labels, **row, "benchmark": benchmark} for row in cells.rows]
-            if benchmark == self.benchmark:
-                self.problem_ids = self.problem_ids or cells.problem_ids
-                if cells.problem_ids in ((), self.problem_ids):
-                    avg = {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
-                    self.problem_avg.update(avg)
-                else:
-                    self.notes.append(f"{run_name}: evaluated on other problems than the first run")
+        self.notes += [f"{run_name}, {self.benchmark}: {line}" for line in cells.refusals]
+        self.rows += [{**labels, **row, "benchmark": self.benchmark} for row in cells.rows]
+        self.problem_ids = self.problem_ids or cells.problem_ids
+        if cells.problem_ids in ((), self.problem_ids):
+            self.problem_avg |= {(labels["run_id"], *key): value for key, value in cells.problem_avg.items()}
+        else:
+            self.notes.append(f"{run_name}: evaluated on other problems than the first run")
 
     def put_in(self, experiment: Frames) -> Frames:
         return replace(
@@ -204,10 +193,8 @@ def load_plan(
                 log = run.steps()
                 logs.append((labels, log))
                 benchmarks = set(run.benchmarks())
-                if plan.benchmark in benchmarks:
-                    cells = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
-                else:
-                    cells = logged_cells(log, plan)
+                is_sampled = plan.benchmark in benchmarks
+                cells = reduce(store, run.run_id, plan.benchmark, question) if is_sampled else logged_cells(log, plan)
                 own_cells.add(run_name, labels, cells)
             except StoreError as error:
                 own_cells.notes.append(f"{run_name}: {error}")
@@ -215,7 +202,7 @@ def load_plan(
             for name in sorted(benchmarks - {plan.benchmark}) if further else ():
                 other = other_cells.setdefault(name, _BenchmarkCells(name))
                 try:
-                    other.add(run_name, labels, {name: reduce(store, run.run_id, name, question)})
+                    other.add(run_name, labels, reduce(store, run.run_id, name, question))
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])
@@ -278,21 +265,19 @@ def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFram
     return {tuple(key): rows for key, rows in frame.groupby(list(keys), sort=False)} if len(frame) else {}
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dicts."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
 def _label_steps(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
-    """All step metrics in one frame, the labels of their runs first: put to each frame alone they take longer than the rest."""
-    runs = pd.DataFrame([labels for labels, _ in logs], columns=list(STEPS[:3]))
-    labels = runs.loc[runs.index.repeat([len(log) for _, log in logs])].reset_index(drop=True)
-    steps = pd.concat([log for _, log in logs] or [_no_rows()], ignore_index=True)
-    return pd.concat([labels, steps.drop(columns=list(STEPS[:3]), errors="ignore")], axis=1)
+    """All step metrics in one frame, the labels of their runs first."""
+    if not logs:
+        return _no_rows()
+    keys = list(STEPS[:3])
+    labels, steps = zip(*logs, strict=True)
+    labelled = pd.concat(steps, keys=[tuple(run[key] for key in keys) for run in labels], names=keys)
+    return labelled.drop(columns=keys, errors="ignore").reset_index(keys).reset_index(drop=True)
 
 
 def _no_rows(columns: Sequence[str] = STEPS) -> pd.DataFrame:
-    return pd.DataFrame({name: [] for name in columns})
+    types = {"seed": np.int64, "cap": np.int64, "step": np.int64, "value": np.float64}
+    return pd.DataFrame({name: pd.Series(dtype=types.get(name, object)) for name in columns})
 
 
 @dataclass(frozen=True)

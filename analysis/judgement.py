@@ -20,7 +20,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import headline
-from analysis.answer import ENOUGH_SEEDS, describe
+from analysis.answer import describe
+from analysis.colours import FEW_SEEDS
 from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import figure_style, save
 from analysis.figures.effects import forest_figure
@@ -130,8 +131,10 @@ class Judgement:
     def benchmarks(self) -> dict[str, list[str]]:
         """Group → the benchmarks that all of its arms have; the primary score is made of them."""
         names = [self.title] if self.ks else self.table.benchmarks
-        columns = {group: [set(self.scores[group, arm].columns) for arm in arms] for group, arms in self.arms.items()}
-        return {group: [name for name in names if all(name in own for own in sets)] for group, sets in columns.items()}
+        return {
+            group: [name for name in names if all(name in self.scores[group, arm] for arm in arms)]
+            for group, arms in self.arms.items()
+        }
 
     @cached_property
     def matrices(self) -> dict[tuple[str, str], pd.DataFrame]:
@@ -264,7 +267,7 @@ class Judgement:
         lines, single = [], sum(effect.estimate.seeds < 2 for effect in effects)
         if single:
             lines.append(f"{single} of {len(effects)} have a single seed on a side: with one seed nothing is resolved.")
-        elif effects and (fewest := min(effect.estimate.seeds for effect in effects)) < ENOUGH_SEEDS:
+        elif effects and (fewest := min(effect.estimate.seeds for effect in effects)) < FEW_SEEDS:
             lines.append(f"But {_seeds(fewest)} are too few to trust an interval.")
         if flat := [_name(e) for e in effects if e.estimate.seeds > 1 and math.isnan(e.estimate.low)]:
             lines.append(f"Differences do not vary over the seeds, so there is no interval: {', '.join(flat[:3])}.")

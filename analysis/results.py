@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.frames import Floats, Frames, groups, records
-from analysis.samples import column_of, is_computed, tokens_to, value_of
+from analysis.frames import Frames, groups
+from analysis.samples import Floats, column_of, is_computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
 from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge, mean_interval
@@ -66,12 +65,6 @@ class Results:
     def about(self, metric: Metric) -> Results:
         """The same results with answers about another metric; its values are computed where they are not there yet."""
         return replace(with_metrics(self, [metric]), selected_metric=metric)
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """The evaluated step of each row."""
-        keys = zip(*(self.per_seed[name].tolist() for name in ("run_id", "arm", "cap")), strict=True)
-        return dict(zip(keys, self.per_seed["checkpoint"].tolist(), strict=True))
 
     def each_metric(self) -> list[Results]:
         """These results about each metric of the experiment, in its order."""
@@ -146,10 +139,6 @@ class Results:
         return {seed: problem_avg[run, step, cap] for seed, run, step in runs if (run, step, cap) in problem_avg}
 
 
-# Run, arm and cap to the evaluated step that its result is.
-Checkpoints = Mapping[tuple[str, str, int], int]
-
-
 def contrast_of(plan: Plan, a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """What is judged of the values of two arms by seed: paired where the plan pairs and both have the seed."""
     if not plan.paired:
@@ -158,62 +147,84 @@ def contrast_of(plan: Plan, a: Mapping[int, float], b: Mapping[int, float]) -> D
     return Paired(plan.replicates(differences), len(differences))
 
 
-def results_of(experiment: Frames, checkpoints: Checkpoints | None = None) -> Results:
+_RUN, _ROW = ["run_id", "arm"], ["run_id", "arm", "cap"]
+
+
+def results_of(experiment: Frames, checkpoints: pd.DataFrame | None = None) -> Results:
     """Take the last evaluation of every finished run (of imported curves the mean of several); runs without one become notes.
 
     A run without an evaluation of its last step, of an imported one: of the last step that any run of the experiment has, is not scored.
 
-    ``checkpoints``: the steps to take instead, on another benchmark; a run that was not evaluated at its step is left out.
+    ``checkpoints``: rows of ``per_seed`` whose steps are taken instead, on another benchmark; a run without one at its step is left out.
     """
-    plan = experiment.plan
-    average_count = last_evaluations(plan.checkpoint_rule)
-    latest = max((int(cells["step"].max()) for cells in experiment.evaluations.values()), default=0)
-    foreign = {arm.name for arm in plan.arms if arm.foreign}
-    notes: list[str] = []
-    rows: list[dict[str, Any]] = []
-    before: list[int] = []
-    indices: list[NDArray[np.int64]] = []  # places in the cells of what each row is the mean of
-    of_run: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    for key in sorted(experiment.evaluations):
-        of_run.setdefault(key[:2], []).append(key)
-    for state in records(experiment.finished_runs):
-        title, judged, training = f"{state['arm']}, seed {state['seed']}", False, _run_steps(experiment, state)
-        # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
-        due = latest if state["arm"] in foreign else int(training["step"].max()) if len(training) else 0
-        for key in of_run.get(_row_key(state), ()):
-            steps, places = (experiment.evaluations[key][name].to_numpy() for name in ("step", "place"))
-            before += places[steps == 0].tolist()
-            if checkpoints is None:
-                tail = places[steps >= (1 if len(training) else 0)][-average_count:]  # no steps: the policy before RL
-                if len(tail) and (last_evaluated := int(steps[-1])) < due:
-                    judged = True
-                    missing = f"its last evaluation is of step {last_evaluated} and the one of step {due} is missing"
-                    notes.append(f"{title}: not scored, {missing}")
-                    continue
-                if 0 < len(tail) < average_count:
-                    notes.append(f"{title}: the mean of {len(tail)} evaluations, not of the last {average_count}")
-            else:
-                tail = places[steps == checkpoints.get(key, -1)]
-            if len(tail):
-                judged = True
-                last = int(steps[-1]) if checkpoints is None else checkpoints[key]
-                labels = {"cap": int(key[2]), "checkpoint": last, **_training_costs(training, last)}
-                rows.append({name: state[name] for name in ("arm", "seed", "run_id")} | labels)
-                indices.append(tail)
-        if not judged:
-            missing = "finished without an evaluation after step 0"
-            elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
-            notes.append(f"{title}: {missing if checkpoints is None else elsewhere}")
-    per_seed = _add_means(rows, experiment.cells, indices) if rows else _no_rows()
-    base = experiment.cells.loc[before].reset_index(drop=True) if before else _no_rows()
-    base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
-    target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
-    per_seed["tokens_to_target"] = [
-        tokens_to(experiment.evaluations[_row_key(row, "cap")], _run_steps(experiment, row), target)
-        for row in records(per_seed[["run_id", "arm", "cap"]])
-    ]
-    results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
+    plan, evaluated = experiment.plan, _finished_evaluations(experiment)
+    if checkpoints is None:
+        average_count, lacks = last_evaluations(plan.checkpoint_rule), "finished without an evaluation after step 0"
+        # The policy before RL counts where nothing was trained.
+        rows = evaluated[evaluated["step"] >= evaluated["trained"]].groupby(_ROW).tail(average_count)
+    else:
+        average_count, lacks = 1, f"not evaluated on {plan.benchmark} at its checkpoint"
+        rows = evaluated.merge(checkpoints[[*_ROW, "checkpoint"]], on=_ROW).assign(due=0)
+        rows = rows[rows["step"] == rows["checkpoint"]]
+    steps = rows.groupby(_ROW)["step"]
+    rows = rows.assign(checkpoint=steps.transform("max"), averaged=steps.transform("size"))
+    per_seed = _per_seed(experiment, rows[rows["checkpoint"] >= rows["due"]])
+    is_base = (per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)
+    target = float(per_seed.loc[is_base, "avg"].mean())
+    per_seed["tokens_to_target"] = [tokens_to(cells, log, target) for cells, log, _ in _each_run(experiment, per_seed)]
+    before = evaluated.loc[evaluated["step"] == 0, list(experiment.cells.columns)].reset_index(drop=True)
+    results = Results(experiment, per_seed, before, target, _notes(experiment, rows, average_count, lacks))
     return with_metrics(results, plan.metrics)
+
+
+def _finished_evaluations(experiment: Frames) -> pd.DataFrame:
+    """The cells of finished runs, in the order of the runs: whether each was ``trained``, and when its last evaluation is ``due``."""
+    runs = experiment.finished_runs[_RUN]
+    last_step = runs.join(experiment.steps.groupby(_RUN)["step"].max(), on=_RUN)["step"]
+    # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
+    is_foreign = runs["arm"].isin([arm.name for arm in experiment.plan.arms if arm.foreign])
+    due = last_step.fillna(0).mask(is_foreign, experiment.cells["step"].max())
+    runs = runs.assign(place=range(len(runs)), trained=last_step.notna(), due=due)
+    return runs.merge(experiment.cells, on=_RUN).sort_values(["place", "cap", "step"], ignore_index=True)
+
+
+def _notes(experiment: Frames, rows: pd.DataFrame, average_count: int, lacks: str) -> tuple[str, ...]:
+    """Say which finished runs are not scored, and which are the mean of fewer evaluations than others."""
+    notes, rows_by_run = list[str](), groups(rows.drop_duplicates(_ROW), *_RUN)
+    for arm, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
+        title, own = f"{arm}, seed {seed}", rows_by_run.get((run_id, arm))
+        if own is None:
+            notes.append(f"{title}: {lacks}")
+            continue
+        for last, due, averaged in own[["checkpoint", "due", "averaged"]].itertuples(index=False):
+            if last < due:
+                missing = f"its last evaluation is of step {last} and the one of step {due:.0f} is missing"
+                notes.append(f"{title}: not scored, {missing}")
+            elif averaged < average_count:
+                notes.append(f"{title}: the mean of {averaged} evaluations, not of the last {average_count}")
+    return tuple(dict.fromkeys(notes))
+
+
+def _per_seed(experiment: Frames, rows: pd.DataFrame) -> pd.DataFrame:
+    """The means of the rows of each run and cap, with what training had spent at the checkpoint."""
+    keys = ["arm", "seed", "run_id", "cap", "checkpoint"]
+    if not len(rows):
+        return rows[keys].assign(avg=np.nan)
+    numbers = rows[experiment.cells.columns].select_dtypes("number").columns.difference([*keys, "step"], sort=False)
+    means = rows.astype(dict.fromkeys(numbers, np.float64)).groupby(keys, sort=False)[[*numbers]].mean().reset_index()
+    if not len(experiment.steps):
+        return means
+    columns = [name for name in TOKEN_COLUMNS if name in experiment.steps]
+    spent = means[[*_ROW, "checkpoint"]].merge(experiment.steps[[*_RUN, *columns]], on=_RUN)
+    spent = spent[spent["step"] <= spent["checkpoint"]].sort_values("step").groupby(_ROW).tail(1)
+    return means.join(spent.set_index(_ROW)[columns].astype(np.float64).add_prefix("train_"), on=_ROW)
+
+
+def _each_run(experiment: Frames, per_seed: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, int]]:
+    """The evaluations, logged steps and checkpoint of each row."""
+    no_steps = experiment.steps.iloc[:0]
+    for run_id, arm, cap, step in per_seed[[*_ROW, "checkpoint"]].itertuples(index=False):
+        yield experiment.evaluations[run_id, arm, cap], experiment.training.get((run_id, arm), no_steps), int(step)
 
 
 def last_evaluations(rule: str) -> int:
@@ -232,11 +243,7 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     missing = [metric for metric in metrics if is_computed(metric) and column_of(metric) not in results.per_seed]
     if not missing:
         return results
-    experiment = results.experiment
-    runs = [
-        (experiment.evaluations[_row_key(row, "cap")], _run_steps(experiment, row), row["checkpoint"])
-        for row in records(results.per_seed[["run_id", "arm", "cap", "checkpoint"]])
-    ]
+    runs = list(_each_run(results.experiment, results.per_seed))
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
     return replace(results, per_seed=results.per_seed.assign(**new))
 
@@ -245,34 +252,6 @@ def unreached_text(values: Mapping[int, float]) -> str:
     """``not reached in 2 of 8 seeds``; empty where every seed reached the target."""
     count = sum(map(math.isinf, values.values()))
     return f"not reached in {count} of {len(values)} seeds" if count else ""
-
-
-def _add_means(rows: list[dict[str, Any]], cells: pd.DataFrame, indices: Sequence[NDArray[np.int64]]) -> pd.DataFrame:
-    """The rows with the mean of every metric over the evaluations at the ``indices`` of each, before what training had spent."""
-    frame = pd.DataFrame.from_records(rows)
-    numbers = cells.select_dtypes("number").drop(columns=["step", "cap", "seed"], errors="ignore").astype(np.float64)
-    row_of = np.repeat(np.arange(len(rows)), [len(places) for places in indices])
-    means = numbers.loc[np.concatenate(indices)].groupby(row_of).mean()
-    cost_columns = frame.columns.str.startswith("train_")
-    return pd.concat([frame.loc[:, ~cost_columns], means, frame.loc[:, cost_columns]], axis=1)
-
-
-def _training_costs(training: pd.DataFrame, step: int) -> dict[str, float]:
-    columns = [name for name in TOKEN_COLUMNS if name in training] if len(training) else []
-    last = int(training["step"].searchsorted(step, "right")) - 1
-    return {f"train_{name}": float(training[name].to_numpy()[last]) for name in columns}
-
-
-def _row_key(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
-    return tuple(row[key] for key in ("run_id", "arm", *more))
-
-
-def _run_steps(experiment: Frames, row: Mapping[str, Any]) -> pd.DataFrame:
-    return experiment.training.get(_row_key(row), experiment.steps.iloc[:0])
-
-
-def _no_rows() -> pd.DataFrame:
-    return pd.DataFrame({name: [] for name in ("arm", "seed", "run_id", "cap", "avg", "checkpoint")})
 
 
 def on_benchmark(results: Results, benchmark: str) -> Results:
@@ -290,7 +269,7 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     if benchmark not in experiment.further:
         problem = f"no run was evaluated on it; benchmarks: {', '.join([plan.benchmark, *experiment.further])}"
         raise LookupError(f"{plan.name} has no results on {benchmark!r}: {problem}")
-    view = results_of(experiment.further[benchmark], results.checkpoints)
+    view = results_of(experiment.further[benchmark], results.per_seed)
     return view if results.selected_metric is None else view.about(results.selected_metric)
 
 

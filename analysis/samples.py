@@ -46,9 +46,9 @@ class RunCells:
 
 
 def run_cells(
-    table: pa.Table | pd.DataFrame,
-    ks_of: Callable[[int, int], Collection[int]] = lambda step, largest: (),
-    equivalent: names.Equivalence | None = None,
+    table: pa.Table,
+    ks_of: Callable[[int, int], Collection[int]],
+    equivalent: names.Equivalence | None,
     *,
     by_second: bool = False,
 ) -> RunCells:
@@ -58,7 +58,6 @@ def run_cells(
     the verifier's equality of pairs of answers, for votes; None: equal texts only. With ``by_second`` every metric by the second grader
     too, not avg alone.
     """
-    table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     frame = table.drop_columns(["second_correct"]).to_pandas()
     run = code_samples(frame, "response_tokens", equivalent)
     second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
@@ -185,10 +184,10 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
             return sorted({*(names.default_ks(largest) if curves else [largest]), *ks})
         return sorted({*ks, largest}) if ks and curves else ()  # a curve over training is drawn of what is asked
 
-    tables = [run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True) for step in sample_steps]
-    for index, step in enumerate(sample_steps):
-        steps = pa.array([step] * len(tables[index]), pa.int64())
-        tables[index] = tables[index].append_column("step", steps)
+    tables = []
+    for step in sample_steps:
+        table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
+        tables.append(table.append_column("step", pa.repeat(step, len(table))))
     samples = pa.concat_tables(tables).unify_dictionaries()
     return run_cells(samples, ks_of, question.equality, by_second=question.by_second)
 
@@ -196,7 +195,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
 PREFIX = "evaluation"
 
 
-def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
+def logged_cells(steps: pd.DataFrame, plan: Plan) -> RunCells:
     """Cells of the steps that have the plan's score; none where the run has logged no such score.
 
     Only ``avg`` and what the trainer names as we do (avg@n, pass@n, maj@n) come in; what is not known is left out,
@@ -204,16 +203,17 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
     """
     source = score_column(steps, plan)
     if source is None:
-        return {}
+        return RunCells([], {}, (), [])
     points = steps[steps[source].notna()]
     frame = pd.DataFrame({"step": points["step"].astype("int64"), "cap": plan.primary_cap, "avg": points[source]})
     prefix = f"{PREFIX}/{plan.benchmark}/"
-    for column in (str(name) for name in steps.columns):
-        name = column.removeprefix(prefix)
-        if column.startswith(prefix) and re.fullmatch(r"(avg|pass|maj)@\d+", name):
-            frame[name] = points[column]
-    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-    return {plan.benchmark: RunCells(rows, {}, (), [])}
+    named = points.filter(regex=rf"^{re.escape(prefix)}(avg|pass|maj)@\d+$")
+    return RunCells(records(frame.join(named.rename(columns=lambda name: name.removeprefix(prefix)))), {}, (), [])
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dicts."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
@@ -275,6 +275,7 @@ def needed_columns(metric: Metric) -> tuple[str, ...]:
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
     """A metric (see `is_computed`) of one run in the stored unit, from its evaluations at one cap and step metrics up to the checkpoint.
 
+    Both come in the order of their steps.
     NaN where the run has not logged what it needs, infinity for a target never reached.
     """
     parameter: Any = metric.parameter
@@ -282,7 +283,7 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
         if AVG_BY_SECOND not in cells or cells[AVG_BY_SECOND].isna().any():
             return float("nan")
         cells = cells.assign(avg=cells[AVG_BY_SECOND])
-    step, score = _curve(cells)
+    step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
     if metric.kind == "area":  # mean height of the accuracy curve, linear between evaluations
         return float(np.trapezoid(score, step) / np.ptp(step)) if len(step) > 1 else float("nan")
     if metric.kind == "steps_to":
@@ -292,7 +293,6 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     if metric.kind == "tokens_to":
         return tokens_to(cells, steps, parameter)
     if metric.kind in ("seconds_to", "seconds"):  # NaN from the first step on whose time is not logged
-        steps = steps.sort_values("step")
         times = steps.assign(seconds=steps["seconds_total"].cumsum(skipna=False))
         totals = total_at(times, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
         return _first_reach(score, totals, parameter) if metric.kind == "seconds_to" else float(totals[0])
@@ -302,13 +302,6 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     return float(past_steps[parameter].mean())
 
 
-def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Evaluated steps, ascending, and their accuracy; as arrays, since this is asked of every run."""
-    steps = cells["step"].to_numpy(dtype=np.float64)
-    order = np.argsort(steps, kind="stable")
-    return steps[order], cells["avg"].to_numpy(dtype=np.float64)[order]
-
-
 def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
     """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never.
 
@@ -316,7 +309,7 @@ def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
     """
     if np.isnan(target):
         return float("nan")
-    step, score = _curve(cells)
+    step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
     return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
 
 
@@ -333,11 +326,6 @@ def _first_reach(scores: Floats, costs: Floats, target: float) -> float:
 
 def total_at(steps: pd.DataFrame, column: str, wanted_steps: ArrayLike) -> Floats:
     """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
-    target_steps = np.asarray(wanted_steps, dtype=np.int64)
-    values = np.full(target_steps.shape, np.nan)
-    if len(steps):
-        step, totals = steps["step"].to_numpy(dtype=np.int64), steps[column].to_numpy(dtype=np.float64)
-        order = np.argsort(step, kind="stable")
-        place = order[np.minimum(np.searchsorted(step, target_steps, sorter=order), len(order) - 1)]
-        values = np.where(step[place] == target_steps, totals[place], np.nan)
-    return np.where(target_steps == 0, 0.0, values)
+    wanted = np.asarray(wanted_steps, dtype=np.int64)
+    totals = steps.reindex(columns=["step", column]).drop_duplicates("step").set_index("step")[column]
+    return np.where(wanted == 0, 0.0, totals.reindex(wanted).to_numpy(dtype=np.float64))

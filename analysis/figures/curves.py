@@ -38,11 +38,13 @@ def accuracy_figure(experiment: Frames) -> Figure | None:
         return None
     has_tokens = drawing.is_logged(experiment, Panel("generated_tokens_total", ""))
     figure, axes = drawing.new_panels(1 + has_tokens, 1 + has_tokens, 1.0, sharey=True)
-    for panel, axis in zip(axes[0], ("tokens", "step")[not has_tokens :], strict=True):
-        _draw_arms(panel, experiment, partial(drawing.accuracy_series, experiment, axis=axis))
-        panel.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
-        panel.xaxis.set_major_formatter(drawing.COUNTS)
-    axes[0][0].set_ylabel(drawing.score_label(experiment.plan))
+    plan = experiment.plan
+    accuracy = Panel("avg", drawing.score_label(plan), scale=plan.score.scale, evaluated=True)
+    for axes_, axis in zip(axes[0], ("tokens", "step")[not has_tokens :], strict=True):
+        _draw_arms(axes_, experiment, partial(drawing.panel_series, experiment, panel=accuracy, axis=axis))
+        axes_.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
+        axes_.xaxis.set_major_formatter(drawing.COUNTS)
+    axes[0][0].set_ylabel(accuracy.label)
     drawing.name_lines(figure, experiment)
     return figure
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis.colours import VERDICTS, is_hollow, look_of
+from analysis.colours import FEW_SEEDS, VERDICTS, is_hollow, look_of
 from analysis.designs import grid_of, key_label, near_best, setting_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, declared_effects, effects_of
@@ -66,7 +66,7 @@ def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate], limits: tuple[
     low, high = limits or drawing.interval_limits([*estimates.values()])
     axes.set_xlim(low, high)
     for row, estimate in estimates.items():
-        look, opacity = look_of(estimate.verdict), 0.45 if estimate.seeds < drawing.FEW_SEEDS else 1.0
+        look, opacity = look_of(estimate.verdict), 0.45 if estimate.seeds < FEW_SEEDS else 1.0
         face = "white" if is_hollow(estimate.verdict) else look.colour
         mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": opacity}
         ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]

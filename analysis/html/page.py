@@ -23,13 +23,14 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from analysis.answer import Answer, Line, answers, warnings_of
-from analysis.colours import VERDICTS, is_hollow, kind_of
+from analysis.colours import FEW_SEEDS, VERDICTS, is_hollow, kind_of
 from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
-from analysis.figures.drawing import FEW_SEEDS, Panel, interval_limits
-from analysis.frames import Frames, records
+from analysis.figures.drawing import Panel, interval_limits
+from analysis.frames import Frames
 from analysis.headline import capital
 from analysis.results import Results
+from analysis.samples import records
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text, number_text
 from analysis.tables.words import metric_name
@@ -412,7 +413,8 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
     """
     plan, averages = results.experiment.plan, results.experiment.problem_avg
     cap, arms = plan.primary_cap, plan.arms
-    final = {(run, arm): step for (run, arm, key_cap), step in results.checkpoints.items() if key_cap == cap}
+    per_seed = results.per_seed[results.per_seed["cap"] == cap]
+    final = per_seed.set_index(["run_id", "arm"])["checkpoint"].to_dict()
     newest = {run: step for run, step, key_cap in sorted(averages) if key_cap == cap and so_far}
     places = {seed: [(arm.runs.get(seed, ""), arm.name) for arm in arms] for seed in plan.seeds}
     steps: dict[int, list[Any]] = {seed: [final.get(at, newest.get(at[0])) for at in places[seed]] for seed in places}

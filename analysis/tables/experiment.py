@@ -124,7 +124,7 @@ def _means_table(results: Results, key: str, title: str, metrics: Sequence[Colum
     rows: Rows = []
     parts = {column.key: column.key.partition(":") for column in metrics}
     args = {key: (metric, int(cap) if cap else None) for key, (metric, _, cap) in parts.items()}
-    if len(results.before) and (results.before["cap"] == results.experiment.plan.primary_cap).any():
+    if results.before_rl("avg") is not None:
         rows.append({"name": "", "arm": "before RL", **{key: results.before_rl(*pair) for key, pair in args.items()}})
     for arm in results.experiment.plan.arms:
         means = {key: results.mean(arm, *pair).value for key, pair in args.items()}

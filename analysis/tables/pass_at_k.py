@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from analysis.effects import pairs_of
-from analysis.frames import Floats
 from analysis.results import Results, contrast_of
+from analysis.samples import Floats
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column, experiment_table
 from harness.evaluation.counts import DIFFICULTIES, KBand, difficulty_of

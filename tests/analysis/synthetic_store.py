@@ -107,8 +107,13 @@ def build_store(
     name="ladder",
     patches=None,
     samples=make_samples,
+    arm_fields=None,
+    **fields,
 ) -> ResultStore:
-    """Write a store and plan; runs in ``missing`` as (rung index, seed) -> status are left unfinished."""
+    """Write a store and plan; runs in ``missing`` as (rung index, seed) -> status are left unfinished.
+
+    ``fields``: of the plan, and ``arm_fields`` of each of its arms, in the place of those that are written else.
+    """
     store = ResultStore(root)
     arms = []
     for index, (arm, label, accuracy, published) in enumerate(rungs):
@@ -133,6 +138,7 @@ def build_store(
                 "published": {"value": published, "unit": "avg@32 AIME24", "source": "DAPO Table 1"},
                 "changes": {"algorithm.overlong.policy": ["score", "mask"]} if index else {},
                 "group": None,
+                **(arm_fields[index] if arm_fields else {}),
             }
         )
     plan = {
@@ -149,6 +155,7 @@ def build_store(
         "paired": True,
         "arms": arms,
         "command": f"harness run experiment={name}",
+        **fields,
     }
     store.write_plan(name, plan)
     return store
@@ -157,6 +164,13 @@ def build_store(
 def loaded(root: Path, name: str = "ladder", **options) -> Results:
     """The results of a stored experiment, as a report reads them."""
     return results_of(load_experiment(root, name, **options))
+
+
+def declared(root: Path, **fields: Any) -> Results:
+    """The results of the stored experiment, which is from now on declared with these fields."""
+    store = ResultStore(root)
+    store.write_plan("ladder", store.plan("ladder") | fields)
+    return loaded(root)
 
 
 def replanned(results: Results, **changes: Any) -> Results:

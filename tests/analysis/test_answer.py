@@ -71,10 +71,8 @@ def test_no_sentence_has_more_than_25_words(length: int) -> None:
 
 
 def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
-    store = build_store(root, **{"rungs": LADDER, "seeds": range(6), **SHORT, **changed})
-    plan = store.plan("ladder") | {"margin": 3.0}
-    store.write_plan("ladder", plan)
-    for run_id in plan["arms"][-1]["runs"].values():
+    store = build_store(root, **{"rungs": LADDER, "seeds": range(6), "margin": 3.0, **SHORT, **changed})
+    for run_id in store.plan("ladder")["arms"][-1]["runs"].values():
         if store.run(run_id).path.exists():
             relogged(store.run(run_id), lambda row: {"generated_tokens_total": tokens * row["generated_tokens_total"]})
 

@@ -73,19 +73,16 @@ def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
     assert finding(effect, expects, hardly=True) is (word if known else NOT_ENGAGED)
 
 
-def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7):
+def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7, **fields):
     """A store with one claim over two arms that differ by 40 points, unless the second's accuracy is given."""
     rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
-    store = build_store(root, rungs=rungs, name="claim_trick", **SHORT)
-    declared = {"claim": CLAIM | {"expects": expects}, "declaration": declaration, "margin": 3.0}
-    plan = {**store.plan("claim_trick"), **declared}
     measure = {"name": "tokens clipped", "keys": ["k"], "unit": "of tokens", "fields": ["clip_fraction_high"]}
-    if share is not None:
-        plan["arms"][1]["engagement"] = [measure | {"threshold": share, "arm": "trick"}]
-    store.write_plan("claim_trick", plan)
+    measure |= {"threshold": share, "arm": "trick"}
+    fields |= {"claim": CLAIM | {"expects": expects}, "declaration": declaration, "margin": 3.0}
+    arm_fields = [{}, {"engagement": [] if share is None else [measure]}]
+    build_store(root, rungs=rungs, name="claim_trick", arm_fields=arm_fields, **fields, **SHORT)
     path = root / "experiments" / "claim_trick" / "claim.json"
     path.write_text(json.dumps({"declaration": first}))
-    return store
 
 
 def with_plan(look: Look, **changes) -> Look:
@@ -170,8 +167,7 @@ def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much():
 
 
 def test_an_open_claim_with_looks_left_says_so(tmp_path):
-    store = claimed(tmp_path, accuracy=0.3)
-    store.write_plan("claim_trick", {**store.plan("claim_trick"), "looks": [3, 5], "seeds": [0, 1, 2]})
+    claimed(tmp_path, accuracy=0.3, looks=[3, 5])
     (claim,), _ = judged_claims(tmp_path)
     assert claim.verdict == "open, 3 of up to 5 seeds run"
     assert JudgedClaim(with_plan(claim.first, looks=(3,))).verdict == "open"
@@ -179,23 +175,13 @@ def test_an_open_claim_with_looks_left_says_so(tmp_path):
 
 def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None, missing=()):
     """`claimed`, and a second look at it on other seeds, that starts from the base policies from `start` on."""
-    store = claimed(root)
-    own = {"protocol": "p", "starts": {str(seed): f"set/{seed}" for seed in (0, 1, 2)}}
-    store.write_plan("claim_trick", {**store.plan("claim_trick"), **own})
+    claimed(root, protocol="p", starts={str(seed): f"set/{seed}" for seed in (0, 1, 2)})
     rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
-    build_store(root, rungs=rungs, name="claim_trick_second", seeds=seeds, missing=missing, **SHORT)
-    declared = {
-        "claim": CLAIM,
-        "margin": 3.0,
-        "declaration": "b",
-        "replicates": "claim_trick",
-        "protocol": protocol,
-    }
-    starts = {str(seed): f"set/{start + place}" for place, seed in enumerate(seeds)}
-    store.write_plan("claim_trick_second", {**store.plan("claim_trick_second"), **declared, "starts": starts})
+    fields = {"claim": CLAIM, "margin": 3.0, "declaration": "b", "replicates": "claim_trick", "protocol": protocol}
+    fields["starts"] = {str(seed): f"set/{start + place}" for place, seed in enumerate(seeds)}
+    build_store(root, rungs=rungs, name="claim_trick_second", seeds=seeds, missing=missing, **fields, **SHORT)
     kept = {"declaration": "b", **(kept or {})}
     (root / "experiments" / "claim_trick_second" / "claim.json").write_text(json.dumps(kept))
-    return store
 
 
 def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_path):

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_store import SHORT, build_store, make_samples
+from synthetic_store import SHORT, build_store, declared, make_samples
 
 from analysis import load
 from analysis.answer import answer_sentences
 from harness.experiment.plan import Collapse
 from harness.statistics.aggregates import sign_flip_p
-from harness.store import ResultStore
 
 RUNGS = [("ladder_0_grpo", "GRPO", 0.50, 30.0), ("ladder_1_other", "other", 0.56, 36.0)]
 
@@ -45,9 +44,7 @@ def test_bounds_of_entropy_and_length_are_declared_and_count(tmp_path: Path) -> 
     assert not any("collapsed" in line for line in answer_sentences(whole))
     last = whole.per_seed.set_index("arm")["tokens_all_mean"]
     bound = float(last.max()) - 1e-9  # the longest run alone lies beyond
-    store = ResultStore(tmp_path)
-    store.write_plan("ladder", store.plan("ladder") | {"collapse": {"accuracy": 0.5, "length": [0, bound]}})
-    results = load(tmp_path, "ladder")
+    results = declared(tmp_path, collapse={"accuracy": 0.5, "length": [0, bound]})
     assert {arm for arm, _ in results.experiment.collapses} == {last.idxmax()}
     assert len(results.experiment.collapses) == 1
     (warning,) = [line for line in answer_sentences(results) if "1 of 8 seeds collapsed" in line]

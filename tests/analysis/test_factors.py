@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_store import build_store, loaded
+from synthetic_store import SHORT, build_store, declared, loaded
 
 from analysis.answer import answer_of, answer_sentences
 from analysis.effects import effects_of
@@ -22,18 +22,9 @@ def crossed(tmp_path_factory):
     root = tmp_path_factory.mktemp("crossed")
     levels = [0.4, 0.6, 0.8, 0.4, 0.6, 0.6]
     rungs = [("+".join(cell), "+".join(cell), level, 1.0) for cell, level in zip(CELLS, levels, strict=True)]
-    store = build_store(
-        root,
-        rungs=rungs,
-        design="factorial",
-        patches=CELLS,
-        problems=40,
-        seeds=range(4),
-        steps=2,
-        evaluate=(0, 2),
-    )
     factors = {"group": ["g4", "g8", "g16"], "bonus": ["none", "bonus"]}
-    store.write_plan("ladder", store.plan("ladder") | {"factors": factors, "margin": 3.0})
+    declaration = {"design": "factorial", "patches": CELLS, "factors": factors, "margin": 3.0}
+    build_store(root, rungs=rungs, seeds=range(4), **declaration, **SHORT)
     return root
 
 
@@ -43,9 +34,7 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     tables = {table.name: table for table in all_tables(results)}
     assert [name for name in tables if "shapley" in name or "order" in name] == []
     main, both = (tables[f"ladder-{name}"] for name in ("main-effects", "interactions"))
-    assert [row["patch"] for row in main.rows] == [
-        "g8 against g4", "g16 against g4", "bonus"
-    ]  # fmt: skip
+    assert [row["patch"] for row in main.rows] == ["g8 against g4", "g16 against g4", "bonus"]
     for row, expected in zip(main.rows, (0.2, 0.3, -0.067), strict=True):
         assert row["effect"].value == pytest.approx(expected, abs=0.06)
     assert both.rows[1]["effect"].value == pytest.approx(-0.2, abs=0.08)
@@ -66,11 +55,8 @@ def test_a_figure_has_a_row_an_effect(crossed):
 
 
 def test_an_empty_cell_leaves_no_effect(crossed):
-    store = ResultStore(crossed)
-    plan = store.plan("ladder")
-    plan["arms"][5]["runs"] = {}
-    store.write_plan("ladder", plan)
-    results = loaded(crossed)
+    *arms, last = ResultStore(crossed).plan("ladder")["arms"]
+    results = declared(crossed, arms=[*arms, last | {"runs": {}}])
     tables = {table.name: table for table in all_tables(results)}
     assert "no finished run of: bonus+g16" in tables["ladder-main-effects"].notes[0]
     assert all("against" not in line.name for line in answer_of(results).lines)  # the cells themselves

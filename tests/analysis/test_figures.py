@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -33,7 +34,6 @@ from analysis.figures.drawing import (
     PALETTE,
     Panel,
     Series,
-    accuracy_series,
     appearances,
     combine,
     figure_style,
@@ -99,18 +99,20 @@ def test_panel_data_is_the_logged_column(results):
 def test_a_curve_is_smoothed_over_its_window_without_missing_values():
     squares = np.arange(75.0) ** 2  # a window of three steps
     squares[10] = math.nan
-    run = {"seed": np.zeros(75), "step": np.arange(75.0), "entropy_nats": squares}
-    experiment = SimpleNamespace(curves={"a": [run]}, collapses=[], plan=SimpleNamespace(base_policies=None))
+    log = pd.DataFrame({"seed": 0, "step": range(75), "entropy_nats": squares})
+    plan = SimpleNamespace(base_policies=None)
+    experiment = SimpleNamespace(training={("run", "a"): log}, collapses=[], plan=plan)
     series = panel_series(experiment, "a", Panel("entropy_nats", ""), "step")
     assert series.mean[[0, 1, 9, 10, 74]].tolist() == pytest.approx([0.5, 5 / 3, 72.5, 101, 5402.5])
 
 
 def test_accuracy_and_k_curves_are_the_tables_numbers(results):
     arm = results.experiment.plan.arms[0]
-    series = accuracy_series(results.experiment, arm.name, "step")
+    accuracy = Panel("avg", "", scale=100, evaluated=True)
+    series = panel_series(results.experiment, arm.name, accuracy, "step")
     assert series.x.tolist() == [0, 10, 20]
     assert series.mean[-1] == pytest.approx(100 * results.mean(arm, "avg").value)
-    tokens = accuracy_series(results.experiment, arm.name, "tokens")
+    tokens = panel_series(results.experiment, arm.name, accuracy, "tokens")
     own = results.experiment.steps[results.experiment.steps["arm"] == arm.name]
     assert tokens.mean.tolist() == series.mean.tolist()  # a point an evaluation, none between and none after
     assert tokens.x[-1] == pytest.approx(own.groupby("seed")["generated_tokens_total"].max().mean())

@@ -26,8 +26,7 @@ RUNGS = [(name, name, accuracy, 1.0) for name, accuracy in (("a", 0.3), ("b", 0.
 
 
 def build(root, seeds, missing=(), rungs=RUNGS):
-    store = build_store(root, rungs=rungs, seeds=tuple(range(seeds)), missing=missing, **SHORT)
-    store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
+    build_store(root, rungs=rungs, seeds=tuple(range(seeds)), missing=missing, looks=LOOKS, **SHORT)
     return loaded(root)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from synthetic_store import build_store, loaded, replanned
+from synthetic_store import build_store, declared, replanned
 
 from analysis.methods import Methods
 from harness.store import ResultStore
@@ -44,10 +44,9 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
     rungs = [("a", "A", 0.5, 1.0), ("b", "B", 0.5, 1.0)]
     missing = [((0, 3), "failed")]
     store = build_store(tmp_path, rungs=rungs, seeds=range(4), problems=6, missing=missing, design="arms")
-    plan = store.plan("ladder")
-    plan["arms"][1]["runs"] = plan["arms"][0]["runs"]
-    store.write_plan("ladder", plan)
-    text = " ".join(Methods(loaded(tmp_path), store).sentences)
+    first, second = store.plan("ladder")["arms"]
+    results = declared(tmp_path, arms=[first, second | {"runs": first["runs"]}])
+    text = " ".join(Methods(results, store).sentences)
     assert "took 10 s of" in text  # 9.6
     assert re.search(r"A run generates 6\d,\d{3} to 6\d,\d{3} tokens", text)
     assert re.search(r"all runs together 18\d,\d{3}\.", text)

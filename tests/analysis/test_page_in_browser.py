@@ -23,14 +23,14 @@ ATTACK = f"{SCRIPT}\n{BOMB}\n{CONTROL}"
 def path(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("hostile")
     rungs = [("a", f"first {SCRIPT}", 0.4, 1.0), ("b", f"second {BOMB}", 0.8, 1.0)]
-    store = build_store(root, rungs=rungs, seeds=(0, 1), problems=6, n=4, steps=6, evaluate=(0, 6))
+    told = {"title": f"Title {SCRIPT}", "question": ATTACK}
+    store = build_store(root, rungs=rungs, seeds=(0, 1), problems=6, n=4, steps=6, evaluate=(0, 6), **told)
     for arm in store.plan("ladder")["arms"]:
         run = store.run(arm["runs"]["0"])
         samples = run.samples("arithmetic_heldout", 6)
         samples["response"] = ATTACK
         samples["answer"] = SCRIPT
         run.write_samples("arithmetic_heldout", 1, 6, samples)
-    store.write_plan("ladder", store.plan("ladder") | {"title": f"Title {SCRIPT}", "question": ATTACK})
     return write_page(loaded(root), root, root / "report.html")
 
 

@@ -19,8 +19,7 @@ BASES, SEEDS, LOOKS = 4, 8, (4, 8)
 
 def built(root, base_policies):
     rungs = [("a", "a", 0.3, 1.0), ("b", "b", 0.32, 1.0)]
-    store = build_store(root, rungs=rungs, seeds=tuple(range(SEEDS)), **SHORT)
-    store.write_plan("ladder", {**store.plan("ladder"), "base_policies": base_policies})
+    build_store(root, rungs=rungs, seeds=tuple(range(SEEDS)), base_policies=base_policies, **SHORT)
     return loaded(root)
 
 

@@ -10,12 +10,13 @@ import subprocess
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples, relogged
+from synthetic_store import RUNGS, SHORT, build_store, declared, loaded, make_samples, relogged
 
 from analysis.answer import answer_sentences
-from analysis.designs import grid_axes, near_best
+from analysis.designs import grid_of, near_best
 from analysis.effects import differences_to_reference, pairs_of
 from analysis.html.page import render_page
 from analysis.samples import run_cells, tokens_to
@@ -99,52 +100,39 @@ def test_factorial_and_grid_tables(tmp_path):
     names = [f"ladder-{name}" for name in ("main-effects", "interactions", "order", "shapley")]
     assert [t.name for t in all_tables(results)][3:7] == names
     of_patches = [to_csv(table) for table in all_tables(results)[:7]]
-    levels = {"factors": {"a": ["none", "clip"], "b": ["none", "lr"]}}
-    store.write_plan("ladder", store.plan("ladder") | levels)
+    factors = {"a": ["none", "clip"], "b": ["none", "lr"]}
     # Two levels are patches.
-    assert [to_csv(table) for table in all_tables(loaded(tmp_path))[:7]] == of_patches
-    plan = store.plan("ladder") | {"design": "arms"}
-    settings = [{}, {"clip": [0.2, 0.28]}, {"lr": [1e-4, 3e-4]}, {"clip": [0.2, 0.28], "lr": [1e-4, 3e-4]}]
-    for arm, changes in zip(plan["arms"], settings, strict=True):
-        arm["changes"] = changes
-    store.write_plan("ladder", plan)
-    grid = grid_table(loaded(tmp_path))
-    assert grid is not None
-    assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
-    assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
-    points = [(clip, rate) for clip in (0.2, 0.28) for rate in (1e-4, 3e-4)]
-    for arm, (clip, rate) in zip(plan["arms"], points, strict=True):
-        arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
-    store.write_plan("ladder", plan)
-    swept = grid_table(loaded(tmp_path))
-    assert swept is not None
-    assert [c.header for c in swept.columns] == ["clip \\ lr", "0.0001", "0.0003"]
-    for i, arm in enumerate(plan["arms"]):
-        arm |= {"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]}
-    store.write_plan("ladder", plan)
-    assert grid_table(loaded(tmp_path)) is None  # a search: a row and a column for each trial
+    assert [to_csv(table) for table in all_tables(declared(tmp_path, factors=factors))[:7]] == of_patches
+
+    def grid(arm_fields):
+        arms = [arm | own for arm, own in zip(store.plan("ladder")["arms"], arm_fields, strict=True)]
+        return grid_table(declared(tmp_path, design="arms", arms=arms))
+
+    clip, rate = {"clip": [0.2, 0.28]}, {"lr": [1e-4, 3e-4]}
+    changed = grid([{"changes": changes} for changes in ({}, clip, rate, clip | rate)])
+    assert [row["setting"] for row in changed.rows] == ["0.2", "0.28"]
+    points = [[f"algorithm.clip={clip}", f"lr={rate}", "seed=0"] for clip in (0.2, 0.28) for rate in (1e-4, 3e-4)]
+    swept = grid([{"changes": {}, "overrides": point} for point in points])
+    for table in (changed, swept):
+        assert [c.header for c in table.columns] == ["clip \\ lr", "0.0001", "0.0003"]
+    search = [{"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]} for i in range(4)]
+    assert grid(search) is None  # a row and a column for each trial
 
 
 def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
     """Stored by an older version; `harness plan` refuses it today."""
     rungs = [("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)]
-    store = build_store(
-        tmp_path, rungs=rungs, patches=[[], []], design="factorial", problems=6, steps=2, evaluate=(0, 2)
-    )
+    build_store(tmp_path, rungs=rungs, patches=[[], []], design="factorial", **SHORT)
     listed = "its arms are listed, and design=factorial needs patches"
     tables = {table.name: table for table in all_tables(loaded(tmp_path))}
     assert tables["ladder-main-effects"].notes == [f"Not computed: {listed}."]
-    store.write_plan("ladder", store.plan("ladder") | {"design": "leave_one_out"})
-    assert answer_sentences(loaded(tmp_path))[0].startswith("Nothing is compared: ")
+    answer = answer_sentences(declared(tmp_path, design="leave_one_out"))
+    assert answer[0].startswith("Nothing is compared: ")
 
 
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     rungs = [("low", "low", 0.3, 1.0), ("high", "high", 0.8, 1.0), ("close", "close", 0.795, 1.0)]
-    store = build_store(tmp_path, rungs=rungs, design="arms", problems=24, steps=10, evaluate=(0, 10))
-    plan = store.plan("ladder")
-    for arm, clip in zip(plan["arms"], (0.1, 0.2, 0.3), strict=True):
-        arm |= {"changes": {"clip": [0.1, clip]}}
-    store.write_plan("ladder", plan)
+    build_store(tmp_path, rungs=rungs, design="arms", problems=24, steps=10, evaluate=(0, 10))
     best, near = near_best(loaded(tmp_path))
     assert best in ("high", "close")
     assert near == {"high", "close"} - {best}
@@ -153,11 +141,10 @@ def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
 def test_settings_that_are_lists_are_no_obstacle_to_a_grid(results):
     """`harness report` ended in *unhashable type: 'list'*."""
     base, second, third, _ = results.experiment.plan.arms
-    arms = [dataclasses.replace(base, changes={})]
-    for arm, bands in ((second, [0.2, 0.8]), (third, [0.3, 0.7])):
-        arms.append(dataclasses.replace(arm, changes={"curriculum.bands": [[0.1, 0.9], bands]}))
-    plan = dataclasses.replace(results.experiment.plan, design="arms", arms=tuple(arms))
-    assert grid_axes(plan) == {"curriculum.bands": ["[0.1,0.9]", "[0.2,0.8]", "[0.3,0.7]"]}
+    changes = {}, {"curriculum.bands": [[0.1, 0.9], [0.2, 0.8]]}, {"clip": [0.2, 0.28]}
+    arms = [dataclasses.replace(arm, changes=own) for arm, own in zip((base, second, third), changes, strict=True)]
+    grid = grid_of(dataclasses.replace(results.experiment.plan, design="arms", arms=tuple(arms)))
+    assert (grid.column_key, grid.columns) == ("curriculum.bands", ["[0.1,0.9]", "[0.2,0.8]"])
 
 
 def test_a_pair_that_is_told_apart_in_the_differences_is_so_in_the_grid(tmp_path):
@@ -197,9 +184,10 @@ def test_votes_are_over_equal_answers_not_equal_texts():
     def ks_of(step, largest):
         return [3, 5]
 
-    texts = pd.DataFrame(run_cells(frame, ks_of).rows)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    texts = pd.DataFrame(run_cells(table, ks_of, None).rows)
     with MathVerifier() as verifier:
-        classes = pd.DataFrame(run_cells(frame, ks_of, verifier.equivalent_many).rows)
+        classes = pd.DataFrame(run_cells(table, ks_of, verifier.equivalent_many).rows)
     # three right against two wrong ones: 7 of the 10 triples have a right majority; by text alone 1 of 10, and 4 or 2 ties
     assert classes[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.7, 1.0])
     assert texts[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.5, 0.0])
@@ -340,12 +328,11 @@ def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named
 
 
 def test_a_matched_budget_that_is_not_spent_is_said(tmp_path):
-    store = build_store(tmp_path, **SHORT)
-    plan = store.plan("ladder")
-    store.write_plan("ladder", {**plan, "match": "tokens"})
-    run, (*_, last) = store.run(plan["arms"][1]["runs"]["0"]), range(3)
-    for budget, said in ((6200, []), (12400, [f"{plan['arms'][1]['label']}, seed 0: 50% of 12400"])):
-        (run.path / "config.yaml").write_text(f"training: {{steps: {last}, generated_tokens: {budget}}}")
+    store = build_store(tmp_path, match="tokens", **SHORT)
+    arm = store.plan("ladder")["arms"][1]
+    for budget, said in ((6200, []), (12400, [f"{arm['label']}, seed 0: 50% of 12400"])):
+        path = store.run(arm["runs"]["0"]).path / "config.yaml"
+        path.write_text(f"training: {{steps: 2, generated_tokens: {budget}}}")
         notes = [note for note in main_table(loaded(tmp_path)).notes if "raise training.steps" in note]
         assert [note.partition("raise training.steps: ")[2].rstrip(".") for note in notes] == said
 

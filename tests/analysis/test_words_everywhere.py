@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from synthetic_store import build_store, loaded
+from synthetic_store import SHORT, build_store, loaded
 
 from analysis.answer import answer_of
 from analysis.colours import look_of
@@ -33,8 +33,7 @@ CELL = re.compile(r"[+−]\d+\.\d+ \[([+−]\d+\.\d+), ([+−]\d+\.\d+)\] ([a-z]
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     path = tmp_path_factory.mktemp("words")
-    store = build_store(path, rungs=RUNGS, seeds=range(6), problems=60, n=16, steps=2, evaluate=(0, 2), caps=(32,))
-    store.write_plan("ladder", store.plan("ladder") | {"margin": 4.0})
+    build_store(path, rungs=RUNGS, seeds=range(6), n=16, margin=4.0, **SHORT | {"problems": 60})
     return path
 
 

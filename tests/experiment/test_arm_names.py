@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.designs import grid_axes
+from analysis.designs import grid_of
 from harness.experiment.checks import check_plan
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Plan
@@ -56,8 +56,9 @@ def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> No
     }
     unequal = [finding.arm for finding in check_plan(plan) if finding.check == "unequal cost"]
     assert unequal == ["dapo · lr 1e-4", "dapo · lr 2e-4"]
-    axes = grid_axes(Plan.read(plan.record()))
-    assert axes == {"algorithm": ["grpo", "dapo"], "optimizer.learning_rate": [1e-4, 2e-4]}
+    grid = grid_of(Plan.read(plan.record()))
+    assert (grid.row_key, grid.rows) == ("algorithm", ["grpo", "dapo"])
+    assert (grid.column_key, grid.columns) == ("optimizer.learning_rate", [1e-4, 2e-4])
 
 
 @pytest.mark.parametrize("order", [1, -1])
