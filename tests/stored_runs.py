@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+RUN_ID = "00000000000000aa"
+
 
 def about(spec: Any = None, status: str = "finished", **more: Any) -> dict[str, Any]:
     """The manifest of a run without attempts: of this `RunSpec`, or of seed 0 of an arm called a."""

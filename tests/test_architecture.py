@@ -34,10 +34,6 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
             yield node.module, node not in guarded
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
 def the_map() -> dict[str, set[str]]:
     """Room → the rooms it may import, as the map in CONTRIBUTING.md says; the rooms stand from the top of the house down."""
     text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The map")[2].partition("\n## ")[0]
@@ -102,15 +98,8 @@ def test_inner_rooms_of_pure_functions_import_nothing_else_of_ours(part: str, al
 
 
 def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
-    families = ("objective/advantage", "objective/surrogate", "objective/aggregation")
-    families += (
-        "sampling/curriculum",
-        "rollout/engine",
-        "base_policy",
-        "problems/benchmarks",
-        "backends",
-        "commands",
-    )
+    families = ["objective/advantage", "objective/surrogate", "objective/aggregation", "sampling/curriculum"]
+    families += ["rollout/engine", "base_policy", "problems/benchmarks", "backends", "commands"]
     for family in families:
         folder = ROOT / "harness" / family
         for path in [*folder.glob("[!_]*.py"), *folder.glob("[!_]*/__init__.py")]:
@@ -121,17 +110,11 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
 @pytest.mark.parametrize(
     ("modules", "heavy"),
     [
-        (
-            "harness.configuration.schema, harness.configuration.identity, harness.experiment.planning",
-            "sympy",
-        ),
+        ("harness.configuration.schema, harness.configuration.identity, harness.experiment.planning", "sympy"),
         ("harness.store, harness.cli, harness.commands._sweep, harness.commands.import_", "sympy trl"),
         ("harness.execution.supervisor, harness.execution.progress, harness.exchange.logs", "trl"),
         ("analysis", "matplotlib"),
-        (
-            "analysis.html.page, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",
-            "",
-        ),
+        ("analysis.html.page, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset", ""),
     ],
 )
 def test_what_starts_often_loads_nothing_heavy(modules: str, heavy: str) -> None:
@@ -141,15 +124,13 @@ def test_what_starts_often_loads_nothing_heavy(modules: str, heavy: str) -> None
 
 
 def test_functions_stay_small() -> None:
-    long_functions = []
-    for path in SOURCES:
-        text = path.read_text()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno is not None
-                if node.end_lineno - node.lineno + 1 > 60:
-                    long_functions.append(f"{module_name(path)}.{node.name}")
-    assert not long_functions
+    functions = [
+        (path, node)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert [f"{path}: {node.name}" for path, node in functions if node.end_lineno - node.lineno + 1 > 60] == []
 
 
 def test_there_is_no_room_for_everything() -> None:

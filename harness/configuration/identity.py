@@ -105,16 +105,9 @@ def content_hash(*parts: Any) -> str:
 def difference(a: RunConfig, b: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Dotted key → (value in a, value in b) for every identity key in which two configurations differ."""
     flat_a, flat_b = flatten(dump(a)), flatten(dump(b))
-    no_value = object()
     keys = sorted(key for key in flat_a.keys() | flat_b.keys() if key.split(".")[0] != "runtime")
-    pairs = {key: (flat_a.get(key, no_value), flat_b.get(key, no_value)) for key in keys}
-    differences = {
-        key: (None if old is no_value else old, None if new is no_value else new)
-        for key, (old, new) in pairs.items()
-        if old != new
-    }
-    # A key that only one of them has, at null, says nothing.
-    return {key: pair for key, pair in differences.items() if pair != (None, None)}
+    pairs = {key: (flat_a.get(key), flat_b.get(key)) for key in keys}  # a key that only one has, at null, says nothing
+    return {key: (old, new) for key, (old, new) in pairs.items() if old != new}
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -225,26 +225,14 @@ def _convert_to_one(choices: list[Any], value: Any, path: str) -> Any:
     raise ConfigError(f"{path} must be {' or '.join(names)}, got {value!r}")
 
 
-class Sections(Protocol):
-    """The sections of a `RunConfig` that the checks read."""
-
-    algorithm: AlgorithmConfig
-    sampling: SamplingConfig
-    evaluation: EvaluationConfig
-    task: Any
-    model: Any
-    engine: Any
-    backend: Any
-
-
-def check_combinations(config: Sections) -> None:
+def check_combinations(config: RunConfig) -> None:
     """Raise `ConfigError` with the first refusal."""
     for refusals in (_groups, _retries, _rewards, _advantages, _tokens, _distribution, _weights, _sampling, _problems):
         for refusal in refusals(config):
             raise ConfigError(refusal)
 
 
-def _groups(config: Sections) -> Iterator[str]:
+def _groups(config: RunConfig) -> Iterator[str]:
     algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
     refills = dead_groups.policy == "refill"
     if refills and algorithm.responses_per_prompt < 2:
@@ -260,7 +248,7 @@ def _groups(config: Sections) -> Iterator[str]:
         )
 
 
-def _retries(config: Sections) -> Iterator[str]:
+def _retries(config: RunConfig) -> Iterator[str]:
     """Never Give Up counts right and wrong: its advantages are those of two rewards, centred in each group."""
     algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
     if dead_groups.policy != "never_give_up":
@@ -294,7 +282,7 @@ def _retries(config: Sections) -> Iterator[str]:
         )
 
 
-def _rewards(config: Sections) -> Iterator[str]:
+def _rewards(config: RunConfig) -> Iterator[str]:
     algorithm, overlong = config.algorithm, config.algorithm.overlong
     kl_in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     multiplies = overlong.punishes and overlong.shape == "multiplicative"
@@ -329,7 +317,7 @@ def _rewards(config: Sections) -> Iterator[str]:
         )
 
 
-def _advantages(config: Sections) -> Iterator[str]:
+def _advantages(config: RunConfig) -> Iterator[str]:
     algorithm = config.algorithm
     weighting, trains_all = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
     if weighting != "uniform" and (algorithm.surrogate.pairs or trains_all or algorithm.positive_nll_coefficient):
@@ -369,7 +357,7 @@ def _advantages(config: Sections) -> Iterator[str]:
         )
 
 
-def _tokens(config: Sections) -> Iterator[str]:
+def _tokens(config: RunConfig) -> Iterator[str]:
     algorithm = config.algorithm
     engine = implementation("harness.rollout.engine", config.engine)
     if algorithm.top_entropy_fraction < 1 and not getattr(engine, "EXACT_ENTROPY", True):
@@ -385,7 +373,7 @@ def _tokens(config: Sections) -> Iterator[str]:
         )
 
 
-def _distribution(config: Sections) -> Iterator[str]:
+def _distribution(config: RunConfig) -> Iterator[str]:
     """Members that read the sampler's log-probabilities of other tokens than the sampled; other trainers have means of their own."""
     algorithm, sampling = config.algorithm, config.sampling
     if not algorithm.needs_distribution or config.backend.kind != "builtin":
@@ -416,7 +404,7 @@ def _distribution(config: Sections) -> Iterator[str]:
         yield f"{reason}, token by token; set algorithm.importance_ratio=token"
 
 
-def _weights(config: Sections) -> Iterator[str]:
+def _weights(config: RunConfig) -> Iterator[str]:
     algorithm, kind = config.algorithm, config.algorithm.engine_correction.kind
     weighs_tokens = kind in ("token", "token_mask")
     if kind != "none" and algorithm.surrogate.folds_correction and not weighs_tokens:
@@ -437,7 +425,7 @@ def _weights(config: Sections) -> Iterator[str]:
         )
 
 
-def _sampling(config: Sections) -> Iterator[str]:
+def _sampling(config: RunConfig) -> Iterator[str]:
     sampling, source = config.sampling, config.algorithm.source.kind
     correction = config.algorithm.engine_correction
     sampler_is_old = correction.old_log_probs == "sampler"
@@ -470,7 +458,7 @@ def _sampling(config: Sections) -> Iterator[str]:
         )
 
 
-def _problems(config: Sections) -> Iterator[str]:
+def _problems(config: RunConfig) -> Iterator[str]:
     problems, prompts = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
     if isinstance(problems, int) and problems < prompts:
         yield (

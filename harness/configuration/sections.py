@@ -177,29 +177,28 @@ class InstalledGpu:
     memory_mib: str
 
 
+def _ask_driver(fields: str) -> list[str]:
+    """What nvidia-smi says of these fields, one line a GPU; nothing where the driver does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.splitlines() if process.returncode == 0 else []
+
+
 @functools.cache
 def installed_gpus() -> tuple[InstalledGpu, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
-    if shutil.which("nvidia-smi") is None:
-        return ()
-    command = ["nvidia-smi", "--query-gpu=index,uuid,name,driver_version,memory.total", "--format=csv,noheader,nounits"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = process.stdout.splitlines() if process.returncode == 0 else []
+    lines = _ask_driver("index,uuid,name,driver_version,memory.total")
     return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
 
 
 @functools.cache
 def compute_capabilities() -> dict[str, float]:
     """List the compute capability of each GPU of this machine by index; nothing where the driver does not answer."""
-    if shutil.which("nvidia-smi") is None:
-        return {}
     # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
-    command = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    answer = process.stdout if process.returncode == 0 else ""
-    return {
-        index: float(value) for index, value in re.findall(r"^ *(\d+) *, *(\d+(?:\.\d+)?) *$", answer, re.MULTILINE)
-    }
+    matches = (re.fullmatch(r" *(\d+) *, *(\d+(?:\.\d+)?) *", line) for line in _ask_driver("index,compute_cap"))
+    return {match[1]: float(match[2]) for match in matches if match}
 
 
 def visible_gpus() -> list[str]:

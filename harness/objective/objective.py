@@ -17,14 +17,12 @@ from harness.objective.advantage import Advantage
 from harness.objective.aggregation import Aggregation
 from harness.objective.kl import KlPenalty
 from harness.objective.surrogate import Surrogate
-from harness.objective.types import RolloutBatch, Tensor, TokenBatch, TokenCounts
+from harness.objective.types import RolloutBatch, Tensor, TokenBatch, TokenCounts, bound_log_ratio
 
 STATISTICS = (
     "tokens", "clipped_low", "clipped_high", "up_clipped_old_probability", "kl", "gap", "gap_kl", "clip_released", "policy_gradient",
     "kl_gradient", "entropy_gradient", "nll_gradient", "off_policy_masked",
 )  # fmt: skip
-
-LOG_RATIO_BOUND = 20.0  # nats
 
 
 @dataclass
@@ -152,14 +150,11 @@ class Objective:
         return loss, self._statistics(logprobs_N.detach(), log_ratio_N.detach(), kl_N, batch, gradients)
 
     def log_ratio(self, logprobs_N: Tensor, batch: TokenBatch) -> Tensor:
-        """Log π - log π_old per token, or its mean over the response (GSPO, arXiv:2507.18071 Eq. 7) at sequence level.
-
-        Held within 20 nats, as in verl and SkyRL: beyond 88 the ratio overflows float32, although its clipped gradient is 0.
-        """
+        """Log π - log π_old per token, or its mean over the response (GSPO, arXiv:2507.18071 Eq. 7) at sequence level; bounded."""
         log_ratio_N = logprobs_N - batch.old_logprobs_N
         if self.config.importance_ratio == "sequence":
             log_ratio_N = (batch.sums_R(log_ratio_N) / batch.lengths_R)[batch.response_N]
-        return log_ratio_N.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+        return bound_log_ratio(log_ratio_N)
 
     def _policy_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         """The surrogate times the engine's correction and the off-policy mask, [N]."""

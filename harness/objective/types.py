@@ -129,6 +129,11 @@ class TokenBatch:
         return values_N.new_zeros(len(self.lengths_R)).index_add(0, self.response_N, values_N)
 
 
+def bound_log_ratio(log_ratio_N: Tensor) -> Tensor:
+    """Hold a log-ratio within 20 nats, as verl and SkyRL do: beyond 88 its exponential overflows float32."""
+    return log_ratio_N.clamp(-20.0, 20.0)
+
+
 def token_cells(lengths_R: Tensor) -> Tensor:
     """Which cells of a grid of responses by positions hold a token, bool [R, longest]."""
     import torch

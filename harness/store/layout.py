@@ -128,12 +128,13 @@ def report_files(run: Path) -> dict[str, Path]:
 MANIFEST_VERSION = 1
 PLAN_VERSION = 1
 
-STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
+STATUSES = ("running", "finished", "failed", "interrupted")
 # What readers say of a finished run whose files are not what they were, and of one whose manifest cannot be read; never written.
 INCOMPLETE, UNREADABLE = "incomplete", "unreadable"
 
 _MANIFEST_KEYS: dict[str, type] = {
     "arm_id": str, "seed": int, "labels": dict, "attempts": list, "created_at": str, "updated_at": str, "provenance": dict,
+    FILES: dict,
 }  # fmt: skip
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
 
@@ -194,9 +195,7 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         )
     if manifest.get("status") not in STATUSES:
         raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
-    if not isinstance(manifest.get(FILES, {}), dict):
-        raise SchemaMismatch(f"{path} has {FILES} that are no object; move the run's directory away to run it again")
-    manifest = {"provenance": {}, **manifest}  # the first runs have none
+    manifest = {"provenance": {}, FILES: {}, **manifest}  # the first runs have none
     for key, kind in _MANIFEST_KEYS.items():
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")

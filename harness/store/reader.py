@@ -17,9 +17,7 @@ from harness.store.atomic import StoreError, TornFile, devices_of, write_errors
 from harness.store.layout import PLAN_VERSION, check_version, read_object
 from harness.store.run import RunDir
 
-if (
-    TYPE_CHECKING
-):  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
+if TYPE_CHECKING:  # it loads where a table is asked for: most verbs ask for none, and it takes as long as all the rest
     import pandas as pd
 
 
@@ -161,7 +159,6 @@ def _checksum(plan: Mapping[str, Any]) -> str:
 
 
 STARTING = "starting"
-UNDER_WAY = ("running", "claimed")  # manifests of an earlier version have `claimed` before a worker starts
 _TAIL_BYTES = 8192
 _TAIL_LINES = 30
 
@@ -245,11 +242,11 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
     row = run.last_step() or {}
     status, step, attempts = str(manifest["status"]), row.get("step", 0), manifest["attempts"]
     phase = ""
-    if status in UNDER_WAY:
+    if status == "running":
         phase = run.phase(len(attempts) - 1) or ("" if step else STARTING)
     return RunState(
         run.run_id,
-        "running" if status in UNDER_WAY else status,
+        status,
         run_name(run.run_id, manifest["arm_id"], manifest["seed"], manifest["labels"]),
         len(attempts),
         step,
@@ -288,7 +285,7 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
 
 def _is_lost(run: RunDir, status: str | None) -> bool:
     try:
-        return status in UNDER_WAY and run.claim_holder() is None
+        return status == "running" and run.claim_holder() is None
     except (OSError, StoreError):  # no locks here, or not ours to read: the manifest is all there is
         return False
 

@@ -376,10 +376,8 @@ class EntropyController:
 
     def observe(self, entropy: float) -> float:
         """Move the coefficient by a step's mean entropy (nats a token); what this step's loss is to use."""
-        target = self.settings.target_nats
-        if target is None:
-            return self.value
-        is_low = entropy < target
+        assert self.settings.target_nats is not None
+        is_low = entropy < self.settings.target_nats
         value = self.value + (self.settings.step if is_low else -self.settings.step)
         self.value = min(max(value, 0.0), self.settings.maximum)
         return self.value if is_low else 0.0

@@ -79,10 +79,7 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
         ("model=null", "choose model=NAME"),
         ("~task", "~task: a run needs a member of task"),
         ("evaluation.benchmarks={}", r"take single entries out with ~evaluation\.benchmarks\.NAME"),
-        (
-            "hydra.sweep.dir=elsewhere",
-            r"hydra\.sweep\.dir=elsewhere: a setting of Hydra is for `harness run`",
-        ),
+        ("hydra.sweep.dir=elsewhere", r"hydra\.sweep\.dir=elsewhere: a setting of Hydra is for `harness run`"),
         ("hydra/launcher=basic", "hydra/launcher=basic: a setting of Hydra is for `harness run`"),
         ("+hydra.job.env_set.A=b", "a setting of Hydra is for `harness run`; leave it out here"),
         ("config_dir=mine", "config_dir=mine: give --config-dir mine"),

@@ -56,10 +56,7 @@ def _forgotten() -> Iterator[None]:
 def write(where: Path, member: str, text: str, group: str = "") -> Path:
     """A member in Python, such as `objective/advantage/median`, and its YAML in a group that defaults to `algorithm/...`."""
     family, kind = member.rsplit("/", 1)
-    code, choice = (
-        where / f"{member}.py",
-        where / (group or f"algorithm/{family.split('/')[-1]}") / f"{kind}.yaml",
-    )
+    code, choice = (where / f"{member}.py", where / (group or f"algorithm/{family.split('/')[-1]}") / f"{kind}.yaml")
     for path, content in ((code, head(member) + text), (choice, f"kind: {kind}\n")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -128,8 +125,16 @@ def test_the_objective_takes_the_member(mine: Path) -> None:
     assert found.equal(batch.per_token(batch.returns_PG - median[:, None]))
 
 
-def test_a_stored_run_is_read_without_its_file_and_not_trained(mine: Path) -> None:
-    config, path = composed(mine), mine / "objective/advantage/median.py"
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("advantage", MEDIAN),
+        ("weighting", "    def weights(self, advantages_PG, batch):\n        return advantages_PG\n"),
+    ],
+)
+def test_a_stored_run_is_read_without_its_file_and_not_trained(tmp_path: Path, family: str, text: str) -> None:
+    path = write(tmp_path, f"objective/{family}/mine", text)
+    config = composed(tmp_path, choice=f"algorithm/{family}=mine")
     stored = portable(config)
     assert run_id(load(stored)) == run_id(config)
     path.write_text(path.read_text() + "# edited\n")
@@ -137,33 +142,20 @@ def test_a_stored_run_is_read_without_its_file_and_not_trained(mine: Path) -> No
     path.unlink()
     own.FILES.clear()
     absent = load(stored)
-    for read, says in ((changed, "it is .* now; put that file back"), (absent, "it is not there")):
+    for read, says in (
+        (changed, rf"{family}/mine\.py: .* it is .* now; put that file back"),
+        (absent, "it is not there"),
+    ):
         assert run_id(read) == run_id(config)
         with pytest.raises(ConfigError, match=says):
             Objective(read.algorithm)
-
-
-def test_a_stored_weighting_without_its_file_is_refused_before_the_run(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        "objective/weighting/mine",
-        "    def weights(self, advantages_PG, batch):\n        return advantages_PG\n",
-    )
-    stored = portable(composed(tmp_path, choice="algorithm/weighting=mine"))
-    path.write_text(path.read_text() + "# edited\n")
-    with pytest.raises(ConfigError, match=r"weighting/mine\.py: .* put that file back"):
-        Objective(load(stored).algorithm)
 
 
 @pytest.mark.parametrize(
     ("member", "text", "says"),
     [
         ("objective/advantage/group", MEDIAN, "has the name of a shipped member"),
-        (
-            "objective/advantage/median",
-            "",
-            "defines no Config.advantages; objective/advantage asks `advantages",
-        ),
+        ("objective/advantage/median", "", "defines no Config.advantages; objective/advantage asks `advantages"),
         ("objective/advantage/median", "x = (", r"median\.py, line 7: SyntaxError"),
         ("objective/advantage/median", "import nowhere_to_be_found", r"line 7: ModuleNotFoundError"),
         (
@@ -171,11 +163,7 @@ def test_a_stored_weighting_without_its_file_is_refused_before_the_run(tmp_path:
             "class Config:\n    kind: str = 'median'\nConfig = dataclass(Config)",
             "must inherit Advantage: `from harness.objective.advantage import Advantage`",
         ),
-        (
-            "objective/advantage/median",
-            MEDIAN + "Config = 3",
-            "defines a dataclass Config with `kind: str = 'median'`",
-        ),
+        ("objective/advantage/median", MEDIAN + "Config = 3", "defines a dataclass Config with `kind: str = 'median'`"),
     ],
 )
 def test_a_member_that_cannot_be_one_is_refused(member: str, text: str, says: str, tmp_path: Path) -> None:

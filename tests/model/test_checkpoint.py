@@ -8,13 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder, load_model
-from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.transformers.batches import TransformersEngine
-from tests.model.test_packable import saved
+from tests.model.test_packable import load, saved
 
 UP = "model.layers.1.mlp.up_proj.weight"
 
@@ -30,7 +27,7 @@ def test_missing_tensors_are_named_and_not_drawn_at_random(tmp_path: Path) -> No
     saved("llama", {"tie_word_embeddings": False}, tmp_path)
     drop(tmp_path, UP)
     with pytest.raises(ConfigError, match=rf"lacks tensors of its model: {UP}; download"):
-        TransformersPolicy.load(tmp_path, Config(precision="float32"), RuntimeConfig(device="cpu"))
+        load(tmp_path)
     with pytest.raises(ConfigError, match=UP):
         TransformersEngine.load(tmp_path, 8, "cpu", torch.float32)
     with pytest.raises(ConfigError, match=rf"the checkpoint has no tensor '{UP}'; download"):

@@ -22,10 +22,7 @@ SIZES: dict[str, Any] = {
     "initializer_range": 0.2,
 }
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
-KERNELS = [
-    "torch",
-    pytest.param("onednn", marks=pytest.mark.skipif(not onednn_available(), reason="no oneDNN")),
-]
+KERNELS = ["torch", pytest.param("onednn", marks=pytest.mark.skipif(not onednn_available(), reason="no oneDNN"))]
 
 
 def reference_model(name: str, tied: bool) -> Any:

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig
-from harness.model.transformers_policy import TransformersPolicy
-from tests.model.test_packable import saved
+from tests.model.test_packable import load, saved
 
 KINDS: dict[str, dict[str, Any]] = {
     "seed_oss": {"head_dim": 16, "attention_dropout": 0.1, "residual_dropout": 0.3},
@@ -26,11 +23,6 @@ REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5,
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     saved(request.param, KINDS[request.param], tmp_path)
     return tmp_path
-
-
-def load(folder: Path, **runtime: Any) -> TransformersPolicy:
-    settings = RuntimeConfig(device="cpu", **runtime)
-    return TransformersPolicy.load(folder, Config(precision="float32"), settings)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -56,8 +48,7 @@ def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None
         scores.sum().backward()  # type: ignore[no-untyped-call]
         assert len(calls) == (8 if recompute else 4)
         gradients.append([p.grad.full_tensor() for p in policy.parameters() if p.grad is not None])
-    for plain, again in zip(*gradients, strict=True):
-        torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
 
 
 def test_a_model_without_layers_to_compute_again_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

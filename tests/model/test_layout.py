@@ -65,9 +65,7 @@ def test_values_and_gradients_are_those_of_padded_sequences(
     padded_ME = _padded(plain)
 
     torch.testing.assert_close(shared_ME, padded_ME, atol=2e-5, rtol=1e-5)
-    actual, expected = gradients(shared_ME, ours), gradients(padded_ME, plain)
-    for key, value in expected.items():
-        torch.testing.assert_close(actual[key], value, atol=2e-3, rtol=1e-4, msg=lambda text, key=key: f"{key}: {text}")
+    torch.testing.assert_close(gradients(shared_ME, ours), gradients(padded_ME, plain), atol=2e-3, rtol=1e-4)
 
 
 def _padded(decoder: Decoder) -> torch.Tensor:

@@ -21,12 +21,7 @@ model name\t: another
 
 @pytest.mark.parametrize(
     ("machine", "has_onednn", "kernel"),
-    [
-        (AMD, True, "onednn"),
-        (AMD, False, "torch"),
-        (INTEL, True, "torch"),
-        (Processor("", "arm"), True, "torch"),
-    ],
+    [(AMD, True, "onednn"), (AMD, False, "torch"), (INTEL, True, "torch"), (Processor("", "arm"), True, "torch")],
 )
 def test_auto_is_a_rule(monkeypatch: pytest.MonkeyPatch, machine: Processor, has_onednn: bool, kernel: str) -> None:
     monkeypatch.setattr(linear, "processor", lambda: machine)

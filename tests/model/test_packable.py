@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.base_policy.pretrained import Config
+from harness.base_policy.pretrained import Config, Lora
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.transformers_policy import TransformersPolicy
@@ -78,8 +78,9 @@ def saved(kind: str, extra: dict[str, Any], folder: Path) -> Any:
     return model
 
 
-def load(folder: Path) -> TransformersPolicy:
-    return TransformersPolicy.load(folder, Config(precision="float32"), RuntimeConfig(device="cpu"))
+def load(folder: Path, precision: str = "float32", lora: Lora | None = None, **runtime: Any) -> TransformersPolicy:
+    settings = Config(precision=precision, lora=lora or Lora())
+    return TransformersPolicy.load(folder, settings, RuntimeConfig(device="cpu", **runtime))
 
 
 @pytest.mark.parametrize("kind", ACCEPTED)

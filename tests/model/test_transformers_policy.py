@@ -12,12 +12,12 @@ import torch
 from harness.base_policy.pretrained import Config, Lora, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig
 from harness.model import packed_attention, transformers_policy
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.ranks import Ranks
 from harness.model.transformers_policy import TransformersPolicy, load_weights
+from tests.model.test_packable import load
 
 TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
@@ -35,11 +35,6 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return random_checkpoint(shape, 0, tmp_path_factory.mktemp("cache"))
 
 
-def loaded(folder: Path, precision: str = "float32", **runtime: object) -> TransformersPolicy:
-    settings = RuntimeConfig(device="cpu", **runtime)  # type: ignore[arg-type]
-    return TransformersPolicy.load(folder, Config(precision=precision), settings)
-
-
 def backward(policy: NativePolicy | TransformersPolicy) -> tuple[torch.Tensor, torch.Tensor, float]:
     """Scores, entropies and gradient norm of a fixed weighted sum of both."""
     log_probs, entropy = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS, 0.9, with_entropy=True)
@@ -51,7 +46,7 @@ def backward(policy: NativePolicy | TransformersPolicy) -> tuple[torch.Tensor, t
 
 
 def test_scores_and_gradients_are_those_of_the_native_policy(checkpoint: Path) -> None:
-    ours, theirs = backward(loaded(checkpoint)), backward(NativePolicy.load(checkpoint, "torch"))
+    ours, theirs = backward(load(checkpoint)), backward(NativePolicy.load(checkpoint, "torch"))
     torch.testing.assert_close(ours[0], theirs[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours[1], theirs[1], atol=1e-5, rtol=1e-5)
     assert ours[2] == pytest.approx(theirs[2], rel=1e-5)
@@ -60,14 +55,14 @@ def test_scores_and_gradients_are_those_of_the_native_policy(checkpoint: Path) -
 def test_tokens_that_were_not_sampled_are_scored_in_their_places(checkpoint: Path) -> None:
     native, targets_NK = NativePolicy.load(checkpoint, "torch"), torch.stack([TOKENS, TOKENS + 9, TOKENS], -1)
     whole = native.token_distributions(PROMPTS, TOKENS, LENGTHS, 0.9).detach()
-    for policy in (native, loaded(checkpoint), loaded(checkpoint, gradient_checkpointing=True)):
+    for policy in (native, load(checkpoint), load(checkpoint, gradient_checkpointing=True)):
         scores_NK, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS, 0.9, targets_NK=targets_NK)
         torch.testing.assert_close(scores_NK.detach(), whole.gather(-1, targets_NK), atol=1e-5, rtol=1e-5)
 
 
 def test_bfloat16_products_keep_float32_masters(checkpoint: Path) -> None:
-    policy = loaded(checkpoint, "bfloat16")
-    exact, _ = loaded(checkpoint).token_log_probs(PROMPTS, TOKENS, LENGTHS)
+    policy = load(checkpoint, "bfloat16")
+    exact, _ = load(checkpoint).token_log_probs(PROMPTS, TOKENS, LENGTHS)
     log_probs, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     assert 1e-6 < float((log_probs - exact).detach().abs().max()) < 0.1
     log_probs.sum().backward()  # type: ignore[no-untyped-call]
@@ -83,21 +78,19 @@ def test_bfloat16_products_keep_float32_masters(checkpoint: Path) -> None:
 
 
 def test_the_exported_checkpoint_is_the_policy(checkpoint: Path, tmp_path: Path) -> None:
-    policy = loaded(checkpoint)
+    policy = load(checkpoint)
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.mul_(1.5)
     policy.save(tmp_path / "saved")
-    again = loaded(tmp_path / "saved")
-    first, second = dict(policy.named_weights()), dict(again.named_weights())
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        torch.testing.assert_close(second[name], tensor.bfloat16().float(), msg=name)
+    again = load(tmp_path / "saved")
+    expected = {name: tensor.bfloat16().float() for name, tensor in policy.named_weights()}
+    torch.testing.assert_close(dict(again.named_weights()), expected)
     assert (tmp_path / "saved" / "tokenizer.json").exists()
 
 
 def test_a_frozen_copy_keeps_the_initial_weights(checkpoint: Path) -> None:
-    policy = loaded(checkpoint)
+    policy = load(checkpoint)
     before, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     frozen = policy.frozen_copy()
     with torch.no_grad():
@@ -110,7 +103,7 @@ def test_a_frozen_copy_keeps_the_initial_weights(checkpoint: Path) -> None:
 
 def test_weights_that_moved_without_a_backward_are_seen(checkpoint: Path) -> None:
     """A forward without gradient must leave no gathered copy behind: an update of zero gradient, or a resume, moves only the shards."""
-    policy = loaded(checkpoint, "bfloat16")
+    policy = load(checkpoint, "bfloat16")
     with torch.no_grad():
         before, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
         for parameter in policy.parameters():
@@ -174,10 +167,8 @@ def test_an_unpinned_hub_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None:
-    settings = Config(precision="float32")
-    settings.lora.rank = 4
-    policy = TransformersPolicy.load(checkpoint, settings, RuntimeConfig(device="cpu"))
-    plain = loaded(checkpoint)
+    policy = load(checkpoint, lora=Lora(rank=4))
+    plain = load(checkpoint)
     start, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     expected, _ = plain.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     torch.testing.assert_close(start, expected, atol=1e-6, rtol=1e-6)
@@ -197,15 +188,12 @@ def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None
 
 @pytest.mark.parametrize("targets", ["q_projj", "norm"])
 def test_targets_that_no_adapter_fits_are_refused(checkpoint: Path, targets: str) -> None:
-    settings = Config(precision="float32", lora=Lora(rank=4, targets=targets))
     with pytest.raises(ConfigError, match=rf"model\.lora\.targets={targets}: Target module"):
-        TransformersPolicy.load(checkpoint, settings, RuntimeConfig(device="cpu"))
+        load(checkpoint, lora=Lora(rank=4, targets=targets))
 
 
 def test_frozen_weights_under_adapters_are_held_in_the_products_precision(checkpoint: Path) -> None:
-    settings = Config(precision="bfloat16")
-    settings.lora.rank = 4
-    policy = TransformersPolicy.load(checkpoint, settings, RuntimeConfig(device="cpu"))
+    policy = load(checkpoint, "bfloat16", Lora(rank=4))
     kinds = {(p.requires_grad, p.dtype) for p in policy.scoring.parameters()}
     assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
     log_probs, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)

@@ -7,14 +7,14 @@ import math
 
 import pytest
 import torch
-from objective_support import Sample, algorithm, sample
+from objective_support import Sample, algorithm, responses, sample
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.objective.contracts import CONTRACTS
 from harness.objective.kl import k3_ratio
 from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch, TokenBatch
+from harness.objective.types import RolloutBatch
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
@@ -99,14 +99,9 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
     for kind in ("k3", "k3_ratio"):
         config = copy.deepcopy(algorithm("grpo"))
         config.kl = member(KL, kind).Config(coefficient=1.0)
-        batch = TokenBatch(
-            lengths_R=torch.ones(3, dtype=torch.long),
-            group_R=torch.zeros(3, dtype=torch.long),
-            old_logprobs_N=mu.log(),
-            advantages_N=torch.zeros(3, dtype=torch.float64),
-            weights_R=mu,  # the expectation over tokens of mu
-            ref_logprobs_N=reference.log(),
-        )
+        none = torch.zeros(3, dtype=torch.float64)
+        # The weights are the expectation over tokens of mu.
+        batch = responses([1] * 3, mu.log(), none, weights_R=mu, ref_logprobs_N=reference.log())
         loss, _ = Objective(config)(theta.log_softmax(0), batch)
         found[kind] = (float(loss.detach()), torch.autograd.grad(loss, theta)[0])
     assert found["k3_ratio"][0] == pytest.approx(float(exact.detach()))

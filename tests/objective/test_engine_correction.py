@@ -114,10 +114,7 @@ def test_a_ratio_beyond_all_numbers_leaves_a_finite_gradient(name: str) -> None:
     [
         (["algorithm=vespo", "algorithm.engine_correction.kind=sequence"], "set it to token or token_mask"),
         (["algorithm=gspo", "algorithm.engine_correction.kind=token"], "set it to sequence or sequence_mask"),
-        (
-            ["algorithm=gmpo", "algorithm.engine_correction.kind=token_mask"],
-            "set it to sequence or sequence_mask",
-        ),
+        (["algorithm=gmpo", "algorithm.engine_correction.kind=token_mask"], "set it to sequence or sequence_mask"),
     ],
 )
 def test_weights_that_authors_combine_otherwise_are_refused(overrides: list[str], fix: str) -> None:

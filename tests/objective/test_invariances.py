@@ -49,10 +49,7 @@ def test_any_split_into_ranks_has_the_same_gradient(name: str, seed: int, cut: i
         return  # declared micro-batches are cut on each rank: see below
     shards = [torch.arange(4 * cut), torch.arange(4 * cut, 16)]
     torch.testing.assert_close(
-        gradient(objective, data, shards=shards, parts=shards),
-        gradient(objective, data),
-        rtol=1e-10,
-        atol=1e-12,
+        gradient(objective, data, shards=shards, parts=shards), gradient(objective, data), rtol=1e-10, atol=1e-12
     )
 
 

@@ -57,8 +57,7 @@ def test_values_and_gradients_are_the_plain_formulas(
     if entropy is not None:
         torch.testing.assert_close(entropy, expected_entropy, rtol=1e-4, atol=1e-5)
         reached = reached + (entropy * upstream[1]).sum()
-    for mine, other in zip(torch.autograd.grad(reached, (hidden, head)), slopes, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.autograd.grad(reached, (hidden, head)), slopes, rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision_logits_are_scored_in_float32() -> None:
@@ -90,8 +89,7 @@ def test_the_decoder_uses_it_for_large_vocabularies(monkeypatch: pytest.MonkeyPa
     arguments = ([[5, 6, 7]] * 2, torch.tensor([3, 4, 5, 6, 7]), torch.tensor([2, 3]), 0.8, True)
     expected = policy.token_log_probs(*arguments)
     monkeypatch.setattr(module, "FUSED_SCORES_ABOVE", 4)
-    for mine, other in zip(policy.token_log_probs(*arguments), expected, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(policy.token_log_probs(*arguments), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_scoring_without_a_gradient_never_makes_all_logits() -> None:

@@ -49,10 +49,7 @@ def test_bounded_weight_keeps_every_tokens_gradient() -> None:
 
 def test_policy_gradient_with_and_without_the_ratio() -> None:
     log_probs, log_ratio, batch = tokens([2.0, 0.5], [1, -1])
-    assert policy_gradient.Config().token_loss(log_probs, log_ratio, batch).tolist() == [
-        -2.0,
-        0.5,
-    ]
+    assert policy_gradient.Config().token_loss(log_probs, log_ratio, batch).tolist() == [-2.0, 0.5]
     plain = policy_gradient.Config(importance_weighted=False).token_loss(log_probs, log_ratio, batch)
     assert plain.tolist() == pytest.approx([-math.log(2), -math.log(2)])
 

@@ -15,15 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from stored_runs import graded
+from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
 from harness.store.atomic import publish_directory_once
 from harness.store.reader import run_state
 from harness.store.seal import SEAL, folder_fault
-
-RUN_ID = "00000000000000aa"
-MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []}
 
 WRITER = """
 import sys
@@ -103,8 +100,7 @@ def fail_with(number: int):
 
 
 @pytest.mark.parametrize(
-    ("number", "expected"),
-    [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)],
+    ("number", "expected"), [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)]
 )
 def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(tmp_path, monkeypatch, number, expected):
     path = tmp_path / "manifest.json"
@@ -119,7 +115,7 @@ def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(tmp_path, 
 
 def test_a_checkpoint_and_samples_that_do_not_fit_say_so_and_are_not_there(tmp_path, monkeypatch):
     run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("a: 1", MANIFEST)
+    run.create("a: 1", about(status="running"))
     with pytest.raises(StoreFull, match="checkpoints"):
         run.publish_checkpoint(1, fail_with(errno.ENOSPC))
     with monkeypatch.context() as patch:
@@ -231,7 +227,7 @@ def test_a_free_lock_that_names_another_host_says_so(tmp_path):
     """It was killed there, or the locks of this file system do not reach here: two machines would train one run."""
     store = ResultStore(tmp_path)
     run = store.run(RUN_ID)
-    run.create("a: 1", MANIFEST)
+    run.create("a: 1", about(status="running"))
     with run.lock():
         assert run.last_claim_holder() is None
     assert run.last_claim_holder() is None, "a holder that ends in order takes its name out"

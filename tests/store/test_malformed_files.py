@@ -7,12 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from stored_runs import about
+from stored_runs import RUN_ID, about
 
 from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, StoreReadOnly, TornFile, atomic, layout, lease
 from harness.store.reader import run_state
 
-RUN_ID = "00000000000000aa"
 DEEP = "[" * 100_000
 
 
@@ -36,15 +35,7 @@ def test_a_line_that_is_no_row_is_named(run: RunDir, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell",
-    [
-        '"\\ud800": 1',
-        '"x": "\\udfff"',
-        '"x": [1]',
-        '"x": {"y": 1}',
-        '"x\\u001b": 1',
-        '"x": 1' + "0" * 30,
-    ],
+    "cell", ['"\\ud800": 1', '"x": "\\udfff"', '"x": [1]', '"x": {"y": 1}', '"x\\u001b": 1', '"x": 1' + "0" * 30]
 )
 def test_a_cell_that_no_frame_holds_is_named(run: RunDir, cell: str) -> None:
     with (run.path / "metrics.jsonl").open("a") as file:

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from stored_runs import about, graded
+from stored_runs import RUN_ID, about, graded
 
 from harness.exchange.logs import Import, import_logs
 from harness.store import ResultStore, RunDir, atomic, layout
 from harness.store.atomic import StoreError
 from harness.store.pack import merge
 
-RUN_ID = "00000000000000aa"
 Tree = dict[str, "Tree | bytes"]
 
 

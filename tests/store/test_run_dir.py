@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from stored_runs import graded
+from stored_runs import RUN_ID, about, graded
 
 from harness.cli import main
 from harness.configuration.identity import arm_id, run_id
@@ -22,14 +22,11 @@ from harness.configuration.schema import load
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
 from harness.store.samples import SAMPLES
 
-RUN_ID = "00000000000000aa"
-MANIFEST = {"arm_id": "a", "seed": 0, "status": "claimed", "labels": {"arm": "x"}, "attempts": []}
-
 
 @pytest.fixture
 def run(tmp_path) -> RunDir:
     run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("seed: 0\n", MANIFEST)
+    run.create("seed: 0\n", about(status="running"))
     return run
 
 
@@ -41,7 +38,7 @@ def samples(problems: int = 2, **columns: object) -> pd.DataFrame:
 def test_create_is_idempotent_and_keeps_what_there_is(run):
     run.write_manifest({**run.manifest(), "status": "finished"})
     before = os.stat(run.path / "manifest.json").st_mtime_ns
-    run.create("seed: 0\n", MANIFEST)
+    run.create("seed: 0\n", about(status="running"))
     assert run.status == "finished"
     assert os.stat(run.path / "manifest.json").st_mtime_ns == before
     assert run.config() == "seed: 0\n"
@@ -52,7 +49,7 @@ def test_the_manifest_keeps_its_creation_time_and_refuses_unknown_states(run):
     run.write_manifest({**run.manifest(), "status": "running"})
     assert run.manifest()["created_at"] == created
     assert run.manifest()["updated_at"] >= created
-    with pytest.raises(SchemaMismatch, match=r"manifest\.json has status .done.; expected one of claimed"):
+    with pytest.raises(SchemaMismatch, match=r"manifest\.json has status .done.; expected one of running"):
         run.write_manifest({**run.manifest(), "status": "done"})
 
 
@@ -77,14 +74,7 @@ def test_a_manifest_has_what_readers_need(run, key, value, says):
 
 
 def test_steps_have_every_column_and_keep_the_last_occurrence(run):
-    for attempt, step, reward in [
-        (0, 1, 0.1),
-        (0, 2, 0.2),
-        (0, 3, 0.3),
-        (1, 2, 0.25),
-        (1, 3, 0.35),
-        (1, 4, 0.4),
-    ]:
+    for attempt, step, reward in [(0, 1, 0.1), (0, 2, 0.2), (0, 3, 0.3), (1, 2, 0.25), (1, 3, 0.35), (1, 4, 0.4)]:
         run.append_step({"step": step, "attempt": attempt, "reward_mean": np.float32(reward), "my_metric": 7})
     steps = run.steps()
     assert list(steps["step"]) == [1, 2, 3, 4]

@@ -63,9 +63,7 @@ def test_with_vllm_it_holds_where_batches_are_invariant(
     assert builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device))) == []
 
 
-def test_the_engine_asks_vllm_for_batch_invariance_where_its_gpu_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_engine_asks_vllm_for_batch_invariance_where_its_gpu_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {})
     in_process._environment(cpu=False, invariant=False)
     assert "VLLM_BATCH_INVARIANT" not in os.environ

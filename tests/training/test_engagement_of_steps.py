@@ -6,25 +6,23 @@ import copy
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from small_runs import Bench, small_config
+from test_update import exact_log_probs, groups_of, updater_of
 
 from harness.configuration.compose import compose_run
 from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EngineCorrectionConfig, OverlongConfig, RewardConfig
-from harness.model.policy import NativePolicy
 from harness.objective.kl import k1, k2, k3
 from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.objective.weighting import top_fraction
-from harness.rollout.types import Completions
 from harness.sampling.selection import Groups, Selection
 from harness.training.step_data import MechanismShares, engagement_row, groups_row, sigma_weight_change
-from harness.training.update import Updater, UpdateStats
+from harness.training.update import UpdateStats
 
 # Measures of the mechanisms that the ladder adds, and of those that none of its rungs has.
 LADDER = ("masked_fraction", "clip_released_fraction", "punished_fraction", "length_penalty_mean")
@@ -32,36 +30,16 @@ LADDER += ("weight_change_response_mean", "refilled_fraction")
 OFF = ("correction_moved_fraction", "correction_change_mean", "kl_share", "entropy_share", "nll_share")
 
 
-def groups_of(lengths: list[list[int]], rewards: list[list[float]], cap: int = 12) -> Groups:
-    """Groups with these lengths and rewards; a response is right where its reward is positive, cut where it has `cap` tokens."""
-    lengths_PG, rewards_PG = torch.tensor(lengths), torch.tensor(rewards)
-    total = int(lengths_PG.sum())
-    rng = np.random.default_rng(0)
-    completions = Completions(
-        tokens_N=torch.from_numpy(rng.integers(2, 22, total)),
-        log_probs_N=torch.from_numpy(rng.normal(-2.0, 0.3, total)).float(),
-        entropy_N=torch.ones(total),
-        lengths_R=lengths_PG.reshape(-1),
-        finished_R=lengths_PG.reshape(-1) < cap,
-    )
-    correct = rewards_PG > 0
-    return Groups(torch.arange(len(lengths)), completions, correct, torch.ones_like(correct), rewards_PG)
+def prompts_of(groups: Groups) -> list[list[int]]:
+    return [[2, 3, 4, 5 + i] for i in range(len(groups))]
 
 
 def updated(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> UpdateStats:
     """One step's updates on these groups; no optimiser step is taken."""
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), updates
-    updater = Updater(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
+    updater = updater_of(config, folder)
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
-    return updater.update_step(1, groups, [[2, 3, 4, 5 + i] for i in range(len(groups))])
-
-
-def exact_log_probs(folder: Path, groups: Groups) -> torch.Tensor:
-    """Log-probabilities of the responses under the base policy, after the prompts of `train`."""
-    policy, size = NativePolicy.load(folder, "torch"), groups.correct_PG.shape[1]
-    prompts = [[2, 3, 4, 5 + i] for i in range(len(groups)) for _ in range(size)]
-    with torch.no_grad():
-        return policy.token_log_probs(prompts, groups.completions.tokens_N, groups.completions.lengths_R)[0]
+    return updater.update_step(1, groups, prompts_of(groups))
 
 
 def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> dict[str, float]:
@@ -205,7 +183,7 @@ def test_the_mean_penalty_of_each_shape_and_of_a_reward_function(
 
 def test_engine_weights_that_moved(base_policy: Path) -> None:
     groups = groups_of([[4, 4, 3, 5]], [[1.0, -1, 1, -1]])
-    exact = exact_log_probs(base_policy, groups)
+    exact = exact_log_probs(base_policy, groups, prompts_of(groups))
     shift = torch.zeros(16)
     shift[:4], shift[4] = 0.1, 2e-4  # four tokens by e^0.1, one by less than a thousandth
     groups.completions.log_probs_N = exact - shift
@@ -244,7 +222,7 @@ def test_gradient_shares_are_of_the_slopes_of_the_terms() -> None:
 def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(base_policy: Path) -> None:
     """At the start π is the reference, and old log-probs 0.2 above it on every token make k1 cost 0.2 β a token."""
     groups = groups_of([[2, 4]], [[1.0, -1.0]])
-    exact = exact_log_probs(base_policy, groups)
+    exact = exact_log_probs(base_policy, groups, prompts_of(groups))
     groups.completions.log_probs_N = exact + 0.2
     config = small_config(algorithm__kl=k1.Config(coefficient=0.5, placement="reward"))
     config.algorithm.advantage.scale = "none"

@@ -27,14 +27,7 @@ from harness.training.run_parts import base_evaluations
 from harness.training.step_data import StepData, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed
 
-EXACT = (
-    "accuracy_mean",
-    "kept_groups",
-    "generated_tokens",
-    "refill_rounds",
-    "response_tokens_mean",
-    "trained_tokens",
-)
+EXACT = ("accuracy_mean", "kept_groups", "generated_tokens", "refill_rounds", "response_tokens_mean", "trained_tokens")
 CLOSE = ("loss", "gradient_norm", "ratio_max", "entropy_nats")
 ENGAGED = (
     "clip_released_fraction",

@@ -41,8 +41,7 @@ class Config(Advantage):
     def advantages(self, batch: RolloutBatch) -> Tensor:
         import torch
 
-        if batch.components_PGC is None:
-            raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
+        assert batch.components_PGC is not None
         counted_PG = batch.counted_PG.double()
         weights = (self.outcome_weight, self.format_weight, self.length_weight)
         total = torch.zeros_like(counted_PG)

@@ -24,8 +24,7 @@ class Config(group.Config):
     kind: str = "dropout"
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        if batch.old_logprobs_N is None:
-            raise ValueError("dropout needs RolloutBatch.old_logprobs_N")
+        assert batch.old_logprobs_N is not None
         counted_PG, lengths_PG = batch.counted_PG.double(), batch.lengths_PG
         native_PG = self.of_responses(batch)
         logprobs_PG = batch.sums_PG(batch.old_logprobs_N.double()) / lengths_PG.clamp(min=1)

@@ -96,6 +96,5 @@ def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: Tens
 
 
 def _values(batch: RolloutBatch) -> Tensor:
-    if batch.values_N is None:
-        raise ValueError("the gae estimator needs the critic's predictions (RolloutBatch.values_N)")
+    assert batch.values_N is not None
     return batch.values_N.double()

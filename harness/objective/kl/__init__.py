@@ -46,9 +46,4 @@ class KlPenalty(Checked, ABC, key="algorithm.kl"):
         """Return the estimate in nats, [N], differentiable in the first argument."""
 
 
-def bound_log_ratio(log_ratio_N: Tensor) -> Tensor:
-    """Hold a log-ratio within 20 nats, as verl does: beyond 88 its exponential overflows float32."""
-    return log_ratio_N.clamp(-20.0, 20.0)
-
-
 Member = KlPenalty

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.objective.kl import KlPenalty, bound_log_ratio
-from harness.objective.types import Tensor
+from harness.objective.kl import KlPenalty
+from harness.objective.types import Tensor, bound_log_ratio
 
 
 @dataclass

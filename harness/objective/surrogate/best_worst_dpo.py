@@ -28,8 +28,7 @@ class Config(Surrogate):
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch
 
-        if batch.ref_logprobs_N is None:
-            raise ValueError("best_worst_dpo needs TokenBatch.ref_logprobs_N")
+        assert batch.ref_logprobs_N is not None
         if not len(logprobs_N):
             return logprobs_N
         lengths_R = batch.lengths_R

@@ -47,8 +47,7 @@ class Config(Surrogate):
         return first_tokens(candidates[order], self.fraction, len(logprobs_N))
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        if batch.selected_N is None:
-            raise ValueError("clip_cov needs TokenBatch.selected_N")
+        assert batch.selected_N is not None
         bounds = ppo_clip.Config(clip_low=self.clip_low, clip_high=self.clip_high)
         return bounds.token_loss(logprobs_N, log_ratio_N, batch) * ~batch.selected_N
 

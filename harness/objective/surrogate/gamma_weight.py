@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import require_range
 from harness.objective.surrogate import Surrogate
-from harness.objective.types import Tensor, TokenBatch
+from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
 
@@ -36,7 +36,7 @@ class Config(Surrogate):
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         """See `Surrogate`; W is of tokens' ratios, whatever level the objective's ratio has."""
-        token_log_ratio_N = (logprobs_N - batch.old_logprobs_N).detach().clamp(-20.0, 20.0)
+        token_log_ratio_N = bound_log_ratio((logprobs_N - batch.old_logprobs_N).detach())
         if batch.policy_weights_N is not None:
             token_log_ratio_N = token_log_ratio_N + batch.policy_weights_N.log().clamp(*_LOG_RANGE)
         log_weight_N = batch.sums_R(token_log_ratio_N).clamp(*_LOG_RANGE)[batch.response_N]

@@ -33,7 +33,6 @@ class Config(Surrogate):
         return first_tokens(order, self.fraction, len(logprobs_N))
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
-        if batch.selected_N is None:
-            raise ValueError("kl_cov needs TokenBatch.selected_N")
+        assert batch.selected_N is not None
         penalty = self.coefficient * log_ratio_N.abs() * batch.selected_N
         return penalty - log_ratio_N.exp() * batch.advantages_N

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError, choice, ranged
 from harness.objective.surrogate import Surrogate
-from harness.objective.types import Tensor, TokenBatch
+from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
 
 _TINY = 1e-6  # the authors' smallest tail mass
 
@@ -60,8 +60,8 @@ class Config(Surrogate):
         return batch.advantages_N * ((centre_NV * p_NV).sum(-1) - score_N)
 
     def weights(self, log_ratios: Tensor) -> Tensor:
-        """Return f(r) of log-ratios log r of any shape, within 20 nats."""
-        ratios = log_ratios.clamp(-20.0, 20.0).exp()
+        """Return f(r) of log-ratios log r of any shape."""
+        ratios = bound_log_ratio(log_ratios).exp()
         if self.weight == "truncated":
             return ratios.clamp(self.floor, self.cap)
         return ratios * ((ratios >= self.floor) & (ratios <= self.cap)) if self.weight == "masked" else ratios * 0 + 1
