@@ -315,20 +315,13 @@ def _lengths(samples: Samples) -> dict[str, Length]:
 def _length(tokens_R: Ints) -> Length:
     if not len(tokens_R):
         return {"count": 0, "mean": None, "p50": None, "p95": None}
-    sorted_R = np.sort(tokens_R)
+    p50, p95 = np.quantile(tokens_R, [0.5, 0.95])
     return {
-        "count": len(sorted_R),
+        "count": len(tokens_R),
         "mean": float(tokens_R.mean()),
-        "p50": _sorted_quantile(sorted_R, 0.5),
-        "p95": _sorted_quantile(sorted_R, 0.95),
+        "p50": float(p50),
+        "p95": float(p95),
     }
-
-
-def _sorted_quantile(sorted_R: Ints, share: float) -> float:
-    """`np.quantile` of sorted numbers, to the bit: a report of 2,000 runs asks 48,000 times, a tenth of its time by numpy."""
-    index, fraction = divmod(share * (len(sorted_R) - 1), 1)
-    lower, upper = (float(sorted_R[min(int(index) + step, len(sorted_R) - 1)]) for step in (0, 1))
-    return upper - (upper - lower) * (1 - fraction) if fraction >= 0.5 else lower + (upper - lower) * fraction
 
 
 def _mean(values: Bools) -> float:
@@ -355,8 +348,6 @@ def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:
     right = np.asarray(right_P, dtype=np.int64)
     if not 1 <= k <= n:
         raise ValueError(f"k={k} needs 1 <= k <= n, but a problem has n={n} samples; sample more or drop k")
-    if right.size and not 0 <= right.min() <= right.max() <= n:
-        raise ValueError("right counts must lie between 0 and the number of samples of their problem")
     counts, inverse = np.unique(right, return_inverse=True)
     subsets = math.comb(n, k)
     values = [float(1 - Fraction(math.comb(n - int(c), k), subsets)) for c in counts]
