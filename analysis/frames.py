@@ -271,7 +271,7 @@ def _label_steps(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.Data
         return _no_rows()
     keys = list(STEPS[:3])
     labels, steps = zip(*logs, strict=True)
-    labelled = pd.concat(steps, keys=[tuple(run[key] for key in keys) for run in labels], names=keys)
+    labelled: pd.DataFrame = pd.concat(steps, keys=[tuple(run[key] for key in keys) for run in labels], names=keys)
     return labelled.drop(columns=keys, errors="ignore").reset_index(keys).reset_index(drop=True)
 
 
