@@ -269,8 +269,13 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
         yield "learning rate", reason, fix
 
 
-def _bound_in_per_cent(config: RunConfig) -> Iterator[Remark]:
+def _bound_without_effect(config: RunConfig) -> Iterator[Remark]:
     surrogate = config.algorithm.surrogate
+    limited = getattr(surrogate, "divergence", "") == "tv"
+    if limited and (least := min(surrogate.threshold_low, surrogate.threshold_high)) >= 1:
+        reason = f"thresholds of {least:g} and more stop no token: no two probabilities are further apart than 1"
+        fix = "set algorithm.surrogate.threshold_low and threshold_high to values such as 0.2 (DPPO) or 0.3 (IPO)"
+        yield "trust region", reason, fix
     if surrogate.kind == "ppo_clip" and (bound := surrogate.clip_high) > 1:
         reason = f"algorithm.surrogate.clip_high={bound:g} lets a ratio grow to {1 + bound:g}: bounds are fractions of 1, not per cent"
         fix = f"write {bound / 100:g} for {bound:g} per cent" if bound >= 10 else "set a bound such as 0.28"
@@ -409,7 +414,7 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Remark]], ...] = (
     _no_contrast,
     _answers_at_no_cap_of_training,
     _rate_of_another_model,
-    _bound_in_per_cent,
+    _bound_without_effect,
     _large_model_on_the_cpu,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] = (

@@ -63,6 +63,10 @@ ON_THE_HUB = ["model=pretrained", "model.path=ORG/NAME", "optimizer=verl_dapo"]
         (["optimizer.learning_rate=1e-6"], "learning rate", "hardly moves", "leave optimizer.learning_rate at 0.0002"),
         (["optimizer.learning_rate=2"], "learning rate", "=2 moves every weight by about 2", "such as 0.0002 here, or 1e-6"),
         (["algorithm.surrogate.clip_high=28"], "clip bound", "clip_high=28 lets a ratio grow to 29", "write 0.28 for 28 per cent"),
+        (
+            ["algorithm=dppo", "algorithm.surrogate.threshold_low=1", "algorithm.surrogate.threshold_high=2"],
+            "trust region", "thresholds of 1 and more stop no token", "such as 0.2 (DPPO)",
+        ),
     ],
 )  # fmt: skip
 def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, reason: str, fix: str) -> None:
