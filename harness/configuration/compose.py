@@ -21,7 +21,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Override, OverrideType, Quote, QuotedString
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -426,4 +426,4 @@ def _quote(paths: Sequence[Path], scheme: str = "") -> str:
 
 def quoted(text: str) -> str:
     """A text as Hydra's grammar takes it, whatever its letters."""
-    return "'{}'".format(text.replace("'", r"\'"))
+    return QuotedString(text, Quote.single).with_quotes()

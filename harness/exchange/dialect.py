@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hydra.core.override_parser.types import Quote, QuotedString
 
+from harness.configuration.compose import quoted
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.schema import RunConfig
@@ -170,7 +170,7 @@ def hydra_value(value: Any) -> str:
     text = str(value)
     if re.fullmatch(r"[A-Za-z_/][\w./-]*", text) and text.lower() not in _NO_WORDS:
         return text
-    return QuotedString(text, Quote.single).with_quotes()
+    return quoted(text)
 
 
 # ---- from their settings to ours ----
