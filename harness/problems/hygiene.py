@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.verify import MathVerifier, VerifierConfig
@@ -148,7 +146,7 @@ def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[int]:
         for _, gram in _grams(_words(text)):
             for index, start in occurrences.get(gram, ()):
                 hits[index].add(start)
-        covered |= {index for index, starts in hits.items() if _share(starts, len(words_of[index])) > COVERAGE}
+        covered |= {index for index, starts in hits.items() if _covered(starts) > COVERAGE * len(words_of[index])}
     return sorted(covered)
 
 
@@ -160,8 +158,6 @@ def _grams(words: list[str]) -> list[tuple[int, tuple[str, ...]]]:
     return [(start, tuple(words[start : start + NGRAM])) for start in range(len(words) - NGRAM + 1)]
 
 
-def _share(starts: set[int], words: int) -> float:
-    mask = np.zeros(words, dtype=bool)
-    for start in starts:
-        mask[start : start + NGRAM] = True
-    return float(mask.mean())
+def _covered(starts: set[int]) -> int:
+    """Return how many words the n-grams at these places cover."""
+    return len({start + offset for start in starts for offset in range(NGRAM)})

@@ -132,7 +132,6 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     ),
     (re.compile(r"(?<=[\w})%])\s*\((?:approx(?:imately|\.)?|exact(?:ly)?|(?:rounded|to the nearest|correct to)[^()]*)\)$"), ""),
     (re.compile(r"\\lg(?![a-zA-Z])"), r"\\log_{10} "),
-    (re.compile(r"\^\s*([+-])\s*(?=[}\s])"), r"^{\1}"),
     (
         re.compile(r"(?<![a-zA-Z\\])(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|rho|sigma|tau|phi|varphi|omega|psi)(?![a-zA-Z])"),
         r"\\\1 ",
