@@ -67,6 +67,7 @@ _REFUTATION = re.compile(
     r"[\s$)*_\\\]]{0,8}(?:is|was|would be|seems) "
     r"(?:wrong|incorrect|false|impossible|not (?:correct|right|possible|(?:the|my) (?:final |correct )?answer))\b"
 )
+_OPTION_TEXT = re.compile(r"(?!(?:because|since|as|it|is|this|that|so|by|from|we|see)\b)(?:\S+\s*){1,6}", re.IGNORECASE)
 _WORD = re.compile(r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
 _WORD_OF_ANSWERS = re.compile(
@@ -241,6 +242,10 @@ def _answer_line(body: str) -> RawAnswer | None:
     while not _SPECIAL_TOKEN.sub("", line).strip(" *_:\t\r$\\[(") and start + len(line) < len(body):
         start += len(line) + 1
         line = _line(body, start)
+    if line.strip().startswith((r"\[", "$$")):
+        display = _formulas(body[start : start + _LINE_CHARS])
+        if display:
+            return RawAnswer(display[0][2], start + display[0][1])
     return _value_on_line(line[:_LINE_CHARS], start)
 
 
@@ -253,16 +258,15 @@ def _value_on_line(line: str, start: int) -> RawAnswer | None:
     """Return the value that an answer line gives: its formulas, else its first part that has a digit, else its words."""
     token = _SPECIAL_TOKEN.search(line)
     text = (line[: token.start()] if token else line).rstrip()
-    first_sentence = _SENTENCE_END.split(text.strip(" *_:\t\r"), maxsplit=1)[0]
-    sentence = _MARKS.sub("", first_sentence).strip(" *_`\t")
+    sentence = _MARKS.sub("", _first_sentence(text.strip(" *_:\t\r"))).strip(" *_`\t")
     value = sentence
     if looks_like_code(text):
         value = text.strip()
     elif _DENIAL.match(sentence):
         return None
     elif opening := _OPENING.match(sentence):
-        is_label = opening[0].rstrip().endswith((".", ":", ")"))  # with the text of the choice behind it
-        whole = is_label or not _prose(sentence[opening.end() :])
+        reason = sentence[opening.end() :].strip()
+        whole = not _prose(reason) or ("," not in opening[0] and _OPTION_TEXT.fullmatch(reason))
         value = opening[1] or (sentence if whole else opening[2])
     elif formulas := _formulas(sentence):
         value = _formula_on_line(sentence, formulas)
@@ -292,6 +296,18 @@ def _formula_on_line(sentence: str, formulas: list[_Formula]) -> str:
     goes_on = "=" in between or _GOES_ON.match(behind) is not None
     leads = has_value and not any(map(str.isalnum, before)) and not goes_on
     return _join(sentence, first if leads else groups[-1])
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a text; a full stop inside a formula ends none."""
+    marks = [place for place, char in enumerate(text) if char == "$"]
+    count = 0
+    for end in _SENTENCE_END.finditer(text):
+        while count < len(marks) and marks[count] < end.start():
+            count += 1
+        if count % 2 == 0 and text[: end.start()].strip():
+            return text[: end.start()]
+    return text
 
 
 def _is_value(char: str) -> bool:
@@ -393,6 +409,7 @@ _CODE = re.compile(
     r"__[a-zA-Z]\w*__|(?<!\\)\blambda\b[^:\n]{0,60}:|\bimport\s+[a-z_.]+\s*(?:;|$|as\b|\n)|\bopen\s*\(\s*f?['\"]"
     r"|\b(?:exec|eval|getattr|setattr|globals|locals|compile|subprocess|sympify|os\.system|print)\s*\(|\breturn\("
 )
+_MEMBER = re.compile(r"\.\s*(?:__|mro\b|subs\b|doit\b|system\b|popen\b|read\b|write\b)")
 _DIGITS = re.compile(rf"\d{{{MAX_DIGITS_RUN + 1},}}")
 _EXPONENT = r"(?:\{[^{}]*\}|\d+|\\[a-zA-Z]+|\w)"  # one brace group, number, command or letter
 _TOWER = re.compile(rf"\^\s*{_EXPONENT}\s*\^|\^\s*[{{(]\s*{_EXPONENT}\s*\^")
@@ -424,7 +441,7 @@ def over_limit(text: str) -> bool:
 def looks_like_code(text: str) -> bool:
     """Return whether a text is program code, of which no part may be taken for an answer."""
     may_be = "(" in text or "__" in text or "import" in text or "lambda" in text
-    return may_be and _CODE.search(text) is not None
+    return (may_be and _CODE.search(text) is not None) or _MEMBER.search(text) is not None
 
 
 def _too_large(text: str) -> bool:

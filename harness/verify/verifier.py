@@ -23,7 +23,7 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 20  # 20: notations and phrases that no recorded answer has are not read
+CANONICAL_VERSION = 19  # 19: products of letters keep their signs; points far out; `x/2=5` is no 5
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -277,6 +277,7 @@ def _versions(config: VerifierConfig) -> dict[str, str]:
     return versions
 
 
+_SHORT_GOLD = 120
 _SAYS_ANSWER = re.compile(r"\s*(?:the\s+)?(?:final\s+)?answer\s*(?:is\b|:|=)(?=.*\d)", re.IGNORECASE)
 _HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
@@ -311,4 +312,9 @@ def _gold_answer(raw: str) -> str:
         return raw.rpartition("####")[2]
     if prefix := _SAYS_ANSWER.match(raw):
         return raw[prefix.end() :]
+    if "\n" in raw.strip() and (raw_answer := extract(raw, "answer_line")) is not None:
+        return raw_answer.text
+    if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
+        raw_answer = extract(raw, "any")
+        return raw if raw_answer is None else raw_answer.text
     return raw

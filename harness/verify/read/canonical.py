@@ -35,7 +35,13 @@ _SYMBOLS = {
     "٫": ".", "٬": ",", "∖": r"\setminus ", "∣": "|", "⟨": "(", "⟩": ")",
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
 }  # fmt: skip
-_TABLE = str.maketrans({k: rf"\{v} " for k, v in _GREEK.items()} | _SYMBOLS | {k: f" {v} " for k, v in _VULGAR.items()})
+_TABLE = str.maketrans(
+    {k: rf"\{v} " for k, v in _GREEK.items()}
+    | _SYMBOLS
+    | {k: f" {v} " for k, v in _VULGAR.items()}
+    | dict.fromkeys("\x00\x01\x02\x03\x04\x05\x06\x07", "")
+)
+_EATEN_ESCAPES = {"\x0crac": r"\frac", "\x0cbox": r"\fbox", "\x08inom": r"\binom", "\x08egin": r"\begin"}
 _SOLIDUS = re.compile("(?<![⁰¹²³⁴-⁹])([⁰¹²³⁴-⁹]+)[⁄/∕]([₀-₉]+)")
 _ROOT = re.compile(r"[√∛]\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+(?:\.\d+)?|[a-zA-Z]))")
 
@@ -104,16 +110,19 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\(?:varnothing|O(?![a-z]))|\\\{\s*\\\}"), r"\\emptyset "),
     (re.compile(r"\\(?:dots[cbmio]?|cdots|ldots)(?![a-z])|\.\.\.+"), r"\\ldots "),
     (re.compile(r"\\mathbf\s*\{([RZNQC])\}|\\(?:Bbb|bb)\s*\{?([RZNQC])\}?|\\mathbb\s*([RZNQC])(?![a-zA-Z])"), r"\\mathbb{\1\2\3}"),
+    (re.compile(r"\\(?:mathcal|mathscr|mathfrak)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![a-zA-Z]))"), r" \1\2 "),
     (re.compile(r"\\([lr]vert|vert|mid|[lr]brace|[lr]brack|[lr]angle)(?![a-z])"), lambda match: _BRACKETS.get(match[1], "|")),
     (re.compile(r"\^\s*\{\s*\\(?:circ|degree)\s*\}|\^\s*\\circ|\^?\s*\\degrees?(?![a-z])"), r"^\\circ "),
     (re.compile(r"\^\s*\{?\s*o\s*\}?(?![a-z0-9])"), r"^\\circ "),
     (re.compile(r"\\(?:cdot|times)\s*(?=10\s*\^)|(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d)\s*\*\s*(?=10\s*(?:\^|\*\*))"), r"\\times "),
+    (re.compile(r"\\text\s*\{\s*\\\$\s*\}"), r"\\$"),
     (re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-z]))"), r"\\ln "),
     (re.compile(r"\{?\s*(\w{1,9})\s*\\choose\s*(\w{1,9})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"\*\*"), "^"),
     (re.compile(rf"(?<=\d)\s*\({_NUMBER_WORD}(?:(?:[ -]|\s+and\s+){_NUMBER_WORD})*\)$"), ""),
     (re.compile(r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])"), r"\\infty "),
     (re.compile(r"\\div(?![a-zA-Z])"), "/"),
+    (re.compile(r"\\ast(?![a-zA-Z])"), "*"),
     (re.compile(r"\\colon(?![a-zA-Z])|(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|\bto\b)\s*(?=\d)"), ":"),
     (re.compile(r"\+/-"), r"\\pm "),
     (re.compile(r"\\(?:vee|lor)(?![a-zA-Z])|\bO[Rr]\b|(?<=[\d)}])\s+(?:oder|ou)\s+(?=[\d(\\-])"), " or "),
@@ -132,6 +141,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     ),
     (re.compile(r"(?<=[\w})%])\s*\((?:approx(?:imately|\.)?|exact(?:ly)?|(?:rounded|to the nearest|correct to)[^()]*)\)$"), ""),
     (re.compile(r"\\lg(?![a-zA-Z])"), r"\\log_{10} "),
+    (re.compile(r"\^\s*([+-])\s*(?=[}\s])"), r"^{\1}"),
     (
         re.compile(r"(?<![a-zA-Z\\])(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|rho|sigma|tau|phi|varphi|omega|psi)(?![a-zA-Z])"),
         r"\\\1 ",
@@ -148,6 +158,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\bmod(?![a-zA-Z])"), r"\\mod "),
     (re.compile(r"\\pmod\s*(?:\{\s*(\w+)\s*\}|(\w+))"), r" \\mod {\1\2}"),
     (re.compile(r"\(\s*(?:\\text\s*\{\s*mod(?:ulo)?\s*\}|\\mod|\bmod(?:ulo)?\b)\s*(\w+)\s*\)"), r" \\mod {\1}"),
+    (re.compile(r"\\(sinh?|cosh?|tanh?)\s*\^\s*\{?\s*-1\s*\}?|\\ar(sinh|cosh|tanh)(?![a-zA-Z])"), r"\\arc\1\2 "),
     (re.compile(r"(?<![\w)}])(?:\{\s*\})?\s*[_^]\s*\{?\s*(\w{1,4})\s*\}?\s*C\s*_\s*\{?\s*(\w{1,4})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"(?<![\w\\])(?:C|nCr)\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)"), r"\\binom{\1}{\2}"),
     (re.compile(r"(?<![a-zA-Z\\])pi(?![a-zA-Z])"), r"\\pi "),
@@ -155,7 +166,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
 ]  # fmt: skip
 _OUTER = [
     ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("==", "=="), ("`", "`"),
-    ('"', '"'), ("'", "'"),
+    ('"', '"'), ("'", "'"), ("“", "”"),
 ]  # fmt: skip
 _WRAPPER = re.compile(
     r"\\(?:boxed|fbox|text(?:bf|sf|tt)?|math(?:rm|bf|it)|mbox|displaystyle|underline|bf|rm|ensuremath)\s*(?=\{)"
@@ -214,7 +225,7 @@ _short_canonical = lru_cache(maxsize=50_000)(_canonical)
 
 def _fold_unicode(text: str) -> str:
     if text.isascii():
-        return text
+        return text if text.isprintable() else text.translate(_TABLE)
     text = "".join(char for char in text if char.isascii() or not _means_nothing(char))
     text = _SOLIDUS.sub(lambda m: rf"\frac{{{m[1].translate(_FROM_SUPER)}}}{{{m[2].translate(_FROM_SUB)}}}", text)
     text = _SUPER_RUN.sub(lambda m: "^{" + m[0].translate(_FROM_SUPER) + "}", text)
@@ -240,7 +251,10 @@ def _means_nothing(char: str) -> bool:
 
 
 def _strip_markup(text: str) -> str:
-    """Without colours, tags, empty boxes and environments around it."""
+    """Without colours, tags, empty boxes and environments around it; commands whose backslash an escape ate are whole again."""
+    if not text.isprintable():
+        for fragment, command in _EATEN_ESCAPES.items():
+            text = text.replace(fragment, command)
     if "<" in text or "&" in text:
         text = _SCRIPT_TAG.sub(lambda m: ("^" if m[1] == "sup" else "_") + "{" + m[2] + "}", _TAG.sub(" ", text))
     if "\\" in text:
@@ -260,6 +274,9 @@ def _unwrap(text: str) -> str:
                 inside = text[len(opening) : -len(closing)]
                 if opening not in inside and closing not in inside:
                     text = inside.strip(_EDGE)
+                    # Between dollars plain braces only group: `${1,3}$` is the list 1, 3.
+                    if "$" in opening and _is_braced(text):
+                        text = text[1:-1].strip()
         text = _unwrap_command(text)
         text = text.rstrip(" \t\n,;:")
         if text.endswith("\\") and not text.endswith("\\\\"):
@@ -323,10 +340,26 @@ def _brace_arguments(text: str) -> str:
         text = _FUNCTION_ROOT.sub(r"\\sqrt", text)
         text = _ROOT_ARGUMENT.sub(r"\\sqrt{\1}", text)
         text = re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
+        text = re.sub(r"\\sqrt\s+(?=[\[{])", r"\\sqrt", text)
     return text
 
 
+_LONG_WORD = re.compile(r"(?<![\\a-zA-Z])[A-Za-z]{4,}")
+_LONGEST_READ = 400
+
+
 def squeeze(text: str) -> str:
-    """A text without the spaces that carry no meaning."""
+    """A text without the spaces and text wrappers that carry no meaning."""
+    if "\\text" in text:
+        text = _TEXT.sub(r" \1 ", text)
     text = re.sub(r"(?<=\d)\s+(?=\d)", "_", re.sub(r"\s+", " ", text.strip()))
     return re.sub(r"\s+(?![a-zA-Z])|(?<![a-zA-Z])\s+", "", text)
+
+
+def reads_the_same(gold: str, answer: str) -> bool:
+    """Return whether two texts with words in them differ in capitals and spaces alone."""
+    return (
+        len(gold) < _LONGEST_READ
+        and _LONG_WORD.search(gold) is not None
+        and squeeze(gold).casefold() == squeeze(answer).casefold()
+    )

@@ -340,6 +340,8 @@ def _root(value: Number, degree: int) -> Number:
         top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if top * top == value.numerator and bottom * bottom == value.denominator:
             return Fraction(top, bottom)
+    if degree == 2:
+        return _CONTEXT.sqrt(as_decimal(value))
     return _CONTEXT.power(as_decimal(value), _CONTEXT.divide(Decimal(1), Decimal(degree))) if value else value
 
 

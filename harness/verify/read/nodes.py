@@ -220,6 +220,7 @@ def _is_wrapped(text: str) -> bool:
 
 
 def _tidy(text: str) -> str:
+    text = re.sub(r"(^|[=(,{])\s*\+\s*", r"\1", text)
     return re.sub(r"(?<=[+-])\s+|\s+(?=[+-])", "", text).strip()
 
 
@@ -230,6 +231,8 @@ def _relation(text: str) -> Node | None:
     texts, operators = split_at(text, _RELATION)
     if not operators:
         return None
+    if "" in texts:
+        return Node("formula", text)
     return Node("relation", text, tuple(parse_node(side) for side in texts), mark=" ".join(operators))
 
 
@@ -240,6 +243,8 @@ def _brackets(text: str) -> Node | None:
         if builder := _BUILDER.fullmatch(text):
             condition = parse_node(builder[2].strip())
             return condition if condition.kind in ("relation", "list") else None
+        if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
+            return None
         parts = [part for part in split_at(_AND.sub(",", inside), _SEPARATOR)[0] if part]
         return Node("set", text, tuple(_items(parts)))
     if opener not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 # A decimal with at least so many decimals and four significant digits equals an exact value that rounds to it, or a longer decimal
@@ -73,6 +74,8 @@ def _plain(text: str) -> tuple[Fraction, int] | None:
         text = text[1:-1].strip()
     if text.startswith(("+-", "--", "-+")):
         return None
+    if text and text[0] in "+-":
+        text = text[0] + text[1:].lstrip()
     if _INTEGER.fullmatch(text):
         return Fraction(int(text)), -1
     if _THOUSANDS.fullmatch(text):
@@ -244,14 +247,19 @@ def compound(text: str) -> tuple[Fraction, str] | None:
         position = part.end()
     if len(parts) < 2 or len({size[0] for _, _, size in parts}) > 1:
         return None
-    total = sum((number * size[1] for number, _, size in parts), Fraction(0))
-    return total / parts[-1][2][1], parts[-1][1]
+    scales = [size[1] for _, _, size in parts]
+    if any(scale <= next_scale for scale, next_scale in pairwise(scales)):
+        return None
+    total = sum((number * scale for (number, _, _), scale in zip(parts, scales, strict=True)), Fraction(0))
+    return total / scales[-1], parts[-1][1]
 
 
 def canonical_unit(words: str, power: str | None) -> str | None:
     """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for others."""
     name = words.strip().lower().rstrip(".").replace("\\", "").replace("metre", "meter").replace("litre", "liter")
     exponent = int(power) if power else 1
+    if name in ("a.m", "p.m"):
+        name = name.replace(".", "")
     name = re.sub(r"\s*(?:/|\bper\b)\s*", "/", name)
     parts = name.split()
     if len(parts) == 2 and parts[0].rstrip(".") in _PREFIX:
