@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -242,10 +243,23 @@ def dropped_runs_line(plan: Plan, previous_runs: frozenset[str]) -> str:
     if not count:
         return ""
     dropped_runs = f"{'up to ' * bool(plan.waits_for)}{count} of the {len(previous_runs)} finished runs"
+    fix = "runtime.results" if plan.claim else "experiment.name"
     return (
         f"{plan.name}: {dropped_runs} of the answer stored under this name are not asked for now, so tables, figures and page lose them; "
-        "the runs stay. To keep both answers, add experiment.name=ANOTHER (of a claim: runtime.results=ANOTHER)"
+        f"the runs stay. To keep both answers, add {fix}=ANOTHER"
     )
+
+
+def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:
+    """Write a command's own plan again if another command has written another one meanwhile, and say so: an answer is read from it."""
+    with contextlib.suppress(StoreError):
+        if _question(store.plan(experiment)) == _question(json.loads(json.dumps(plan))):
+            return
+    print(
+        f"{experiment}: another command wrote its plan over this one's meanwhile; this one's is written again, and the answer is of its "
+        "runs. Give one of the two another experiment.name, and both keep theirs"
+    )
+    store.write_plan(experiment, plan)
 
 
 def code_change_lines(plan: Plan, store: ResultStore) -> list[str]:

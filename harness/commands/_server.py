@@ -28,7 +28,7 @@ from analysis.frames import load_plan
 from analysis.html.page import Section, document, index_page, render_page
 from analysis.results import results_of
 from analysis.samples import Question, RunCells, reduce_run
-from harness.commands._answer import answer_stands
+from harness.commands._answer import answer_is_old
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import run_state
@@ -173,7 +173,7 @@ class Watch:
         file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
         with suppress(OSError, ValueError, StoreError):
             sentence = file.read_text(encoding="utf-8").partition("\n")[0].strip("*")
-            return sentence + _OLDER * (not answer_stands(self.store, name))
+            return sentence + _OLDER * answer_is_old(self.store, name)
         return ""
 
     def page(self, name: str) -> str:

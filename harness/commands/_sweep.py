@@ -32,6 +32,7 @@ from harness.commands._answer import (
     decide,
     dropped_runs_line,
     metrics_of,
+    put_back,
     table_so_far,
     write_answer,
 )
@@ -133,7 +134,8 @@ class Sweep:
         refuse_imported(self.store, plan.name)
         self.checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
         report_data(config)
-        _say(dropped_runs_line(plan, answered_runs(self.store, plan.name)))
+        self._previous_runs = answered_runs(self.store, plan.name)
+        _say(dropped_runs_line(plan, self._previous_runs))
         _say("\n".join(code_change_lines(plan, self.store)))
 
     def run_to_end(self) -> Summary:
@@ -142,13 +144,15 @@ class Sweep:
         if self.plan.waits_for and summary.complete:  # the budget of the other arms is known now
             self.plan = refuse(with_runs(self.plan))
             summary = self._bring_all()
+        if self.plan.looks and summary.complete:  # how many seeds are asked for is known now
+            _say(dropped_runs_line(self.part, self._previous_runs))
         self.summary = summary
         outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._is_blocked(summary) else Exit.DONE)
         return summary
 
     def answer(self) -> None:
         summary, store, name = self.summary, self.store, self.plan.name
-        store.write_plan(name, self.record)  # another command of this name may have written its own
+        put_back(store, name, self.record)
         # Tables that stand already are shown, in a second instead of twenty.
         is_current = summary.complete and answer_stands(store, name)
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
@@ -202,7 +206,7 @@ class Sweep:
         name = self.plan.name
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
         if self.tables:
-            self.store.write_plan(name, self.record)
+            put_back(self.store, name, self.record)
             print(table_so_far(self.store, name))
 
     def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:

@@ -39,7 +39,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
 from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier, VerifierConfig
@@ -108,9 +108,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
         summary = recorded.summarise_recorded(table, verifier, ks)
     recorded.write_results(out, table, {"source": source.name, **summary})
     print("\n".join([*recorded.describe(summary), f"written: {out}"]))
-    if figures:
-        draw(out / recorded.SUMMARY_FILE)
-    return 0
+    return draw(out / recorded.SUMMARY_FILE) if figures else 0
 
 
 def evaluate_again(items: Sequence[str]) -> int:
@@ -164,9 +162,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
-    if figures:
-        draw(out / "evaluation.json")
-    return 0
+    return draw(out / "evaluation.json") if figures else 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -203,11 +199,16 @@ def export(configs: Sequence[Any], out: Path) -> None:
             print(f"{len(records)} problems: {path}")
 
 
-def draw(result: Path) -> None:
-    """Draw the k-curves of a result."""
+def draw(result: Path) -> int:
+    """Draw the k-curves of a result; returns the exit code."""
     from analysis.figures.curves import draw_evaluation  # matplotlib
 
-    draw_evaluation(result)
+    try:
+        draw_evaluation(result)
+    except StoreError as error:  # a full disk, or one that cannot be written to
+        print(f"{error}; the numbers are complete: {result}", file=sys.stderr)
+        return Exit.FOUND
+    return 0
 
 
 def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig
@@ -41,6 +42,11 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
         return _folder_model(name, path, store, linear_kernel, weights)
     if name.startswith(("/", "./", "../", "~")) or not HUB_ID.fullmatch(stem):
         raise ConfigError(f"model={name}: no such folder")
+    if members := [member for member in options("model") if member.startswith(stem)]:
+        where = getattr(compose_run([f"model={members[0]}"]).model, "path", "")
+        raise ConfigError(
+            f"model={name}: a path is asked for here; harness run model={members[0]} takes {where or 'one, too'}"
+        )
     return _hub_model(name, stem, mark or None, weights)
 
 
@@ -61,9 +67,9 @@ def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_ker
     matches = [item for item in checkpoints if not mark or mark == str(item[0])]
     if not matches:
         steps = ", ".join(f"@{step}" for step, _ in checkpoints) or "no policy"
-        raise ConfigError(
-            f"model={name}: the run keeps {steps} (and @0, before RL); a run saves its policy with its last step, unless that was removed"
-        )
+        removal = "its checkpoints were removed" if not checkpoints and run.status == "finished" else ""
+        why = removal or "a run saves its policy with its last step"
+        raise ConfigError(f"model={name}: the run keeps {steps} (and @0, before RL); {why}")
     folder = matches[-1][1]
     return Model(name, folder, content_fingerprint(folder), run)
 

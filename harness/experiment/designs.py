@@ -172,8 +172,9 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
     """Raises `ConfigError` unless the levels of a factor are different configurations and write the same keys."""
     for first, second in itertools.combinations(changes, 2):
         if changes[first] == changes[second]:
+            where = "patches" if name == second else f"factors.{name}"
             raise ConfigError(
-                f"patch {second!r} changes nothing on this base; take it out"
+                f"experiment.{where}: {second!r} changes nothing on this base; take it out"
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )

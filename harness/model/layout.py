@@ -125,6 +125,7 @@ class Layout:
         start_U, owner_B, count_U = grid_BL[:, 0].unique(return_inverse=True, return_counts=True)
         width_U = torch.zeros_like(start_U).index_copy_(0, owner_B, self.widths_B)
         prompts, most, width = len(start_U), int(count_U.max()), int(width_U.max())
+        # A response of one token has no place of its own.
         length = max(1, int((self.lengths_B - self.widths_B).max()))
         # Which of its prompt's responses a sequence holds.
         order_B = owner_B.argsort(stable=True)
@@ -209,7 +210,8 @@ class SharedAttention:
         small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
         if heads_NHD.device.type != "cpu" or not small:
             return self._by_torch(heads_NHD)
-        if self.wide:
+        # A prompt with far more responses than the others would leave most of the grid empty.
+        if self.wide and len(self.grids.slot_tokens) < len(self.layout.slot_tokens):
             return self._by_prompt(heads_NHD)
         output: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
         return output

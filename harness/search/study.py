@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -25,6 +26,7 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
+from harness.store.atomic import write_file
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
@@ -257,9 +259,10 @@ matplotlib.use("Agg")
 
 
 def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
-    """Write Optuna's figures `importance_<objective>` and `contour_<objective>`, of the two keys that matter most; returns the files.
+    """Write Optuna's figures `importance_<objective>` and `contour_<objective>_<key>_<key>`; returns the files.
 
-    Importance is PED-ANOVA's (arXiv:2304.10255). There is no figure where no key has two values among the complete trials.
+    A contour is over the two keys that matter most, and is named by the last parts of these. Importance is PED-ANOVA's (arXiv:2304.10255).
+    There is no figure where no key has two values among the complete trials.
     """
     complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
     keys = sorted({key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1})
@@ -279,7 +282,8 @@ def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[P
             if len(keys) > 1:
                 value = partial(_value, index=index)
                 contour = plots.plot_contour(study, most_important, target=value, target_name=name)
-                files += _save(contour, folder / f"contour_{name}")
+                leaves = "_".join(key.replace("/", ".").rpartition(".")[2] for key in most_important)
+                files += _save(contour, folder / f"contour_{name}_{leaves}")
     return files
 
 
@@ -292,6 +296,8 @@ def _save(axes: Any, stem: Path) -> list[Path]:
     files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("pdf", "png")]
     for file in files:
         metadata = {"CreationDate": None} if file.suffix == ".pdf" else None
-        figure.savefig(file, metadata=metadata, dpi=150, bbox_inches="tight")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=file.suffix[1:], metadata=metadata, dpi=150, bbox_inches="tight")
+        write_file(file, buffer.getvalue(), durable=False)
     plt.close(figure)
     return files

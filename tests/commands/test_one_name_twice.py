@@ -7,6 +7,7 @@ from commands_support import finish, overrides, plan
 
 from harness.commands._answer import answered_runs, dropped_runs_line
 from harness.execution.supervisor import Summary
+from harness.experiment.planning import plan_experiment
 
 
 @pytest.fixture
@@ -31,8 +32,14 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
         return Summary(finished=[spec.run_id for spec in mine.specs])
 
     launched(launch)
-    said("run", *overrides(store))
+    assert "another command wrote its plan over this one's" in said("run", *overrides(store))
     assert [runs(one) for one in answered] == [runs(mine.record())]
+
+
+def test_a_plan_that_nobody_touched_is_not_written_again(store, launched, said, answered):
+    launched(lambda work: Summary(finished=[spec.run_id for spec in work.specs]))
+    assert "another command" not in said("run", *overrides(store))
+    assert len(answered) == 1
 
 
 def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, launched, said, answered):
@@ -69,7 +76,7 @@ def test_more_seeds_take_nothing_and_fewer_take_some(store):
     assert said(fewer) == ""
 
 
-def test_a_matched_budget_says_up_to_while_the_others_wait(store):
+def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its_own_way(store):
     steps = plan(store)
     for spec in steps.specs[:3]:
         finish(store, spec)
@@ -77,6 +84,8 @@ def test_a_matched_budget_says_up_to_while_the_others_wait(store):
     waiting = plan(store, "match=tokens", "training.steps=7")
     assert waiting.waits_for
     assert "up to 3 of the 3 finished runs" in dropped_runs_line(waiting, before)
+    claim = plan_experiment(["claim=gspo", f"runtime.results={store.root}"])
+    assert "add runtime.results=ANOTHER" in dropped_runs_line(claim, before)
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -99,3 +108,16 @@ def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched
     assert told.count("of the answer stored under this name") == 1
     gone = len(plan(store).specs) - len(reference)
     assert f"{'up to ' * waits}{gone} of the {len(done)} finished runs" in told
+
+
+def test_the_runs_that_a_sequential_design_did_not_need_are_said_when_it_is_decided(store, said, answered):
+    ladder = ["experiment=dapo_ladder", f"runtime.results={store.root}"]
+    whole = plan_experiment([*ladder, "experiment.seeds=[0,1,2,3]"])
+    arms = len(whole.arms)
+    for number, planned in enumerate(whole.arms):
+        # far apart by arm and near by seed: decided at the first look
+        for seed in planned.runs:
+            finish(store, planned.spec(seed), accuracy=0.3 + 0.1 * number + 0.01 * (seed * number % 3))
+    store.write_plan(whole.name, whole.record())
+    told = said("run", *ladder, "experiment.seeds={start: 3, step: 1, most: 4}")
+    assert f"{arms} of the {4 * arms} finished runs of the answer" in told

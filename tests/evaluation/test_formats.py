@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -178,12 +179,13 @@ def test_a_partial_score_is_no_verdict_and_a_log_without_samples_is_named(tmp_pa
         read_recorded(damaged)
 
 
-def test_a_compression_that_this_python_does_not_know_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compression_that_needs_inspects_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object) -> bytes:
         raise NotImplementedError
 
     monkeypatch.setattr(zipfile.ZipFile, "read", unknown)
-    with pytest.raises(ConfigError, match=r"log.eval is no Inspect log.*convert --to json"):
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(ConfigError, match=r"^\S+log.eval is compressed by zstd"):
         read_recorded(inspect_log(tmp_path / "log.eval", ROWS, 0.5))
 
 

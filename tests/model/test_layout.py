@@ -12,7 +12,8 @@ from harness.model.layout import ROWS, Layout
 from harness.model.linear import BY_HAND, TORCH, Linear
 from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
 
-PROMPTS = [[5, 6, 7], [5, 6, 7], [8, 9], [5, 6, 7], [8, 9]]
+SHORT, LONG = [8, 9, 1, 4], [5, 6, 7, 1, 2, 3]
+PROMPTS = [LONG, LONG, SHORT, LONG, SHORT]
 LENGTHS = torch.tensor([4, 1, 6, 2, 3])
 TOKENS = torch.arange(int(LENGTHS.sum())) + 10
 
@@ -60,6 +61,7 @@ def test_values_and_gradients_are_those_of_padded_sequences(
 
     ours = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
     layout = Layout.from_tokens(PROMPTS, TOKENS, LENGTHS, share)
+    assert (len(layout.by_prompt().slot_tokens) < len(layout.slot_tokens)) == share
     shared_ME = ours.hidden_of(layout)[layout.predictors_M]
     plain = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
     padded_ME = _padded(plain)

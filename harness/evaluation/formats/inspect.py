@@ -15,8 +15,8 @@ from harness.problems.problem import refuse_half_characters
 
 _CUT_REASONS = ("max_tokens", "model_length")
 _ATTACHMENT = "attachment://"
-_UNREADABLE = (  # NotImplementedError: a compression that this Python does not know
-    OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+_UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
@@ -37,6 +37,8 @@ def read(path: Path) -> Foreign:
         metrics = scores[0]["metrics"] if scores else {}
         means = {key: metrics[key]["value"] for key in ("accuracy", "mean") if key in metrics}
         totals = {f"{key} of {name}": float(value) for key, value in means.items() if value is not None}
+    except ConfigError:  # it is one, and its compression is named
+        raise
     except _UNREADABLE as error:
         raise ConfigError(
             f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
@@ -57,9 +59,22 @@ def read(path: Path) -> Foreign:
 def _read_zip(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        header = json.loads(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
-        rows = [json.loads(archive.read(name)) for name in sorted(names) if name.startswith("samples/")]
+        try:
+            header = json.loads(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
+            rows = [json.loads(archive.read(name)) for name in sorted(names) if name.startswith("samples/")]
+        except NotImplementedError:  # a compression that this Python does not know
+            return _read_by_library(path)
     return {**header, "samples": rows}
+
+
+def _read_by_library(path: Path) -> dict[str, Any]:
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as error:
+        raise ConfigError(
+            f"{path} is compressed by zstd, which its own library reads: pip install inspect-ai, or `inspect log convert --to json`"
+        ) from error
+    return dict(read_eval_log(str(path)).model_dump(mode="json"))
 
 
 def _sample(row: Mapping[str, Any], scorer: str) -> Sample:
