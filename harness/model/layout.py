@@ -180,7 +180,7 @@ _LONGEST_BY_HAND = 128
 class SharedAttention:
     """The attention of one forward over `layout` with rotary tables [≥ L, D]; call it once a layer.
 
-    `wide` says that the model is: its tokens are worth more than a few calls of operators more.
+    `wide`: attend prompt by prompt, which takes more calls and less work.
     """
 
     def __init__(
