@@ -127,7 +127,9 @@ def _evaluate(
         return
     model = Model(str(folder), folder, content_fingerprint(folder))
     sampler = sampler_of(model, config, linear_kernel, max(config.evaluation.caps))
-    versions = {name: load_benchmark(item).version for name, item in names.items()}
+    benchmarks = {name: load_benchmark(item) for name, item in names.items()}
+    # A file may be mended at its place: its content counts, not its path.
+    versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
     dependencies = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
     evaluations, engine = cache / "evaluations" / content_hash(*dependencies), sampler.engine
