@@ -92,6 +92,22 @@ def step_row(rng, step, last, accuracy):
     }
 
 
+def _arm_record(index, name, label, published, parent, patches, runs) -> dict[str, Any]:
+    """An arm as a plan stores it."""
+    return {
+        "name": name,
+        "label": label,
+        "parent": parent,
+        "patch": patches[-1] if patches else None,
+        "patches": patches,
+        "arm_id": f"{index:08x}",
+        "runs": runs,
+        "published": {"value": published, "unit": "avg@32 AIME24", "source": "DAPO Table 1"},
+        "changes": {"algorithm.overlong.policy": ["score", "mask"]} if index else {},
+        "group": None,
+    }
+
+
 def build_store(
     root: Path,
     *,
@@ -126,21 +142,9 @@ def build_store(
                 shape = problems, n, steps, evaluate, caps, samples
                 write_run(store, run_id, arm, seed, accuracy, status, *shape)
         own = patches[index] if patches is not None else [_patch(r[0]) for r in rungs[1 : index + 1]]
-        arms.append(
-            {
-                "name": arm,
-                "label": label,
-                "parent": rungs[index - 1][0] if index and design == "cumulative" else None,
-                "patch": own[-1] if own else None,
-                "patches": own,
-                "arm_id": f"{index:08x}",
-                "runs": runs,
-                "published": {"value": published, "unit": "avg@32 AIME24", "source": "DAPO Table 1"},
-                "changes": {"algorithm.overlong.policy": ["score", "mask"]} if index else {},
-                "group": None,
-                **(arm_fields[index] if arm_fields else {}),
-            }
-        )
+        parent = rungs[index - 1][0] if index and design == "cumulative" else None
+        record = _arm_record(index, arm, label, published, parent, own, runs)
+        arms.append(record | (arm_fields[index] if arm_fields else {}))
     plan = {
         "name": name,
         "title": "Which rung helps?",
