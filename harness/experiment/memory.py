@@ -293,6 +293,7 @@ def _length_misfit(config: RunConfig) -> str:
 
 
 def _computer_misfit(config: RunConfig) -> str:
+    """What an update takes is refused; of rollouts there is an upper bound only, which `memory_lines` tells."""
     shape, ranks, memory = shape_of(config.model), config.runtime.ranks or 1, host_memory_gib()
     if shape is None:
         return ""
@@ -419,6 +420,9 @@ def memory_lines(configs: Sequence[RunConfig], runs_at_once: int) -> Iterator[st
     parts, memory = max(estimates, key=total), host_memory_gib()
     run_gib = total(parts) / GIB
     line = f"memory: a run takes up to about {run_gib:.1f} GiB ({parts_text(parts)}), this computer has {memory:.1f}"
-    if runs_at_once > 1 and memory < runs_at_once * run_gib:
-        line += f"; {runs_at_once} at once take more than there is: set runtime.workers={max(1, int(memory / run_gib))}"
+    if memory < run_gib:
+        one = "runtime.workers=1 and " * (runs_at_once > 1)
+        line += f"; it may not fit: set {one}a lower runtime.rollout_rows or runtime.micro_batch_tokens"
+    elif memory < runs_at_once * run_gib:
+        line += f"; {runs_at_once} at once take more than there is: set runtime.workers={int(memory / run_gib)}"
     yield line

@@ -163,48 +163,23 @@ class Decoder(nn.Module):
     def final_norm(self, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
         return operators.norm(x_NE, self.norm, self.shape.norm_epsilon)
 
-    def attend_causally(
-        self,
-        heads_NHD: torch.Tensor,
-        batch: int,
-        cos: torch.Tensor,
-        sin: torch.Tensor,
-        mask: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Rotate the heads of B sequences of S tokens each, and let every token see those before it.
-
-        Args:
-            heads_NHD: unrotated queries, keys and values [B·S, H + 2K, D].
-            batch: B.
-            cos: rotary table that fits [B, heads, S, D].
-            sin: as `cos`.
-            mask: what a token sees, [B, 1, S, S], instead of all before it.
-
-        Returns:
-            Attended values [B·S, H·D], rotated keys and values [B, K, S, D].
-        """
-        shape = self.shape
-        heads = heads_NHD.view(batch, -1, *heads_NHD.shape[1:]).transpose(1, 2)
-        qk_heads, half = shape.heads + shape.kv_heads, shape.head_size // 2
-        qk = heads[:, :qk_heads]
-        qk = qk * cos + qk.roll(half, -1) * sin
-        keys, values = qk[:, shape.heads :], heads[:, qk_heads:]
-        output = functional.scaled_dot_product_attention(
-            qk[:, : shape.heads],
-            keys,
-            values,
-            attn_mask=mask,
-            is_causal=mask is None,
-            enable_gqa=shape.heads != shape.kv_heads,
-        )
-        return output.transpose(1, 2).reshape(len(heads_NHD), -1), keys, values
-
     def hidden_states(self, ids_BS: torch.Tensor) -> torch.Tensor:
         """Return final-norm hidden states [B·S, E] of right-padded sequences that all start at position 0."""
         batch, length = ids_BS.shape
-        cos, sin = (table[:length] for table in self.rope(length))
+        shape, (cos, sin) = self.shape, (table[:length] for table in self.rope(length))
+        qk_heads, half = shape.heads + shape.kv_heads, shape.head_size // 2
+
+        def attend(_: int, heads_NHD: torch.Tensor) -> torch.Tensor:
+            heads = heads_NHD.view(batch, length, *heads_NHD.shape[1:]).transpose(1, 2)
+            qk = heads[:, :qk_heads]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            queries, keys, values = qk[:, : shape.heads], qk[:, shape.heads :], heads[:, qk_heads:]
+            grouped = shape.heads != shape.kv_heads
+            output = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=grouped)
+            return output.transpose(1, 2).reshape(len(heads_NHD), -1)
+
         x = functional.embedding(ids_BS, self.embed).view(batch * length, -1)
-        return self.final_norm(self.run_layers(x, lambda _, heads: self.attend_causally(heads, batch, cos, sin)[0]))
+        return self.final_norm(self.run_layers(x, attend))
 
     def hidden_of(self, layout: Layout) -> torch.Tensor:
         """Return final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""

@@ -1,8 +1,9 @@
 """The layout of responses' tokens when each prompt is computed once for all its responses, and the attention over it.
 
-The forward sees N tokens: every distinct prompt once, then the responses end to end, without the last token of each, which is predicted
-and never read. For the attention product alone they are spread to B sequences padded on the right to the longest, L, so no real token sees
-padding. N is padded to a multiple of `ROWS`: matrix kernels are made anew for every number of rows, which takes longer than the product.
+The forward sees N tokens: every distinct prompt once (where asked for, what prompts begin with in common once, too), then the
+responses end to end, without the last token of each, which is predicted and never read. For the attention product alone they are spread
+to B sequences padded on the right to the longest, L, so no real token sees padding. N is padded to a multiple of `ROWS`: matrix kernels
+are made anew for every number of rows, which takes longer than the product.
 
 On a CPU in float32, for short sequences, attention is made of plain batched products: torch's flash kernel takes twice as long there. A
 wide model's are made prompt by prompt, so that no prompt is repeated for its responses; a small model's have a gradient written by hand.
@@ -14,13 +15,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as functional
 
 ROWS = 64
+
+# What is computed once: nothing, equal prompts, or whatever prompts begin with in common.
+Share = Literal["nothing", "prompts", "beginnings"]
 
 
 @dataclass(frozen=True)
@@ -54,40 +58,53 @@ class Layout:
         prompts: Sequence[Sequence[int]],
         tokens_M: torch.Tensor,
         lengths_R: torch.Tensor,
-        share: bool = True,
+        share: Share = "prompts",
     ) -> Layout:
-        """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts; `share` computes equal prompts once."""
-        # Which prompts are distinct, and where each response's prompt begins among the N.
+        """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts, none of which is empty."""
+        # Each distinct prompt as a path: its tokens among the N. Two paths are the same as far as the same tokens are shared.
         lengths, rows = lengths_R.numpy(), np.arange(len(prompts))
-        first: dict[object, int] = {}  # each distinct prompt's first response
-        owner = np.array([first.setdefault(tuple(p) if share else r, r) for r, p in enumerate(prompts)])
-        distinct = np.fromiter(first.values(), dtype=np.int64)
-        widths = np.array([len(prompt) for prompt in prompts])
-        starts = np.zeros(len(prompts), dtype=np.int64)
-        starts[distinct] = _offsets(widths[distinct])
-        starts = starts[owner]
+        numbers: dict[tuple[object, int], int] = {}  # (the token before, this one's id) to its place among the N
+        paths: dict[object, list[int]] = {}
+        path_R, firsts = (
+            list[list[int]](),
+            list[tuple[int, int]](),
+        )  # each token's first sequence, and its position there
+        for row, prompt in enumerate(prompts):
+            name = -1 - row if share == "nothing" else tuple(prompt)
+            if name not in paths:
+                before: object = () if share == "beginnings" else name
+                paths[name] = []
+                for position, token in enumerate(prompt):
+                    before = numbers.setdefault((before, token), len(numbers))
+                    paths[name].append(before)
+                    if before == len(firsts):
+                        firsts.append((row, position))
+            path_R.append(paths[name])
+        prompt_ids = np.array([token for _, token in numbers], dtype=np.int64)
+        prompt_row, prompt_place = np.array(firsts, dtype=np.int64).reshape(-1, 2).T
+        widths = np.array([len(path) for path in path_R])
         # Where each response's tokens begin among the N: behind all prompts, each without its last token.
         inputs = lengths - 1
-        offsets = int(widths[distinct].sum()) + _offsets(inputs)
+        offsets = len(prompt_ids) + _offsets(inputs)
         length = int((widths + inputs).max())
 
         # The grid: for each slot its token.
         column = np.arange(length)[None]
-        slot_tokens = np.where(column < widths[:, None], starts[:, None] + column, (offsets - widths)[:, None] + column)
+        slot_tokens = (offsets - widths)[:, None] + column
+        slot_tokens[column < widths[:, None]] = np.concatenate(path_R)
         slot_tokens[column >= (widths + inputs)[:, None]] = 0
-        # The way back: for each token its position, and one slot; of a shared prompt, in its first sequence.
-        prompt_row, prompt_place = distinct.repeat(widths[distinct]), _ranges(widths[distinct])
+        # The way back: for each token its position, and one slot; of a shared token, in its first sequence.
         response_row, response_place = rows.repeat(inputs), _ranges(inputs)
         place = np.concatenate([prompt_place, widths[response_row] + response_place])
         token_slots = np.concatenate([prompt_row, response_row]) * length + place
 
         # The token before each response token predicts it: the prompt's last, or the response's previous one.
         response_M, place_M = rows.repeat(lengths), _ranges(lengths)
-        predictors = np.where(place_M == 0, (starts + widths)[response_M], (offsets[response_M] + place_M)) - 1
+        ends = np.array([path[-1] for path in path_R])
+        predictors = np.where(place_M == 0, ends[response_M], offsets[response_M] + place_M - 1)
         last_M = np.zeros(len(tokens_M), dtype=bool)
         last_M[lengths.cumsum() - 1] = True
         # Tokens and positions, padded to a multiple of ROWS.
-        prompt_ids = np.array([token for r in distinct for token in prompts[r]], dtype=np.int64)
         padding = np.zeros(-len(token_slots) % ROWS, dtype=np.int64)
         ids = np.concatenate([prompt_ids, tokens_M.numpy()[~last_M], padding])
         return cls(
@@ -102,6 +119,12 @@ class Layout:
             length=length,
         )
 
+    @classmethod
+    def of_prompts(cls, prompts: Sequence[Sequence[int]]) -> Layout:
+        """Lay out prompts alone, with what they begin with in common once; `predictors_M` are their last tokens."""
+        ones = torch.ones(len(prompts), dtype=torch.long)
+        return cls.from_tokens(prompts, ones, ones, "beginnings")
+
     def to(self, device: torch.device) -> Layout:
         names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B", "widths_B")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
@@ -110,7 +133,7 @@ class Layout:
         """Return the sequences end to end, without padding, for kernels that take them so.
 
         Returns:
-            The token at each of their places, the place of each token that is no padding (of a shared prompt, in its first sequence), and
+            The token at each of their places, the place of each token that is no padding (of a shared one, in its first sequence), and
             the boundaries of the B sequences (int32 [B + 1]).
         """
         ends = self.lengths_B.cumsum(0)
@@ -122,27 +145,31 @@ class Layout:
     def by_prompt(self) -> PromptGrids:
         """Return the grids in which each prompt stands once, beside all its responses."""
         grid_BL = self.slot_tokens.view(self.batch, self.length)
-        start_U, owner_B, count_U = grid_BL[:, 0].unique(return_inverse=True, return_counts=True)
-        width_U = torch.zeros_like(start_U).index_copy_(0, owner_B, self.widths_B)
-        prompts, most, width = len(start_U), int(count_U.max()), int(width_U.max())
+        # Prompts may begin with the same tokens; the last is a prompt's own.
+        last_B = grid_BL.gather(1, self.widths_B[:, None] - 1)[:, 0]
+        _, owner_B, count_U = last_B.unique(return_inverse=True, return_counts=True)
+        order_B, begin_U = owner_B.argsort(stable=True), count_U.cumsum(0) - count_U
+        first_U = order_B[begin_U]
+        width_U = self.widths_B[first_U]
+        prompts, most, width = len(first_U), int(count_U.max()), int(width_U.max())
         # A response of one token has no place of its own.
         length = max(1, int((self.lengths_B - self.widths_B).max()))
         # Which of its prompt's responses a sequence holds.
-        order_B = owner_B.argsort(stable=True)
         turn_B = torch.empty_like(owner_B)
-        turn_B[order_B] = torch.arange(self.batch) - (count_U.cumsum(0) - count_U)[owner_B[order_B]]
+        turn_B[order_B] = torch.arange(self.batch) - begin_U[owner_B[order_B]]
         # The prompts' grid, then the responses'.
         column_W, column_S = torch.arange(width), self.widths_B[:, None] + torch.arange(length)
         real_UW, real_BS = column_W < width_U[:, None], column_S < self.lengths_B[:, None]
-        prompt_UW = (start_U[:, None] + column_W) * real_UW
+        prompt_UW = grid_BL[first_U, :width] * real_UW
         response_UGS = torch.zeros(prompts, most, length, dtype=torch.long)
         response_UGS[owner_B, turn_B] = grid_BL.gather(1, column_S.clamp(max=self.length - 1)) * real_BS
+        # A prompt's token has the slot of the sequence where it stands first.
+        slots_T = self.token_slots[: len(self.token_slots) - int(real_BS.sum())]
+        prompt_slots = owner_B[slots_T // self.length] * width + slots_T % self.length
         first_B = prompts * width + (owner_B * most + turn_B) * length
         return PromptGrids(
             slot_tokens=torch.cat([prompt_UW.view(-1), response_UGS.view(-1)]),
-            token_slots=torch.cat(
-                [real_UW.view(-1).nonzero()[:, 0], (first_B[:, None] + torch.arange(length))[real_BS]]
-            ),
+            token_slots=torch.cat([prompt_slots, (first_B[:, None] + torch.arange(length))[real_BS]]),
             hidden_UW=torch.zeros(prompts, width).masked_fill_(~real_UW, float("-inf")),
             shape=(prompts, width, most, length),
         )
@@ -209,7 +236,7 @@ class SharedAttention:
         """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
         small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
         if heads_NHD.device.type != "cpu" or not small:
-            return self._by_torch(heads_NHD)
+            return self.by_torch(self.rotate(heads_NHD))
         # A prompt with far more responses than the others would leave most of the grid empty.
         if self.wide and len(self.grids.slot_tokens) < len(self.layout.slot_tokens):
             return self._by_prompt(heads_NHD)
@@ -232,9 +259,10 @@ class SharedAttention:
     def parts(self) -> list[int]:
         return [self.heads, self.kv_heads, self.kv_heads]
 
-    def _by_torch(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+    def by_torch(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+        """Rotated queries, keys and values to attended values, by torch's kernels."""
         layout, size = self.layout, heads_NHD.shape[-1]
-        grid = self.rotate(heads_NHD).index_select(0, layout.slot_tokens)
+        grid = heads_NHD.index_select(0, layout.slot_tokens)
         q, k, v = grid.view(layout.batch, layout.length, -1, size).transpose(1, 2).split(self.parts(), 1)
         grouped = self.heads != self.kv_heads
         output = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)

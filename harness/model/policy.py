@@ -14,7 +14,7 @@ import torch.nn.functional as functional
 from harness.configuration.sections import OptimizerConfig
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
-from harness.model.layout import Layout
+from harness.model.layout import Layout, Share
 from harness.model.scoring import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
@@ -152,7 +152,8 @@ class NativePolicy:
     ) -> torch.Tensor:
         """Final hidden states [N, E] at the positions that predict each response token; arguments as in `token_log_probs`."""
         # A GPU would add the gradients of a shared prompt up in an order of its own.
-        layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share=self.device.type == "cpu").to(self.device)
+        share: Share = "nothing" if self.device.type != "cpu" else "beginnings" if self.shares_prompts else "prompts"
+        layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
         return self.decoder.hidden_of(layout)[layout.predictors_M]
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import copy_side_files, load_model
-from harness.model.layout import Layout
+from harness.model.layout import Layout, Share
 from harness.model.packed_attention import check_packable, naming, register, rehearse
 from harness.model.ranks import Ranks, open_group, whole
 from harness.model.scoring import ScoringModel, check_logits
@@ -87,9 +87,9 @@ class TransformersPolicy:
         with_entropy: bool = False,
         targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
+        """See `NativePolicy.token_log_probs`: the same contract. What prompts begin with in common is computed once, padding never."""
         # A GPU adds the gradients of a shared prompt up in an order of its own.
-        share = self.device.type == "cpu" or not self.runtime.deterministic
+        share: Share = "beginnings" if self.device.type == "cpu" or not self.runtime.deterministic else "nothing"
         layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
         targets = (tokens_N if targets_NK is None else targets_NK).to(self.device)
         scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.runtime.gradient_checkpointing)

@@ -1,6 +1,8 @@
-"""Responses of one prompt share its computation, and nothing but the time changes: values and gradients are those of padded sequences."""
+"""Prompts share their beginnings, responses their prompt, and only the time changes: values and gradients are those of padded sequences."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import pytest
 import torch
@@ -8,11 +10,11 @@ import torch
 import harness.model.decoder
 import harness.model.layout
 from harness.model.decoder import Decoder
-from harness.model.layout import ROWS, Layout
+from harness.model.layout import ROWS, Layout, Share
 from harness.model.linear import BY_HAND, TORCH, Linear
 from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
 
-SHORT, LONG = [8, 9, 1, 4], [5, 6, 7, 1, 2, 3]
+SHORT, LONG = [5, 6, 7, 4], [5, 6, 7, 1, 2, 3]
 PROMPTS = [LONG, LONG, SHORT, LONG, SHORT]
 LENGTHS = torch.tensor([4, 1, 6, 2, 3])
 TOKENS = torch.arange(int(LENGTHS.sum())) + 10
@@ -41,14 +43,33 @@ def test_a_prompt_stands_once_beside_its_responses_worked_by_hand() -> None:
     assert grids.hidden_UW.isneginf().tolist() == [[False, False], [False, True]]
 
 
+def test_what_prompts_begin_with_is_laid_out_once_worked_by_hand() -> None:
+    prompts, tokens, lengths = [[5, 6], [5, 7, 8], [5], [5, 6]], torch.tensor([10, 11, 20, 30, 31, 12]), [2, 1, 2, 1]
+    layout = Layout.from_tokens(prompts, tokens, torch.tensor(lengths), "beginnings")
+
+    # 5, 6 and 7 after it, 8 after 7; then the responses without their last tokens: 10 | (none) | 30 | (none).
+    assert layout.ids_N[:6].tolist() == [5, 6, 7, 8, 10, 30]
+    assert layout.place_N[:6].tolist() == [0, 1, 1, 2, 2, 1]
+    assert layout.slot_tokens.view(4, 3).tolist() == [[0, 1, 4], [0, 2, 3], [0, 5, 0], [0, 1, 0]]
+    assert layout.token_slots.tolist() == [0, 1, 4, 5, 2, 7]
+    assert layout.predictors_M.tolist() == [1, 4, 3, 0, 5, 1]
+    # Prompts by their last tokens: 5, then 5 6 with two responses, then 5 7 8.
+    grids = layout.by_prompt()
+    assert grids.shape == (3, 3, 2, 1)
+    assert grids.slot_tokens.tolist() == [0, 0, 0, 0, 1, 0, 0, 2, 3, 5, 0, 4, 0, 0, 0]
+    assert grids.token_slots.tolist() == [3, 4, 7, 8, 11, 9]
+    # A prompt of its own, that is another's beginning, is computed with it.
+    assert Layout.of_prompts(prompts).predictors_M.tolist() == [1, 3, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("longest_by_hand", "wide"), [(0, 256), (128, 256), (128, 0)], ids=["torch", "by hand", "by prompt"]
 )
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))
-@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("share", get_args(Share))
 def test_values_and_gradients_are_those_of_padded_sequences(
-    name: str, kernel: str, share: bool, longest_by_hand: int, wide: int, monkeypatch: pytest.MonkeyPatch
+    name: str, kernel: str, share: Share, longest_by_hand: int, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(harness.model.layout, "_LONGEST_BY_HAND", longest_by_hand)
     monkeypatch.setattr(harness.model.decoder, "_WIDE", wide)
@@ -61,7 +82,7 @@ def test_values_and_gradients_are_those_of_padded_sequences(
 
     ours = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
     layout = Layout.from_tokens(PROMPTS, TOKENS, LENGTHS, share)
-    assert (len(layout.by_prompt().slot_tokens) < len(layout.slot_tokens)) == share
+    assert (len(layout.by_prompt().slot_tokens) < len(layout.slot_tokens)) == (share != "nothing")
     shared_ME = ours.hidden_of(layout)[layout.predictors_M]
     plain = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
     padded_ME = _padded(plain)

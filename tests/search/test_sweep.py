@@ -178,6 +178,13 @@ def test_several_objectives_give_a_pareto_front(store):
         assert not all(trial.values[0] > one.values[0] and trial.values[1] < one.values[1] for one in front)
 
 
+def test_a_column_that_the_runs_do_not_have_fails_trials_and_not_the_search(store):
+    feed = sweep(store, trials=2, objectives=["avg", "curriculum_retired"])
+    assert len(go(feed).finished) == 2
+    assert [trial.state.name for trial in feed.study.trials] == ["FAIL", "FAIL"]
+    assert "trial 1 failed: its runs have no value of avg, curriculum_retired" in best_lines(feed)
+
+
 def test_a_combination_that_cannot_run_is_a_failed_trial(store):
     space = ["algorithm.updates_per_step=choice(4,5)", "optimizer.learning_rate=1e-4,3e-4"]
     feed = sweep(store, space=space, sampler="grid")

@@ -1,9 +1,10 @@
 """The native engine: batched sampling with a preallocated key/value cache, for CPU and for small models on a GPU.
 
 It reads the policy's own (fused) parameters, so an optimiser step is seen at once. Each prompt is prefilled once for all its
-samples; finished rows are compacted away; at least `MIN_ROWS` rows are always computed, because the matrix kernels round a row
-the same whatever its neighbours only from there on. With equal prompt lengths responses are bit-identical for any batch;
-with unequal ones prompts are padded on the left and the last bits of a logit may depend on the padding.
+samples, and what prompts begin with in common once for all of them. Finished rows are compacted away; at least `MIN_ROWS` rows are
+always computed, because the matrix kernels round a row the same whatever its neighbours only from there on. With equal prompt
+lengths responses are bit-identical for any batch; with unequal ones prompts are padded on the left in the cache, and the last bits
+of a logit may depend on the padding.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder
+from harness.model.layout import Layout, SharedAttention
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 from harness.rollout.wrappers import ResponseBuffers
 
@@ -92,11 +94,9 @@ class _Pass:
         prompts, seeds_PG = list(prompts) * repeat, np.tile(seeds_PG, (repeat, 1))
         self.samples = seeds_PG.shape[1]
         self.width = max(map(len, prompts))
-        pads = torch.tensor([self.width - len(prompt) for prompt in prompts], device=device)
-        self.prompts = torch.tensor(
-            [[0] * (self.width - len(prompt)) + list(prompt) for prompt in prompts], device=device
-        )
-        self.pads_R = pads.repeat_interleave(self.samples) if bool(pads.any()) else None
+        self.layout = Layout.of_prompts(prompts).to(device)
+        self.pads_P = self.width - self.layout.widths_B
+        self.pads_R = self.pads_P.repeat_interleave(self.samples) if bool(self.pads_P.any()) else None
         rows, cap = len(prompts) * self.samples, params.max_response_tokens
         size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
         self.keys, self.values = memory.take(size)
@@ -142,32 +142,24 @@ class _Pass:
     # ---- the forward over the cache -------------------------------------------------------------------------------------
 
     def _prefill(self) -> torch.Tensor:
-        """Run the prompts once each, copy their keys and values to all samples' rows; last hidden states [P, E]."""
-        decoder, shape = self.decoder, self.decoder.shape
-        batch, width = self.prompts.shape
-        cos, sin, mask = self.cos[:width], self.sin[:width], None
-        if self.pads_R is not None:
-            pads = self.pads_R[:: self.samples]
-            place = (torch.arange(width, device=pads.device)[None] - pads[:, None]).clamp(min=0)
-            cos, sin = self.cos[place][:, None], self.sin[place][:, None]
-            causal = torch.ones(width, width, dtype=torch.bool, device=pads.device).tril()
-            real = torch.arange(width, device=pads.device)[None] >= pads[:, None]
-            # A padded query sees itself, so that no row of the softmax is empty; nobody reads it.
-            diagonal = torch.eye(width, dtype=torch.bool, device=pads.device)
-            mask = (causal[None] & real[:, None, :]) | diagonal[None]
-            mask = mask[:, None]
-        x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
-        cache_shape = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
+        """Run the prompts, what they begin with in common once; copy keys and values to all samples' rows; last hidden states [P, E]."""
+        decoder, shape, layout = self.decoder, self.decoder.shape, self.layout
+        attention = SharedAttention(layout, self.cos, self.sin, shape.heads, shape.kv_heads)
+        # The cache is padded on the left: what lies in the padding is hidden from every query.
+        column = (torch.arange(self.width, device=self.pads_P.device) - self.pads_P[:, None]).clamp(min=0)
+        tokens_PW = layout.slot_tokens.view(layout.batch, -1).gather(1, column)
+        cache_shape = (shape.layers, layout.batch, self.samples, shape.kv_heads, -1, shape.head_size)
         keys, values = self.keys.view(*cache_shape), self.values.view(*cache_shape)
 
         def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
-            output, key, value = decoder.attend_causally(heads, batch, cos, sin, mask)
-            keys[index, ..., :width, :] = key[:, None]
-            values[index, ..., :width, :] = value[:, None]
-            return output
+            heads = attention.rotate(heads)
+            cached = heads[tokens_PW, shape.heads :].transpose(1, 2)
+            keys[index, ..., : self.width, :] = cached[:, None, : shape.kv_heads]
+            values[index, ..., : self.width, :] = cached[:, None, shape.kv_heads :]
+            return attention.by_torch(heads)
 
-        last = decoder.run_layers(x, attend).view(batch, width, -1)[:, -1]
-        return decoder.final_norm(last)
+        x = functional.embedding(layout.ids_N, decoder.embed)
+        return decoder.final_norm(decoder.run_layers(x, attend)[layout.predictors_M])
 
     def _decode(self, tokens: torch.Tensor, position: int) -> torch.Tensor:
         """One position for every row; the cache holds `position` positions. Returns final hidden states [R, E]."""
