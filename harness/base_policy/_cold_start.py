@@ -18,7 +18,7 @@ from harness.base_policy._recipe import ColdStart
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.model.checkpoint import copy_side_files, load_model, load_tokenizer
-from harness.model.system import content_fingerprint
+from harness.model.system import content_fingerprint, processor
 from harness.problems.demonstrations import as_benchmark, demonstrations
 from harness.problems.problem import Benchmark
 from harness.rollout.types import prompt_tokens, stop_tokens
@@ -109,7 +109,7 @@ def train(
 ) -> list[float]:
     """Train on the response tokens, epoch after epoch in an order of its own; the loss of every step (nats a token).
 
-    The model is in float32; `bfloat16` is the precision of its products.
+    The model is in float32; `bfloat16` is the precision of its products where the processor has such.
     """
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()  # no dropout, as in RL
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.0)
@@ -141,7 +141,8 @@ def _backward(model: Any, rows: Sequence[Example], total: int, bfloat16: bool) -
         ..., None
     ]
     mask_BT = position_T < lengths_B1
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+    multiplies = model.device.type != "cpu" or processor().bfloat16
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16 and multiplies):
         logits_BTV = model(input_ids=ids_BT, attention_mask=mask_BT.long()).logits
     response_mask_BT = (mask_BT & (position_T >= prompts_B1))[:, 1:]
     logits_NV = logits_BTV[:, :-1][response_mask_BT].float()

@@ -7,7 +7,7 @@ by rounding (about 1e-6), which training amplifies without bound. Nothing is tim
 
 The others are precisions. `model.precision=mixed` has sums and results in float32, which is fast where the processor has AMX.
 `model.precision=bfloat16` rounds results, too, as bfloat16 training does elsewhere: with AVX-512 BF16 a product takes half of float32's
-time. Everything between products is float32 in both.
+time. Everything between products is float32 in both. A processor that has neither multiplies rounded factors in float32.
 """
 
 from __future__ import annotations
@@ -79,12 +79,13 @@ def _mixed_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.T
 
 
 def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
-    product = (x_NI @ weight_OI.t()).float()
+    with _rounding():  # of factors in float32
+        product = (x_NI @ weight_OI.t()).bfloat16().float()
     return product if bias_O is None else product.add_(bias_O)
 
 
 def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
-    return (grad_NO.t() @ x_NI).float()
+    return _mixed_weight_gradient(grad_NO, x_NI).bfloat16().float()
 
 
 _PRODUCTS = {
@@ -97,7 +98,7 @@ _PRODUCTS = {
 def _factor(tensor: torch.Tensor, kernel: str) -> torch.Tensor:
     """A tensor as this kernel's products take it. Where the processor does not round the factors of a mixed product, this does."""
     if kernel == BFLOAT16:
-        return tensor.bfloat16()
+        return tensor.bfloat16() if processor().bfloat16 else tensor.bfloat16().float()
     return tensor.bfloat16().float() if kernel == MIXED and not rounds_inputs() else tensor
 
 

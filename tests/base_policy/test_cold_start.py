@@ -27,7 +27,7 @@ from harness.experiment.checks import refusals
 from harness.experiment.claim import base_policies, protocol, second_look
 from harness.experiment.planning import declared_experiment, make_plan
 from harness.model.checkpoint import read_state
-from harness.model.system import content_fingerprint
+from harness.model.system import Processor, content_fingerprint
 from harness.problems.benchmarks import plain_words
 from harness.problems.demonstrations import check_demonstrations, demonstrations
 from harness.problems.problem import Demonstration, load_benchmark
@@ -108,13 +108,23 @@ def test_a_cold_start_is_made_once_and_used_again(source: Path, tmp_path: Path, 
     assert {tensor.dtype for tensor in after.values()} == {torch.bfloat16}, "as the checkpoint was"
 
 
-def test_another_recipe_has_a_folder_of_its_own(source: Path, tmp_path: Path) -> None:
+def test_another_recipe_has_a_folder_of_its_own(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cold_start, "processor", lambda: Processor("", "", bfloat16=True))
     changes = ["steps=2", "demonstrations=5", "batch=3", "learning_rate=2e-2", "seed=1"]
     overrides = [[], *([f"model.cold_start.{change}"] for change in changes), ["model.precision=bfloat16"]]
     overrides += [['task.template="chat:{problem} And?"'], ["task.most=25"]]
     folders = [prepared(composed(source, *each), tmp_path) for each in overrides]
     assert len({*folders}) == len(overrides)
     assert len({content_fingerprint(folder) for folder in folders}) == len(overrides)
+
+
+def test_a_processor_without_bfloat16_multiplies_in_float32(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cold_start, "processor", lambda: Processor("", ""))
+    folders = [prepared(composed(source, *more), tmp_path) for more in ([], ["model.precision=bfloat16"])]
+    assert folders[0] != folders[1]
+    assert content_fingerprint(folders[0]) == content_fingerprint(folders[1])
 
 
 def test_who_asks_at_once_waits_for_the_first(source: Path, tmp_path: Path, trainings: list[int]) -> None:

@@ -12,6 +12,7 @@ INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC"
 CPUINFO = """processor\t: 0
 vendor_id\t: AuthenticAMD
 model name\t: AMD EPYC 9R14
+flags\t\t: fpu avx512f avx512_bf16
 
 processor\t: 1
 vendor_id\t: GenuineIntel
@@ -32,8 +33,10 @@ def test_auto_is_a_rule(monkeypatch: pytest.MonkeyPatch, machine: Processor, has
 
 
 def test_the_first_processor_is_read() -> None:
-    assert parse_cpuinfo(CPUINFO) == Processor("AuthenticAMD", "AMD EPYC 9R14")
+    assert parse_cpuinfo(CPUINFO) == Processor("AuthenticAMD", "AMD EPYC 9R14", bfloat16=True)
     assert parse_cpuinfo("CPU implementer\t: 0x41\n").vendor == ""
+    assert not parse_cpuinfo(CPUINFO.replace("avx512_bf16", "avx512_vnni")).bfloat16
+    assert parse_cpuinfo("Features\t: fp asimd bf16\n").bfloat16
 
 
 def coarse(tensor: torch.Tensor) -> torch.Tensor:
@@ -43,13 +46,20 @@ def coarse(tensor: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("kernel", "by_the_processor", "tolerance"),
     # A result of bfloat16 has eight binary digits.
-    [(linear.MIXED, True, 1e-5), (linear.MIXED, False, 1e-5), (linear.BFLOAT16, False, 2**-8)],
+    [
+        (linear.MIXED, True, 1e-5),
+        (linear.MIXED, False, 1e-5),
+        (linear.BFLOAT16, True, 2**-8),
+        (linear.BFLOAT16, False, 2**-8),
+    ],
 )
 def test_rounded_products_are_those_of_rounded_factors_and_leave_other_products_alone(
     monkeypatch: pytest.MonkeyPatch, kernel: str, by_the_processor: bool, tolerance: float
 ) -> None:
     """On every processor: one without bfloat16 products gets rounded factors."""
-    if not by_the_processor:
+    if kernel == linear.BFLOAT16:
+        monkeypatch.setattr(linear, "processor", lambda: Processor("", "", bfloat16=by_the_processor))
+    elif not by_the_processor:
         monkeypatch.setattr(linear, "rounds_inputs", lambda: False)
     torch.manual_seed(0)
     x, weight, bias, grad = torch.randn(64, 32), torch.randn(48, 32), torch.randn(48), torch.randn(64, 48)
