@@ -60,15 +60,13 @@ class Layout:
         lengths_R: torch.Tensor,
         share: Share = "prompts",
     ) -> Layout:
-        """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts, none of which is empty."""
+        """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts, none of which is empty; see `Share`."""
         # Each distinct prompt as a path: its tokens among the N. Two paths are the same as far as the same tokens are shared.
         lengths, rows = lengths_R.numpy(), np.arange(len(prompts))
         numbers: dict[tuple[object, int], int] = {}  # (the token before, this one's id) to its place among the N
         paths: dict[object, list[int]] = {}
-        path_R, firsts = (
-            list[list[int]](),
-            list[tuple[int, int]](),
-        )  # each token's first sequence, and its position there
+        path_R: list[list[int]] = []
+        firsts: list[tuple[int, int]] = []  # each token's first sequence, and its position there
         for row, prompt in enumerate(prompts):
             name = -1 - row if share == "nothing" else tuple(prompt)
             if name not in paths:
