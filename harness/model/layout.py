@@ -61,25 +61,8 @@ class Layout:
         share: Share = "prompts",
     ) -> Layout:
         """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts, none of which is empty; see `Share`."""
-        # Each distinct prompt as a path: its tokens among the N. Two paths are the same as far as the same tokens are shared.
         lengths, rows = lengths_R.numpy(), np.arange(len(prompts))
-        numbers: dict[tuple[object, int], int] = {}  # (the token before, this one's id) to its place among the N
-        paths: dict[object, list[int]] = {}
-        path_R: list[list[int]] = []
-        firsts: list[tuple[int, int]] = []  # each token's first sequence, and its position there
-        for row, prompt in enumerate(prompts):
-            name = -1 - row if share == "nothing" else tuple(prompt)
-            if name not in paths:
-                before: object = () if share == "beginnings" else name
-                paths[name] = []
-                for position, token in enumerate(prompt):
-                    before = numbers.setdefault((before, token), len(numbers))
-                    paths[name].append(before)
-                    if before == len(firsts):
-                        firsts.append((row, position))
-            path_R.append(paths[name])
-        prompt_ids = np.array([token for _, token in numbers], dtype=np.int64)
-        prompt_row, prompt_place = np.array(firsts, dtype=np.int64).reshape(-1, 2).T
+        path_R, prompt_ids, (prompt_row, prompt_place) = _paths(prompts, share)
         widths = np.array([len(path) for path in path_R])
         # Where each response's tokens begin among the N: behind all prompts, each without its last token.
         inputs = lengths - 1
@@ -188,6 +171,31 @@ class PromptGrids:
     token_slots: torch.Tensor
     hidden_UW: torch.Tensor
     shape: tuple[int, int, int, int]
+
+
+def _paths(prompts: Sequence[Sequence[int]], share: Share) -> tuple[list[list[int]], np.ndarray, np.ndarray]:
+    """Number the prompts' tokens, the same ones as far as prompts share them.
+
+    Returns:
+        The numbers of each prompt's tokens, the id of each number, and the first prompt that has it and its position there [2, numbers].
+    """
+    numbers: dict[tuple[object, int], int] = {}  # the token before, and this one's id
+    paths: dict[object, list[int]] = {}
+    path_R: list[list[int]] = []
+    firsts: list[tuple[int, int]] = []
+    for row, prompt in enumerate(prompts):
+        name = -1 - row if share == "nothing" else tuple(prompt)
+        if name not in paths:
+            before: object = () if share == "beginnings" else name
+            paths[name] = []
+            for position, token in enumerate(prompt):
+                before = numbers.setdefault((before, token), len(numbers))
+                paths[name].append(before)
+                if before == len(firsts):
+                    firsts.append((row, position))
+        path_R.append(paths[name])
+    ids = np.array([token for _, token in numbers], dtype=np.int64)
+    return path_R, ids, np.array(firsts, dtype=np.int64).T
 
 
 def _offsets(counts: np.ndarray) -> np.ndarray:
