@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.configuration.sections import GIB, GPU_MEMORY_GIB, host_memory_gib, visible_memory_gib
 from harness.model.shapes import ModelSize, positions_of, shape_of
+from harness.model.system import processor
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Logits that `harness.model.scoring` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _RESIDENT_PARTS = ("weights", "rounded weights", "gradients", "moments", "reference")  # in updates and rollouts
-_ROUNDED_BYTES = {"mixed": 4, "bfloat16": 2}  # of a weight as the native decoder's products take it
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
 _NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
@@ -119,7 +119,9 @@ def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     """
     ranks = config.runtime.ranks or 1
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
-    if ranks == 1 and (size := _ROUNDED_BYTES.get(config.model.precision)):
+    if ranks == 1 and (precision := config.model.precision) != "float32":
+        # As the native decoder's products take them.
+        size = 2 if precision == "bfloat16" and processor().bfloat16 else 4
         parts["rounded weights"] = size * (shape.parameters - shape.ends)
     update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
     cache = rows_at_once(config) * shape.cache_bytes(longest_sequence(config)) * element_bytes(config) / 2
