@@ -422,7 +422,7 @@ def memory_lines(configs: Sequence[RunConfig], runs_at_once: int) -> Iterator[st
     parts, memory = max(estimates, key=total), host_memory_gib()
     run_gib = total(parts) / GIB
     line = f"memory: a run takes up to about {run_gib:.1f} GiB ({parts_text(parts)}), this computer has {memory:.1f}"
-    if memory < run_gib:
+    if runs_at_once and memory < run_gib:
         one = "runtime.workers=1 and " * (runs_at_once > 1)
         line += f"; it may not fit: set {one}a lower runtime.rollout_rows or runtime.micro_batch_tokens"
     elif memory < runs_at_once * run_gib:

@@ -173,29 +173,31 @@ class PromptGrids:
     shape: tuple[int, int, int, int]
 
 
-def _paths(prompts: Sequence[Sequence[int]], share: Share) -> tuple[list[list[int]], np.ndarray, np.ndarray]:
+def _paths(prompts: Sequence[Sequence[int]], share: Share) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Number the prompts' tokens, the same ones as far as prompts share them.
 
     Returns:
         The numbers of each prompt's tokens, the id of each number, and the first prompt that has it and its position there [2, numbers].
     """
-    numbers: dict[tuple[object, int], int] = {}  # the token before, and this one's id
-    paths: dict[object, list[int]] = {}
-    path_R: list[list[int]] = []
-    firsts: list[tuple[int, int]] = []
+    tree: dict[tuple[int, int], int] = {}  # of beginnings: the number before and a token's id, to its number
+    paths: dict[object, np.ndarray] = {}
+    path_R: list[np.ndarray] = []
+    ids, firsts, count = [np.zeros(0, dtype=np.int64)], [np.zeros((2, 0), dtype=np.int64)], 0
     for row, prompt in enumerate(prompts):
-        name = -1 - row if share == "nothing" else tuple(prompt)
+        name = row if share == "nothing" else tuple(prompt)
         if name not in paths:
-            before: object = () if share == "beginnings" else name
-            paths[name] = []
-            for position, token in enumerate(prompt):
-                before = numbers.setdefault((before, token), len(numbers))
-                paths[name].append(before)
-                if before == len(firsts):
-                    firsts.append((row, position))
+            path = np.arange(count, count + len(prompt))
+            if share == "beginnings":
+                before = -1
+                for position, token in enumerate(prompt):
+                    path[position] = before = tree.setdefault((before, token), len(tree))
+            start = int((path < count).sum())  # from here on nobody has had these
+            ids.append(np.array(prompt[start:], dtype=np.int64))
+            firsts.append(np.stack([np.full(len(prompt) - start, row), np.arange(start, len(prompt))]))
+            count += len(prompt) - start
+            paths[name] = path
         path_R.append(paths[name])
-    ids = np.array([token for _, token in numbers], dtype=np.int64)
-    return path_R, ids, np.array(firsts, dtype=np.int64).T
+    return path_R, np.concatenate(ids), np.concatenate(firsts, 1)
 
 
 def _offsets(counts: np.ndarray) -> np.ndarray:

@@ -76,7 +76,11 @@ class NativePolicy:
 
     @classmethod
     def load(cls, folder: Path, linear_kernel: str, device: str = "cpu", shares_prompts: bool = False) -> NativePolicy:
-        """Read a checkpoint folder onto a device. `shares_prompts`: cut micro-batches by groups, for a model whose prompts are dear."""
+        """Read a checkpoint folder onto a device.
+
+        `shares_prompts`: for a model whose prompts are dear. Micro-batches are cut by groups, and on a CPU what prompts begin with in
+        common is computed once.
+        """
         return cls(load_decoder(folder, linear_kernel).to(device), folder, shares_prompts)
 
     @property

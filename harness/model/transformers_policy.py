@@ -87,9 +87,9 @@ class TransformersPolicy:
         with_entropy: bool = False,
         targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """See `NativePolicy.token_log_probs`: the same contract. What prompts begin with in common is computed once, padding never."""
+        """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
         # A GPU adds the gradients of a shared prompt up in an order of its own.
-        share: Share = "beginnings" if self.device.type == "cpu" or not self.runtime.deterministic else "nothing"
+        share: Share = "prompts" if self.device.type == "cpu" or not self.runtime.deterministic else "nothing"
         layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
         targets = (tokens_N if targets_NK is None else targets_NK).to(self.device)
         scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.runtime.gradient_checkpointing)

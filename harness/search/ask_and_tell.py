@@ -264,7 +264,7 @@ class Sweep:
             self.study.tell(number, values, skip_if_finished=True)
             return
         if finished:  # it will never have one
-            names = ", ".join(self.search.objectives)
+            names = " or ".join(self.search.objectives)
             self.reasons.append(f"trial {number} failed: its runs have no value of {names}")
         if finished or any(spec.run_id in summary.failed for spec in specs):
             self._arms.pop(number, None)

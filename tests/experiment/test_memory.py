@@ -269,3 +269,4 @@ def test_runs_that_together_take_more_than_this_computer_has_are_told_how_many_f
         "this computer has 4.0; it may not fit: set a lower runtime.rollout_rows or runtime.micro_batch_tokens"
     )
     assert "set runtime.workers=1 and a lower runtime.rollout_rows" in two
+    assert next(memory_lines(configs, 0)).endswith("this computer has 4.0"), "nothing is left to run"

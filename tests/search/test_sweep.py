@@ -182,7 +182,7 @@ def test_a_column_that_the_runs_do_not_have_fails_trials_and_not_the_search(stor
     feed = sweep(store, trials=2, objectives=["avg", "curriculum_retired"])
     assert len(go(feed).finished) == 2
     assert [trial.state.name for trial in feed.study.trials] == ["FAIL", "FAIL"]
-    assert "trial 1 failed: its runs have no value of avg, curriculum_retired" in best_lines(feed)
+    assert "trial 1 failed: its runs have no value of avg or curriculum_retired" in best_lines(feed)
 
 
 def test_a_combination_that_cannot_run_is_a_failed_trial(store):
