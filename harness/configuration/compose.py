@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import itertools
 import os
+import pickle
 import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
@@ -122,11 +123,33 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def _compose(overrides: list[str]) -> DictConfig:
-    """Compose by Hydra: in its application with what that has loaded, else by itself."""
+    """Compose by Hydra: in its application with what that has loaded, else by itself.
+
+    Hydra sets values when all files are merged, so shipped files are merged once (0.1 s) and values are set on a copy (0.01 s).
+    """
     if GlobalHydra.instance().is_initialized():
         return hydra_compose("config", overrides)
-    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="harness"):
-        return hydra_compose("config", overrides)
+    values = [item for item in parse_overrides(overrides) if sets_a_value(item)]
+    lines = {item.input_line for item in values}
+    choices_alone = tuple(item for item in overrides if item not in lines)
+    if not folders() and all(_is_choice(item) and not item.is_delete() for item in parse_overrides(choices_alone)):
+        with contextlib.suppress(OmegaConfBaseException):  # Hydra says which override it was
+            config: DictConfig = pickle.loads(_merged(config_directory(), choices_alone))
+            for item in values:
+                OmegaConf.update(config, item.key_or_group, item.value(), force_add=item.is_force_add())
+            return config
+    return _composed(config_directory(), overrides)
+
+
+@functools.lru_cache(maxsize=1024)
+def _merged(directory: Path, overrides: tuple[str, ...]) -> bytes:
+    """A pickled `DictConfig`, which loads ten times faster than it is copied."""
+    return pickle.dumps(_composed(directory, overrides))
+
+
+def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
+    with initialize_config_dir(str(directory), version_base="1.3", job_name="harness"):
+        return hydra_compose("config", list(overrides))
 
 
 def sets_a_value(item: Override) -> bool:

@@ -32,17 +32,11 @@ def shaped_rewards(
     Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and nothing else, whatever the verifier says of it.
     `outcome`: rewards of a function of one's own, instead of those of the verdicts.
     """
-    if overlong.policy == "wrong":
-        correct, answered = correct & ~truncated, answered & ~truncated
-    values = torch.where(correct, reward.correct, reward.wrong).double()
-    if outcome is not None:
-        values = torch.where(truncated, reward.wrong, outcome) if overlong.policy == "wrong" else outcome
-    values = values + reward.format_credit * answered
-    if overlong.punishes:
-        ramp = overlong_ramp(lengths, cap, overlong.buffer_fraction)
-        factor = (1 - overlong.penalty * ramp).clamp(min=0.0)
-        values = values - overlong.penalty * ramp if overlong.shape == "additive" else values * factor
-    return values.float()
+    inputs = correct, answered, lengths, cap, reward, overlong, truncated, outcome
+    value, credit, penalty = reward_components(*inputs).unbind(-1)
+    shaped = value + credit
+    shaped = shaped + penalty if overlong.shape == "additive" else shaped * (1 + penalty).clamp(min=0.0)
+    return shaped.float()
 
 
 def reward_components(
@@ -53,18 +47,21 @@ def reward_components(
     reward: RewardConfig,
     overlong: OverlongConfig,
     truncated: torch.Tensor,
+    outcome: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the addends of `shaped_rewards` apart, float64 [..., 3]: outcome value, format credit, length penalty (negative).
+    """Return what `shaped_rewards` are made of, float64 [..., 3]: outcome value, format credit, length penalty (negative).
 
-    Their sum is the shaped reward; a multiplicative punishment has no addends and is refused by the configuration.
+    Their sum is the shaped reward, unless the punishment is multiplicative, which the configuration refuses where components are asked for.
     """
     if overlong.policy == "wrong":
         correct, answered = correct & ~truncated, answered & ~truncated
-    outcome = torch.where(correct, reward.correct, reward.wrong).double()
-    penalty = torch.zeros_like(outcome)
+    value = correct.double() * reward.correct + (~correct).double() * reward.wrong
+    if outcome is not None:
+        value = torch.where(truncated, reward.wrong, outcome) if overlong.policy == "wrong" else outcome
+    penalty = torch.zeros_like(value)
     if overlong.punishes:
         penalty = -overlong.penalty * overlong_ramp(lengths, cap, overlong.buffer_fraction)
-    return torch.stack([outcome, reward.format_credit * answered.double(), penalty], -1)
+    return torch.stack([value, reward.format_credit * answered.double(), penalty], -1)
 
 
 @dataclass

@@ -47,7 +47,7 @@ SET = st.builds(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.one_of(CHOICES, SET), max_size=4))
 def test_overrides_compose_as_hydra_composes_them(overrides: list[str]) -> None:
     given_whole = [f"++{item}" if "={" in item and item[0] not in "+~" else item for item in overrides]
