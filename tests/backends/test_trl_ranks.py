@@ -10,6 +10,7 @@ import pytest
 import torch
 
 pytest.importorskip("trl", reason="TRL is not installed")
+pytestmark = pytest.mark.thorough
 
 from small_runs import claimed
 from test_trl_run import never, numbers, trl_config

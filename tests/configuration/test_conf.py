@@ -19,7 +19,7 @@ GROUPS = sorted(
     for folder in CONF.rglob("*")
     if folder.is_dir()
     and any(folder.glob("*.yaml"))
-    and folder.parts[-1] not in ("experiment", "patch", "benchmark", "declared")
+    and folder.parts[-1] not in ("experiment", "patch", "benchmark", "declared", "claim")
 )
 
 

@@ -90,6 +90,7 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: 
     assert '"interrupted"' in (run / "manifest.json").read_text()
 
 
+@pytest.mark.thorough
 def test_seeds_until_decided_are_trained_look_by_look_and_the_status_says_what_is_open(
     ladder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

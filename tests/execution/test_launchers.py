@@ -21,11 +21,11 @@ from harness.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("_alone")
 LACKING = "harness run: hydra/launcher={launcher} needs packages that are not installed: pip install -e '.[{extra}]'\n"
-LAUNCHERS = ["basic", "joblib", "submitit_local", "ray"]
+LAUNCHERS = ["basic", "submitit_local", "ray"]
 GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
 
 
-@pytest.fixture(params=["basic", "joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS[2:])])
+@pytest.fixture(params=["joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS)])
 def launcher(request: pytest.FixtureRequest) -> str:
     """`hydra/launcher=NAME`; its package is in the extra `dev`, but for Ray's."""
     if request.param == "ray":
@@ -95,7 +95,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
 # `make test` takes one of them: the way of a failure is the same for all.
 @pytest.mark.parametrize(
     "launcher",
-    ["joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS if name != "joblib")],
+    ["joblib", *(pytest.param(name, marks=pytest.mark.thorough) for name in LAUNCHERS)],
     indirect=True,
 )
 def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build sdist and wheel, install the wheel where no clone is, run a shortened ladder and report it in an empty folder.
+# Build sdist and wheel, install the wheel where no clone is, run a short experiment and report it in an empty folder.
 #   tests/packaging/install.sh [PYTHON]      its packages serve as dependencies (default: .venv/bin/python); FRESH=1 installs the declared ones instead
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -28,10 +28,10 @@ harness=$here/installed/bin/harness
 small=(training.steps=2 training.evaluate_every=2 algorithm.prompts_per_step=8 algorithm.responses_per_prompt=4 algorithm.updates_per_step=4
   evaluation.benchmarks.arithmetic_heldout.problems=8 evaluation.samples_per_problem=4 runtime.workers=2)
 "$harness" --version
-"$harness" run experiment=dapo_ladder 'experiment.seeds=[0,1]' "${small[@]}" > run.log 2>&1 || { tail -20 run.log; exit 1; }
-"$harness" report experiment=dapo_ladder formats=svg > report.log
-test -s results/experiments/dapo_ladder/report.html
-"$harness" status experiment=dapo_ladder --json | "$python" -c 'import json, sys; assert json.load(sys.stdin)["counts"] == {"finished": 12}'
+"$harness" run experiment=base_variance 'experiment.seeds=[0,1]' "${small[@]}" > run.log 2>&1 || { tail -20 run.log; exit 1; }
+"$harness" report experiment=base_variance formats=svg > report.log
+test -s results/experiments/base_variance/report.html
+"$harness" status experiment=base_variance --json | "$python" -c 'import json, sys; assert json.load(sys.stdin)["counts"] == {"finished": 4}'
 "$harness" explain 'rewards=[1,0,0,1]' 'lengths=[5,9,11,7]' > /dev/null
 "$harness" doctor | grep -q 'writable'
-echo "installed from $(basename "$here"/dist/*.whl): 12 runs of the ladder, its report"
+echo "installed from $(basename "$here"/dist/*.whl): 4 runs of an experiment, its report"

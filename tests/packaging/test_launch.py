@@ -47,7 +47,7 @@ def test_every_share_runs_its_seeds_and_they_merge_into_one_answer(
     """Pod 0 and machine 1: the two files share the seeds alike."""
     kueue = script("kueue-job.yaml").replace('" 4 ', '" 2 ').replace("/volume", str(tmp_path))
     sky = script("skypilot.yaml").replace("/packs", str(tmp_path / "packs"))
-    small = f"experiment=dapo_one_factor {' '.join(SMALL)}"
+    small = f"experiment=base_variance {' '.join(SMALL)}"
     shares = [
         (kueue, {"JOB_COMPLETION_INDEX": "0"}),
         (sky, {"SKYPILOT_NODE_RANK": "1", "SKYPILOT_NUM_NODES": "2", "HOME": str(tmp_path)}),
@@ -61,11 +61,11 @@ def test_every_share_runs_its_seeds_and_they_merge_into_one_answer(
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     packs = sorted(map(str, (tmp_path / "packs").glob("*.tar.xz")))
-    assert [Path(pack).name for pack in packs] == [f"dapo_one_factor-{index}.tar.xz" for index in (0, 1)]
+    assert [Path(pack).name for pack in packs] == [f"base_variance-{index}.tar.xz" for index in (0, 1)]
     here = f"runtime.results={tmp_path / 'merged'}"
     assert main(["merge", *packs, here]) == 0
     capsys.readouterr()
-    assert main(["report", "experiment=dapo_one_factor", "only=table", here, "--json"]) == 0
+    assert main(["report", "experiment=base_variance", "only=table", here, "--json"]) == 0
     (metric,) = json.loads(capsys.readouterr().out)["metrics"]
     assert all(list(arm["by_seed"]) == ["3", "5"] for arm in metric["arms"])
 

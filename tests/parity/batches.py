@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def relative(mine: Any, theirs: Any) -> float:
 def gaps(peer: str, cases: Mapping[str, list[Any]], mine: Mapping[str, list[Any]]) -> dict[str, float]:
     """Ask a peer's script for loss and gradient of every name's cases: the largest relative difference by name."""
     result = subprocess.run(
-        [str(interpreter(peer)), str(Path(__file__).with_name(f"{peer}_peer.py"))],
+        [sys.executable if peer == "trl" else str(interpreter(peer)), str(Path(__file__).with_name(f"{peer}_peer.py"))],
         input=json.dumps([one for given in cases.values() for one in given]),
         capture_output=True,
         text=True,

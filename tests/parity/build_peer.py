@@ -1,4 +1,4 @@
-"""Build a peer's own environment under the user's cache: python tests/parity/build_peer.py trl
+"""Build a peer's own environment under the user's cache: python tests/parity/build_peer.py verl
 
 Prints the interpreter's path. The parity tests find it there; RLVR_PEERS names another folder. Nothing of it enters this project's own
 environment.
@@ -13,7 +13,6 @@ import venv
 from pathlib import Path
 
 REQUIREMENTS = {
-    "trl": ["torch==2.13.0", "trl==1.16.0"],
     # The last six are of its extra verl-core, whose others need CUDA: its trainer gets as far as asking for GPUs.
     "verl": [
         "torch==2.13.0", "transformers<5.11", "accelerate", "verl==0.9.1", "orjson", "TransferQueue>=0.1.10", "cachetools", "fastapi",

@@ -1,7 +1,5 @@
 """Our objective against TRL's own code, for every system that TRL can express and for random members together, through the exported
 settings and TRL's own defaults for everything that they leave out.
-
-Optional: needs `python tests/parity/build_peer.py trl` (an environment of its own) and is skipped without it.
 """
 
 from __future__ import annotations
@@ -12,17 +10,14 @@ from typing import Any
 
 import pytest
 from batches import ONE_BATCH, SEEDS, assert_agrees, tensors
-from build_peer import ready
 from combinations_of_members import TAKEN, accepted
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
 from harness.exchange import trl
 
-pytestmark = [
-    pytest.mark.optional,
-    pytest.mark.skipif(not ready("trl"), reason="no TRL environment: python tests/parity/build_peer.py trl"),
-]
+pytest.importorskip("trl", reason="TRL is not installed")
+pytestmark = pytest.mark.thorough
 # Differences that do not touch the loss of one given batch.
 OUTSIDE = ("dead_groups", "curriculum", "micro_batch_tokens", "responses_per_prompt", "overlong=")
 

@@ -1,4 +1,4 @@
-"""Runs in TRL's own environment: losses and gradients of `GRPOTrainer` for cases read as JSON from standard input.
+"""Runs in a process of its own: losses and gradients of `GRPOTrainer` for cases read as JSON from standard input.
 
 The trainer's own code computes everything: `_compute_loss` on a stand-in object, and the advantage block of
 `_generate_and_score_completions`, cut out of its source, on the same object.

@@ -52,23 +52,20 @@ class Disk:
 
     def boot(self) -> None:
         root = self.root.stat().st_ino
-        self.boots += [self._durable(root), self._named(self.root)]
+        folders = {Path(folder).stat().st_ino for folder, _, _ in os.walk(self.root)}
+        self.boots += [self._durable(root, folders), self._named(self.root)]
         live = {path.stat().st_ino: path for path in (self.root, *self.root.rglob("*"))}
         self.boots += [self._mixed(root, live) for _ in range(MIXES)]
 
     def promise(self) -> None:
         self.acknowledged.append(len(self.boots))
 
-    def _durable(self, inode: int) -> Tree:
+    def _durable(self, inode: int, folders: set[int]) -> Tree:
         found: Tree = {}
         for name, child in self.names.get(inode, {}).items():
-            folder = child in self.names or child in self._folders
-            found[name] = self._durable(child) if folder else self.contents.get(child, b"")
+            is_folder = child in self.names or child in folders
+            found[name] = self._durable(child, folders) if is_folder else self.contents.get(child, b"")
         return found
-
-    @property
-    def _folders(self) -> set[int]:
-        return {Path(folder).stat().st_ino for folder, _, _ in os.walk(self.root)}
 
     def _named(self, folder: Path) -> Tree:
         return {

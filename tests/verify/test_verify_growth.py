@@ -42,7 +42,8 @@ READERS: dict[str, tuple[int, Callable[[str], object]]] = {
 
 @pytest.mark.parametrize("unit", SENTENCES + MARKS + NUMBERS)
 def test_a_box_of_112_000_characters_takes_less_than_a_second(impatient: MathVerifier, unit: str) -> None:
-    assert cpu_seconds(lambda: impatient.verify(f"\\boxed{{{(unit * 112_000)[:112_000]}}}", "5")) < 1.0
+    text = f"\\boxed{{{(unit * 112_000)[:112_000]}}}"
+    assert any(cpu_seconds(lambda: impatient.verify(text, "5"), 1) < 1.0 for _ in range(3))
 
 
 @pytest.mark.parametrize("unit", UNITS + PARTS)
@@ -67,13 +68,13 @@ def test_four_times_the_length_takes_at_most_eight_times_as_long(reader: str) ->
 
 def _ratio(read: Callable[[str], object], short: str, long: str) -> float:
     """CPU time of the long text over that of the short one, ten milliseconds less, which are noise."""
-    return (cpu_seconds(lambda: read(long)) - 0.01) / cpu_seconds(lambda: read(short))
+    return (cpu_seconds(lambda: read(long), 1) - 0.01) / cpu_seconds(lambda: read(short), 3)
 
 
-def cpu_seconds(call: Callable[[], object]) -> float:
-    """The least of three."""
+def cpu_seconds(call: Callable[[], object], repeats: int) -> float:
+    """The least of so many."""
     times = []
-    for _ in range(3):
+    for _ in range(repeats):
         began = time.process_time()
         call()
         times.append(time.process_time() - began)
