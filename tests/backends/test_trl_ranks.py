@@ -10,7 +10,6 @@ import pytest
 import torch
 
 pytest.importorskip("trl", reason="TRL is not installed")
-pytestmark = pytest.mark.thorough
 
 from small_runs import claimed
 from test_trl_run import never, numbers, trl_config
@@ -26,6 +25,7 @@ from harness.store.layout import attempt_dir
 from harness.training import torchrun
 from harness.training.torchrun import RankFailed
 
+pytestmark = pytest.mark.thorough
 Train = Callable[..., bool]
 
 
