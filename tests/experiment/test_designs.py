@@ -196,6 +196,27 @@ def test_rungs_of_ones_own_are_a_ladder(folder: Path) -> None:
     assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
 
 
+NINE = {
+    "optimizer": {"learning_rate": 1e-3, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-6, "weight_decay": 0.1},
+    "algorithm": {"entropy_coefficient": 0.1, "responses_per_prompt": 4},
+    "sampling": {"temperature": 0.5, "max_response_tokens": 16},
+}
+
+
+def test_only_what_a_design_makes_is_counted_as_its_arms(folder: Path) -> None:
+    for section, values in NINE.items():
+        for key, value in values.items():
+            (folder / "patch" / f"{key}.yaml").write_text(f"# @package _global_\n{section}:\n  {key}: {value}\n")
+    nine = Crossing.of_patches([key for values in NINE.values() for key in values])
+    with config_dir(str(folder)):
+        for design in ("one_factor", "leave_one_out", "cumulative"):
+            assert len(design_arms(design, BASE, nine)) == 10 + (design == "leave_one_out")
+        assert 10 < len(design_arms("shapley", BASE, nine)) <= 2 + 8 * 8
+        for design, orders, arms in (("factorial", 1, "512"), ("shapley", 200, r"\d{3}")):
+            with pytest.raises(ConfigError, match=f"design={design} has {arms} arms here; take out .* at most 256"):
+                design_arms(design, BASE, nine, orders)
+
+
 def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = factors("{g: [none, group_4], b: [none, bonus]}")
     wide = [["no room"], [], [], []]
