@@ -63,7 +63,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         }
     shared_fields = (
         "name", "question", "design", "benchmark", "paired", "together", "factors", "collapse", "match", "match_reference",
-        "match_budget", "reference",
+        "match_budget",
     )  # fmt: skip
     plan = Plan(
         **{key: getattr(experiment, key) for key in shared_fields},

@@ -259,6 +259,8 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
         ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
         ("dapo_shapley", "orders=0", "experiment.orders=0 must be at least 1"),
         ("aa", "arms=[{name: a, parent: b}, {name: b, parent: a}]", "parents in a circle, a → b → a"),
+        ("aa", "arms=[{name: a, group: loss}]", r"experiment\.arms\[0\]\.group='loss': the key is gone"),
+        ("aa", "reference=numbers.csv", r"experiment\.reference='numbers.csv': the key is gone"),
     ],
 )
 def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: str) -> None:
@@ -269,5 +271,7 @@ def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: s
 def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
     record = plan_experiment(["experiment=dapo_ladder"]).record()
     assert Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name == "dapo_ladder"
+    arms = [{**arm, "group": "loss"} for arm in record["arms"]]
+    assert Plan.read({**record, "reference": "numbers.csv", "arms": arms}).record() == record
     with pytest.raises(PlanError, match="has fraction=2, a setting that is gone"):
         Plan.read({**record, "fraction": 2})
