@@ -153,7 +153,8 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    from harness.evaluation.side_by_side import compare
+    from harness.evaluation.result import require_ks
+    from harness.evaluation.side_by_side import compare, fewest_samples
 
     values, names = take_values(options.values, _KEYS, "compare", texts=("benchmark", "difficulty"))
     if len(names) < 2 or len(set(names)) < len(names):
@@ -165,6 +166,8 @@ def answer(options: argparse.Namespace) -> Answer:
     store = ResultStore(str(values.get("runtime.results") or compose_run([]).runtime.results))
     difficulty_names = [values["difficulty"]] if values.get("difficulty") else []
     sides = _read([*names, *difficulty_names], values, store)
+    ks = ks_of(values.get("ks"))
+    require_ks(ks or (), fewest_samples(sides[: len(names)]))  # before they are graded
     rules = {key: value for key, value in values.items() if key in RULES}
     with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
         sides = _grade_sides(sides, verifier, bool(rules))
@@ -173,7 +176,7 @@ def answer(options: argparse.Namespace) -> Answer:
             compared_sides,
             verifier,
             margin=None if "margin" not in values else values["margin"] / 100,
-            ks=ks_of(values.get("ks")),
+            ks=ks,
             by_text={"id": False, "problem": True}.get(values["match"]),
             difficulty=sides[-1] if difficulty_names else None,
         )

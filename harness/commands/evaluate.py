@@ -93,6 +93,7 @@ def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
 def evaluate_recorded(items: Sequence[str]) -> int:
     """`samples=FILE.jsonl out=DIR`."""
     from harness.evaluation import recorded
+    from harness.evaluation.result import require_ks
 
     values = key_values(items, ("samples", "golds", "out", "ks", "figures", *RULES), "evaluate samples=")
     if "out" not in values:
@@ -103,6 +104,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
     print("\n".join(recording.lines()))
+    require_ks(ks or (), 1 + max(row["sample_index"] for row in recording.samples))
     with MathVerifier(config) as verifier:
         table = recorded.grade_recorded(recording.samples, verifier, Counter("verify"))
         summary = recorded.summarise_recorded(table, verifier, ks)

@@ -173,6 +173,14 @@ def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(
     assert "evaluation.caps=[242] or less" in told
 
 
+def test_a_k_above_the_samples_is_refused_before_they_are_made(
+    asked: list[str], tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(compare, "sample_missing")
+    asked += ["evaluation.samples_per_problem=2", "ks=[1,4]", f"runtime.results={tmp_path}"]
+    assert "ks=[1, 4] must lie between 1 and the 2 samples of a problem" in said("evaluate", *asked, code=2)
+
+
 def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path: Path, said: Said) -> None:
     asked.remove("template=plain")
     told = said("evaluate", *asked, f"runtime.results={tmp_path}", code=2)

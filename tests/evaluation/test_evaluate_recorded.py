@@ -46,12 +46,15 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert frame["verdict"].tolist()[3] == "no_answer"
 
 
-def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
+def test_ks_choose_the_curve(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     path = jsonl(tmp_path / "two.jsonl", TWO)
     assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]
-    assert "must lie between 1 and the 4 samples" in said(
-        "evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]", code=2
-    )
+    monkeypatch.delattr("harness.evaluation.recorded.verdicts_of")  # nothing is graded in vain
+    for command in (
+        ["evaluate", f"samples={path}", f"out={tmp_path / 'x'}"],
+        ["compare", str(path), str(jsonl(tmp_path / "b", TWO))],
+    ):
+        assert "ks=[1, 5] must lie between 1 and the 4 samples" in said(*command, "ks=[1,5]", code=2)
 
 
 def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
