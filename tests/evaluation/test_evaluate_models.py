@@ -148,7 +148,7 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
 def test_stored_samples_of_a_model_and_of_a_run_are_regraded(trained: tuple[RunDir, ResultStore], said: Said) -> None:
     run, store = trained
     result = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
-    for name in (run.run_id, str(store.root / "evaluations" / result["id"])):
+    for name in (run.run_id, f"{run.run_id[:6]}@4", str(store.root / "evaluations" / result["id"])):
         told = said("evaluate", f"regrade={name}", "verifier=boxed", f"runtime.results={store.root}")
         assert "arithmetic_heldout" in told
         assert "cap 24: 0 of 24 verdicts changed" in told
@@ -192,6 +192,7 @@ def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path
     [
         (["model=./nowhere", "benchmark=aime24"], "model=./nowhere: no such folder"),
         (["model=0123456789abcdef"], "begins with '0123456789abcdef'"),
+        (["regrade=0123", "verifier=any"], "begins with '0123'"),
         (["benchmark=aime24"], "needs model=, samples=, regrade= or check"),
         (["check"], "name what to evaluate on: benchmark=aime24"),
         (["check", "benchmark=aime42"], "did you mean 'aime2"),
