@@ -136,13 +136,13 @@ def second_look(name: str, config: RunConfig, first_look: Mapping[int, str], ove
     `first_look`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin
     in the second half of the shipped base policies, so they share runs; cold starts are made anew. Raises `ConfigError` where none is left.
     """
-    identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
+    other_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}", *_fresh_policies(config)]
     if any(is_seeds(item) for item in overrides):
-        return identity_of_look
+        return other_look
     bases: Any = getattr(config.model, "bases", None)
     if _has_cold_start(config):
         looks = f"{{first: {max(first_look) + 1}, start: {START}, step: {STEP}, most: {MOST}}}"
-        return [*identity_of_look, f"experiment.seeds={looks}", f"model.bases.first={bases.first + bases.count}"]
+        return [*other_look, f"experiment.seeds={looks}"]
     if bases is None or config.model.kind == "pretrained":
         raise ConfigError(
             f"{name} starts every seed from one policy, and a second look needs another: choose it, and seeds that were not used, yourself "
@@ -156,9 +156,16 @@ def second_look(name: str, config: RunConfig, first_look: Mapping[int, str], ove
             f"second look needs {START}"
         )
     looks = f"{{first: {first}, start: {START}, step: {STEP}, most: {min(MOST, count - first)}}}"
-    warmup = config.model.warmup.seed  # where it is one number, every seed starts from one warmed-up policy
-    warmup_overrides = [f"model.warmup.seed={warmup + 1}"] if bases.set is None and warmup is not None else []
-    return [*identity_of_look, f"experiment.seeds={looks}", *warmup_overrides]
+    return [*other_look, f"experiment.seeds={looks}"]
+
+
+def _fresh_policies(config: RunConfig) -> list[str]:
+    """The override that gives a second look other base policies, where other seeds would start from those of the first."""
+    model: Any = config.model
+    if _has_cold_start(config):
+        return [f"model.bases.first={model.bases.first + model.bases.count}"]
+    one_warmup = model.kind == "testbed" and model.bases.set is None and model.warmup.seed is not None
+    return [f"model.warmup.seed={model.warmup.seed + 1}"] if one_warmup else []
 
 
 def is_seeds(override: str) -> bool:
