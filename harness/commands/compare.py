@@ -189,13 +189,12 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
     from harness.evaluation.side_by_side import read_side
 
     parts = [_parts(name, store) for name in names]
-    unread = [key for key in ("benchmark", "cap") if key in values]
-    if unread and all(Path(part).is_file() for side in parts for part in side):
+    if "golds" in values and not any(Path(part).is_file() for side in parts for part in side):
         raise ConfigError(
-            f"{unread[0]}={values[unread[0]]} chooses among stored evaluations; files of samples have no {unread[0]}: leave it out"
+            f"golds={values['golds']} is for files of samples without gold answers, and no side is a file: leave it out"
         )
     short_names = [Path(name).name if Path(name).exists() else name for name in names]
-    return [
+    sides = [
         read_side(
             label,
             side,
@@ -206,6 +205,16 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
         )
         for side, label in zip(parts, short_names if len(set(short_names)) == len(short_names) else names, strict=True)
     ]
+    runs = [frame for side in sides for frame in side.runs]
+    used = {
+        "benchmark": any((frame["benchmark"] != "").any() for frame in runs),
+        "cap": any("max_response_tokens" in frame for frame in runs),
+    }
+    if unused := [key for key in used if key in values and not used[key]]:
+        raise ConfigError(
+            f"{unused[0]}={values[unused[0]]} chooses among evaluations of models; recorded generations have no {unused[0]}: leave it out"
+        )
+    return sides
 
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
