@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from analysis.colours import VERDICTS
 from analysis.effects import Effect, declared_effects
 from analysis.figures.drawing import figure_style, legend_below, new_figure, save
 from analysis.frames import load_experiment
+from analysis.headline import shorten
 from analysis.results import results_of
 from analysis.tables.table import ABSENT, Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
 from harness.evaluation.metrics.names import Metric
@@ -415,7 +415,7 @@ def claims_figure(looks: pd.DataFrame) -> Figure:
             _draw(axes, seconds.loc[first["experiment"]], y + 0.3, reach)
         if y and first["words"] != firsts["words"].iloc[y - 1]:
             axes.axhline(y - 0.5, color="#cccccc", linewidth=0.5, zorder=0)
-        labels.append(f"{textwrap.shorten(first['title'], 42, placeholder=' …')} {_ARROWS[first['expects']]}")
+        labels.append(f"{shorten(first['title'], 42)} {_ARROWS[first['expects']]}")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)

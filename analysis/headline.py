@@ -104,9 +104,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:] if first.replace("-", "").isalpha() and first == first.lower() else text
 
 
+def shorten(text: str, width: int) -> str:
+    """The text in so many characters: cut between words, or inside the first one where that is longer."""
+    whole_words = textwrap.shorten(text, width, placeholder=" …")
+    return f"{text[: width - 1]}…" if whole_words == "…" else whole_words
+
+
 def short_name(name: str) -> str:
     """A name without the plus of a rung, short enough for a sentence."""
-    words = textwrap.shorten(name.removeprefix("+ "), _NAME, placeholder=" …").split(" ")
+    words = shorten(name.removeprefix("+ "), _NAME).split(" ")
     return " ".join(words if len(words) <= _NAME_WORDS else [*words[: _NAME_WORDS - 1], "…"])
 
 

@@ -202,6 +202,11 @@ def find_run_step(store: ResultStore, name: str) -> str:
     return f"{find_run(store, prefix)}{at}{step}"
 
 
+def stored_name(store: ResultStore, name: str) -> str:
+    """A path, or a name of a model, as it is; the beginning of a run's id completed. Raises as `find_run`."""
+    return find_run_step(store, name) if may_be_run(name) and not Path(name).exists() else name
+
+
 def find_run(store: ResultStore, prefix: str) -> str:
     """The one run whose id begins with `prefix`. Raises `ConfigError` where none or several do."""
     if "=" in prefix:

@@ -153,7 +153,8 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    from harness.evaluation.side_by_side import compare
+    from harness.evaluation.result import require_ks
+    from harness.evaluation.side_by_side import compare, fewest_samples
 
     values, names = take_values(options.values, _KEYS, "compare", texts=("benchmark", "difficulty"))
     if len(names) < 2 or len(set(names)) < len(names):
@@ -165,6 +166,8 @@ def answer(options: argparse.Namespace) -> Answer:
     store = ResultStore(str(values.get("runtime.results") or compose_run([]).runtime.results))
     difficulty_names = [values["difficulty"]] if values.get("difficulty") else []
     sides = _read([*names, *difficulty_names], values, store)
+    ks = ks_of(values.get("ks"))
+    require_ks(ks or (), fewest_samples(sides[: len(names)]))  # before they are graded
     rules = {key: value for key, value in values.items() if key in RULES}
     with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
         sides = _grade_sides(sides, verifier, bool(rules))
@@ -173,7 +176,7 @@ def answer(options: argparse.Namespace) -> Answer:
             compared_sides,
             verifier,
             margin=None if "margin" not in values else values["margin"] / 100,
-            ks=ks_of(values.get("ks")),
+            ks=ks,
             by_text={"id": False, "problem": True}.get(values["match"]),
             difficulty=sides[-1] if difficulty_names else None,
         )
@@ -186,13 +189,12 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
     from harness.evaluation.side_by_side import read_side
 
     parts = [_parts(name, store) for name in names]
-    unread = [key for key in ("benchmark", "cap") if key in values]
-    if unread and all(Path(part).is_file() for side in parts for part in side):
+    if "golds" in values and not any(Path(part).is_file() for side in parts for part in side):
         raise ConfigError(
-            f"{unread[0]}={values[unread[0]]} chooses among stored evaluations; files of samples have no {unread[0]}: leave it out"
+            f"golds={values['golds']} is for files of samples without gold answers, and no side is a file: leave it out"
         )
     short_names = [Path(name).name if Path(name).exists() else name for name in names]
-    return [
+    sides = [
         read_side(
             label,
             side,
@@ -203,6 +205,16 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
         )
         for side, label in zip(parts, short_names if len(set(short_names)) == len(short_names) else names, strict=True)
     ]
+    runs = [frame for side in sides for frame in side.runs]
+    used = {
+        "benchmark": any((frame["benchmark"] != "").any() for frame in runs),
+        "cap": any("max_response_tokens" in frame for frame in runs),
+    }
+    if unused := [key for key in used if key in values and not used[key]]:
+        raise ConfigError(
+            f"{unused[0]}={values[unused[0]]} chooses among evaluations of models; recorded generations have no {unused[0]}: leave it out"
+        )
+    return sides
 
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:

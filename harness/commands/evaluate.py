@@ -27,10 +27,9 @@ import yaml
 from harness.commands._arguments import (
     Counter,
     Exit,
-    find_run_step,
     key_values,
     listed_names,
-    may_be_run,
+    stored_name,
     take_switch,
     take_values,
 )
@@ -93,6 +92,7 @@ def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
 def evaluate_recorded(items: Sequence[str]) -> int:
     """`samples=FILE.jsonl out=DIR`."""
     from harness.evaluation import recorded
+    from harness.evaluation.result import require_ks
 
     values = key_values(items, ("samples", "golds", "out", "ks", "figures", *RULES), "evaluate samples=")
     if "out" not in values:
@@ -103,6 +103,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
     print("\n".join(recording.lines()))
+    require_ks(ks or (), 1 + max(row["sample_index"] for row in recording.samples))
     with MathVerifier(config) as verifier:
         table = recorded.grade_recorded(recording.samples, verifier, Counter("verify"))
         summary = recorded.summarise_recorded(table, verifier, ks)
@@ -124,7 +125,7 @@ def evaluate_again(items: Sequence[str]) -> int:
             f"evaluate regrade= needs new rules: verifier={names}; verifier.KEY= changes single ones of them"
         )
     with MathVerifier(verifier_config(values)) as verifier:
-        regrading = regrade(result, store, verifier)
+        regrading = regrade(stored_name(store, result), store, verifier)
     print("\n".join(regrading.lines()))
     if out is not None:
         write_file(Path(str(out)), csv_text(regrading.changes.drop(columns="response")).encode())
@@ -150,8 +151,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
     kernel = resolve_kernel(runtime.linear_kernel)
-    names = listed_names(values["model"])
-    names = [find_run_step(store, name) if may_be_run(name) and not Path(name).exists() else name for name in names]
+    names = [stored_name(store, name) for name in listed_names(values["model"])]
     models = [resolve(name, store, kernel, weights) for name in names]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
     result = compare.evaluate_models(models, config, store, kernel, ks_of(values.get("ks")), Counter)

@@ -70,7 +70,9 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "fraction": (1, False),
         "trends": ([], False),
         "contrast_to": ("first", False),
+        "reference": (None, True),
     },
+    "harness.experiment.plan.Arm": {"group": (None, False)},
     "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False)},
     "harness.configuration.sections.SamplingConfig": {"streaming": (False, False)},
     "harness.configuration.sections.Assumptions": {

@@ -122,14 +122,19 @@ def _equal(pairs: Sequence[tuple[str, str]], equivalent: Equivalence) -> list[bo
     return [verdicts[pair] for pair in pairs]
 
 
+def require_ks(ks: Sequence[int], samples: int) -> None:
+    """Raise `ConfigError` unless each k of Pass@k and Maj@k is one of 1 .. `samples`, those that each problem has."""
+    if ks and not 1 <= min(ks) <= max(ks) <= samples:
+        raise ConfigError(f"ks={list(ks)} must lie between 1 and the {samples} samples of a problem")
+
+
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
     """Return scores, intervals and health as a JSON-ready mapping; a mean over nothing is None.
 
     `coarse_ks` are k above n/2, where Pass@k rests on few subsets. Truncated overlaps right and wrong in the distribution of `length`.
     """
     k_values = default_ks(samples.n) if ks is None else sorted(set(ks))
-    if k_values and (k_values[0] < 1 or k_values[-1] > samples.n):
-        raise ConfigError(f"k={k_values} must lie between 1 and the {samples.n} samples of a problem")
+    require_ks(k_values, samples.n)
     try:
         reduction = reduce_samples(samples, k_values)
     except UnevenSamples as error:

@@ -45,7 +45,7 @@ from harness.evaluation.metrics.names import Equivalence, UnevenSamples, default
 from harness.evaluation.named_models import Model
 from harness.evaluation.protocol import run_config
 from harness.evaluation.recorded import ABOUT, graded_frame, read_recorded, stored_samples
-from harness.evaluation.result import code_samples, graders_of, result_of
+from harness.evaluation.result import code_samples, graders_of, require_ks, result_of
 from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark, normalise
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
@@ -88,8 +88,10 @@ def evaluate_models(
     """Sample what is missing, grade it, and summarise every model on every benchmark and cap; differences are to the first model.
 
     `ks` of Pass@k and Maj@k are powers of two where None; `limit` draws so many problems of each benchmark. Raises `ConfigError` where a
-    prompt and its tokens exceed a model's positions or data is missing, `RunClaimed` where another process samples the same cell.
+    prompt and its tokens exceed a model's positions, data is missing or a k is above the samples, `RunClaimed` where another process
+    samples the same cell.
     """
+    require_ks(ks or (), config.evaluation.samples_per_problem)  # before hours of sampling
     benchmarks = {name: _load_problems(item, limit) for name, item in config.evaluation.benchmarks.items()}
     longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
     budget = max(config.evaluation.caps) + longest
@@ -308,6 +310,11 @@ def read_side(
     return Side(name, runs, [_seed(part, store) for part in parts], remarks, _bases(parts, store))
 
 
+def fewest_samples(sides: Sequence[Side]) -> int:
+    """The samples of a problem in the run that has the fewest."""
+    return min(int(frame.groupby("problem_id").size().max()) for side in sides for frame in side.runs)
+
+
 def is_graded(side: Side) -> bool:
     """Return whether all its samples have stored verdicts of ours."""
     return all("correct" in frame for frame in side.runs)
@@ -455,10 +462,9 @@ def compare(
     matched_sides, notes = _match_sides(sides, by_text, verifier)
     notes = [*seed_notes, *notes, *filter(None, map(_sharing, matched_sides))]
     first, *others = matched_sides
-    most = min(int(frame.groupby("key").size().max()) for side in matched_sides for frame in side.runs)
+    most = fewest_samples(matched_sides)
     k_values = [k for k in ks or default_ks(most) if k > 1]
-    if k_values and max(k_values) > most:
-        raise ConfigError(f"ks={k_values}: a side has {most} samples of a problem only")
+    require_ks(k_values, most)
     scores = {side.name: _scores(side, k_values, verifier) for side in matched_sides}
     metrics = [name for name in scores[first.name] if all(name in table for table in scores.values())]
     level = comparison_level(len(others))

@@ -123,7 +123,9 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
             values["training"] = {k: value for k, value in values["training"].items() if k not in _BUDGET}
         arms.append(values)
     keys = ("metric", "margin", "benchmark", "match", "match_reference", "match_budget", "paired")
-    retired_values = {key: value for key, (value, hashed) in retired_keys(type(experiment)).items() if hashed}
+    # A protocol never had `reference`.
+    retired_items = retired_keys(type(experiment)).items()
+    retired_values = {key: value for key, (value, hashed) in retired_items if hashed and key != "reference"}
     declaration = retired_values | {key: getattr(experiment, key) for key in keys}
     return content_hash(declaration, experiment.claim.expects if experiment.claim else None, arms)
 
@@ -134,13 +136,13 @@ def second_look(name: str, config: RunConfig, first_look: Mapping[int, str], ove
     `first_look`: seed to base policy of the first look. `experiment.seeds` of the command line replaces the fresh seeds. All claims begin
     in the second half of the shipped base policies, so they share runs; cold starts are made anew. Raises `ConfigError` where none is left.
     """
-    identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
+    other_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}", *_fresh_policies(config)]
     if any(is_seeds(item) for item in overrides):
-        return identity_of_look
+        return other_look
     bases: Any = getattr(config.model, "bases", None)
     if _has_cold_start(config):
         looks = f"{{first: {max(first_look) + 1}, start: {START}, step: {STEP}, most: {MOST}}}"
-        return [*identity_of_look, f"experiment.seeds={looks}", f"model.bases.first={bases.first + bases.count}"]
+        return [*other_look, f"experiment.seeds={looks}"]
     if bases is None or config.model.kind == "pretrained":
         raise ConfigError(
             f"{name} starts every seed from one policy, and a second look needs another: choose it, and seeds that were not used, yourself "
@@ -154,9 +156,16 @@ def second_look(name: str, config: RunConfig, first_look: Mapping[int, str], ove
             f"second look needs {START}"
         )
     looks = f"{{first: {first}, start: {START}, step: {STEP}, most: {min(MOST, count - first)}}}"
-    warmup = config.model.warmup.seed  # where it is one number, every seed starts from one warmed-up policy
-    warmup_overrides = [f"model.warmup.seed={warmup + 1}"] if bases.set is None and warmup is not None else []
-    return [*identity_of_look, f"experiment.seeds={looks}", *warmup_overrides]
+    return [*other_look, f"experiment.seeds={looks}"]
+
+
+def _fresh_policies(config: RunConfig) -> list[str]:
+    """The override that gives a second look other base policies, where other seeds would start from those of the first."""
+    model: Any = config.model
+    if _has_cold_start(config):
+        return [f"model.bases.first={model.bases.first + model.bases.count}"]
+    one_warmup = model.kind == "testbed" and model.bases.set is None and model.warmup.seed is not None
+    return [f"model.warmup.seed={model.warmup.seed + 1}"] if one_warmup else []
 
 
 def is_seeds(override: str) -> bool:

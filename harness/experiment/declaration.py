@@ -56,7 +56,7 @@ class Experiment:
         collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
         together: one patch for several that write the same key, `{name: [patch, patch]}`, in an arm that has them all.
         orders: random orders for shapley.
-        arms: name, overrides, and optionally label, parent, patch, published, group, seeds of each. In a cumulative design their order
+        arms: name, overrides, and optionally label, parent, patch, published, seeds of each. In a cumulative design their order
             gives parent and patch.
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
             that is the base, else the first.
@@ -70,7 +70,6 @@ class Experiment:
         margin: difference that does not matter, in the unit of the metric (of avg: points); of several metrics a mapping. null: nothing
             is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
-        reference: file of published numbers, relative to the repository.
         notes: shown under the table.
         claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
         replicates: the experiment that this one looks at again, on other seeds and base policies (`harness audit replicate=true` sets
@@ -99,7 +98,6 @@ class Experiment:
     metric: str | list[str] = "avg"
     margin: float | dict[str, float] | None = None
     paired: bool = True
-    reference: str | None = None
     notes: list[str] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     claim: Claim | None = None

@@ -51,8 +51,9 @@ def design_arms(
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
     together = together or {}
     check_factors(crossing)
-    check_conflicts([*common, *base], crossing, together)
     patches = tuple(level for levels in crossing.factors.values() for level in levels if level != NONE)
+    subsets = _subsets(design, patches, crossing, orders)
+    check_conflicts([*common, *base], crossing, together)
     return [
         Arm(
             name=arm_name(subset),
@@ -62,7 +63,7 @@ def design_arms(
             patches=subset,
             patch=subset[-1] if subset and design in ("cumulative", "one_factor") else None,
         )
-        for subset, parent in _subsets(design, patches, crossing, orders).items()
+        for subset, parent in subsets.items()
     ]
 
 
@@ -71,6 +72,7 @@ def _subsets(
 ) -> dict[tuple[str, ...], str | None]:
     """The patches of each arm, in the declared order, and the name of its parent."""
     if design == "factorial":
+        _require_few(design, math.prod(map(len, crossing.factors.values())))  # before they are made
         return {tuple(level for level in cell if level != NONE): None for cell in crossing.cells}
     sizes = range(1, len(patches) + 1)
     base: dict[tuple[str, ...], str | None] = {(): None}
@@ -82,7 +84,9 @@ def _subsets(
         others = (tuple(patch for patch in patches if patch != omitted_patch) for omitted_patch in patches)
         return base | {patches: None} | dict.fromkeys(others, arm_name(patches))
     prefixes = (set(order[:size]) for order in random_orders(patches, orders) for size in sizes)
-    return base | {tuple(patch for patch in patches if patch in prefix): None for prefix in prefixes}
+    subsets = base | {tuple(patch for patch in patches if patch in prefix): None for prefix in prefixes}
+    _require_few(design, len(subsets))
+    return subsets
 
 
 def random_orders(patches: Sequence[str], orders: int) -> list[tuple[str, ...]]:
@@ -123,9 +127,13 @@ def check_factors(crossing: Crossing) -> None:
             if level in factor_of_level and level != NONE:
                 raise ConfigError(f"{where}: {level!r} is a level of {factor_of_level[level]!r} already")
             factor_of_level[level] = name
-    cells = math.prod(map(len, crossing.factors.values()))
-    if cells > MOST_ARMS:
-        raise ConfigError(f"a factorial of these factors has {cells} arms; use at most {MOST_ARMS}")
+
+
+def _require_few(design: str, arms: int) -> None:
+    if arms > MOST_ARMS:
+        raise ConfigError(
+            f"experiment.design={design} has {arms} arms here; take out patches, levels or orders: at most {MOST_ARMS}"
+        )
 
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:

@@ -31,11 +31,11 @@ from harness.store import ResultStore, StoreError
 _RECORDED = (
     "name", "title", "question", "design", "benchmark", "metric", "margin", "paired", "seeds", "looks", "base_policies",
     "primary_cap", "caps", "checkpoint_rule", "patches", "together", "match", "match_reference", "match_budget", "overrides",
-    "reference", "notes", "arms", "command",
+    "notes", "arms", "command",
 )  # fmt: skip
 _RECORDED_OF_CLAIM = ("claim", "declaration", "protocol", "starts")
 _RECORDED_OF_ARM = (
-    "name", "label", "parent", "patch", "patches", "arm_id", "runs", "published", "changes", "group", "overrides", "refused",
+    "name", "label", "parent", "patch", "patches", "arm_id", "runs", "published", "changes", "overrides", "refused",
     "engagement",
 )  # fmt: skip
 
@@ -123,7 +123,6 @@ class Arm:
     patch: str | None = None
     patches: Sequence[str] = ()
     published: PublishedNumber | None = None
-    group: str | None = None
     seeds: Sequence[int] = ()
 
 
@@ -224,7 +223,6 @@ class Plan:
     match_reference: str | None = None
     match_budget: float | None = None
     overrides: Sequence[str] = ()
-    reference: str | None = None
     notes: tuple[str, ...] = ()
     claim: Mapping[str, Any] | None = None
     second_look_of: str = ""
@@ -252,9 +250,8 @@ class Plan:
     @classmethod
     def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
         for key, (value, _) in RETIRED["harness.experiment.declaration.Experiment"].items():
-            if (
-                key != "checkpoint_rule" and raw.get(key) and raw[key] != value
-            ):  # imported curves have rules of their own
+            # Imported curves have rules of their own, and nothing ever read `reference`.
+            if key not in ("checkpoint_rule", "reference") and raw.get(key) and raw[key] != value:
                 raise PlanError(f"{label} has {key}={raw[key]}, a setting that is gone; plan it again without it")
         score, metrics = _metrics(raw, label)
         margins = raw.get("margin") or {}

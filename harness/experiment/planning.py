@@ -63,7 +63,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         }
     shared_fields = (
         "name", "question", "design", "benchmark", "paired", "together", "factors", "collapse", "match", "match_reference",
-        "match_budget", "reference",
+        "match_budget",
     )  # fmt: skip
     plan = Plan(
         **{key: getattr(experiment, key) for key in shared_fields},
@@ -199,20 +199,29 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
             f"{sweeps[0].input_line}: an experiment takes one value for all its arms; to compare several give experiment.arms, or "
             "experiment.grid"
         )
-    values = compose_values([item for item in lines if item.lstrip("+~").startswith(_OF_A_DECLARATION)])
+    declared_lines = [item for item in lines if item.lstrip("+~").startswith(_OF_A_DECLARATION)]
+    values = compose_values(declared_lines)
     if not isinstance(values.get("experiment"), dict):
         raise ConfigError(
             f"{selectors[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
         )
     experiment = load_dataclass(Experiment, with_looks(values["experiment"]), "experiment")
-    changed_keys = {item.lstrip("+~").partition("=")[0] for item in lines}
-    other_metric = "experiment.metric" in changed_keys and "experiment.margin" not in changed_keys
-    if other_metric and isinstance(experiment.margin, float):
+    _refuse_margin_of_another_metric(experiment, declared_lines)
+    return experiment
+
+
+def _refuse_margin_of_another_metric(experiment: Experiment, lines: Sequence[str]) -> None:
+    """Raise `ConfigError` where `lines` choose another metric than the file's and leave the margin that the file has in its unit."""
+    keys = [item.lstrip("+~").partition("=")[0] for item in lines]
+    if "experiment.metric" not in keys or "experiment.margin" in keys or not isinstance(experiment.margin, float):
+        return
+    others = [item for item, key in zip(lines, keys, strict=True) if key != "experiment.metric"]
+    metric = compose_values(others)["experiment"].get("metric", Experiment.metric)
+    if experiment.metrics not in (metric, [metric]):
         raise ConfigError(
             f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
             "experiment.margin= in its unit, or experiment.margin=null"
         )
-    return experiment
 
 
 def shared_overrides(overrides: Sequence[str]) -> list[str]:

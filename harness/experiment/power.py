@@ -15,6 +15,7 @@ from harness.configuration.identity import content_hash, identity
 from harness.configuration.schema import RunConfig, load
 from harness.evaluation.metrics.names import POINTS
 from harness.experiment.plan import Plan
+from harness.problems.problem import load_benchmark
 from harness.statistics.intervals import (
     comparison_level,
     half_width,
@@ -28,6 +29,7 @@ from harness.statistics.sequential import design_levels
 from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
+SIZES = (4, 8, 16)  # numbers of seeds at which an interval is foretold where the design has no looks
 _OTHER_ARMS = 100  # of other experiments, the newest, whose configuration is read
 
 
@@ -36,7 +38,7 @@ class Power:
 
     `replicates` is the number of `seeds`, or of base policies where several of the seeds start from one; `bases` how many there are, None
     where each seed has its own; `units` names them. `sd` is the standard deviation of one replicate's difference between two arms, or of
-    one arm's values where arms do not share seeds (see `harness.statistics.intervals`).
+    one arm's values where arms do not share seeds (see `harness.statistics.intervals`). `levels`: alpha by the number of seeds at a look.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -47,9 +49,11 @@ class Power:
         self.units = "base policies" if self.shares_bases else "seeds"
         self.crossing = plan.crossing if plan.design == "factorial" else None
         self.metrics = len(plan.metrics)
+        sizes = plan.looks or SIZES
+        level = 1 - comparison_level(self.comparisons)
+        levels = design_levels(plan.looks, self.comparisons) if plan.looks else [level] * len(sizes)
         # Of a sequential design the level of its last look: the looks before it have spent the rest.
-        levels = design_levels(plan.looks, self.comparisons) if plan.looks else [1 - comparison_level(self.comparisons)]
-        self.alpha = levels[-1]
+        self.levels, self.alpha = dict(zip(sizes, levels, strict=True)), levels[-1]
 
     def resolvable(self, sd: float) -> float:
         """The smallest difference that is found."""
@@ -149,13 +153,20 @@ def planned_comparisons(plan: Plan) -> int:
 
 def evaluation_noise(plan: Plan) -> float:
     """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
-    return 0.5 / math.sqrt(_evaluation_samples(plan)) if _evaluation_samples(plan) else math.nan
+    samples = _evaluation_samples(plan)
+    return 0.5 / math.sqrt(samples) if samples else math.nan
 
 
 def _evaluation_samples(plan: Plan) -> int:
-    """Samples of one evaluation; 0 where the number of problems is not known before it is read."""
+    """Samples of one evaluation; 0 where the number of problems is not known: a local file is read for it, the Hub is not."""
     config = plan.arms[0].config
-    problems = getattr(config.evaluation.benchmarks.get(plan.benchmark), "problems", None)
+    benchmark = config.evaluation.benchmarks.get(plan.benchmark)
+    problems = getattr(benchmark, "problems", None)
+    if getattr(benchmark, "path", None):
+        try:
+            problems = len(load_benchmark(benchmark).problems)
+        except ConfigError:  # `plan` says what is wrong with the file
+            return 0
     return problems * config.evaluation.samples_per_problem if isinstance(problems, int) and problems > 0 else 0
 
 
@@ -166,19 +177,29 @@ SEED_SPREADS = (0.01, 0.023)
 
 def half_width_lines(plan: Plan, sample_sd: float) -> list[str]:
     """Tell how wide an interval of a difference will be, before any run; `sample_sd` is that of one answer's score about its problem's."""
-    if not plan.paired or not (samples := _evaluation_samples(plan)):
+    if not plan.paired or plan.benchmark not in plan.arms[0].config.evaluation.benchmarks:
         return []
-    sample_spread, comparisons = sample_sd * math.sqrt(2 / samples), planned_comparisons(plan)
-    level = comparison_level(comparisons)
+    if not (samples := _evaluation_samples(plan)):
+        key = f"evaluation.benchmarks.{plan.benchmark}.path"
+        return [
+            f"expected interval of a difference: unknown; problems are counted beforehand in a local file alone ({key})"
+        ]
+    sample_spread, power = sample_sd * math.sqrt(2 / samples), Power(plan)
+    # Seeds beyond the base policies, where these are shared, add no replicate.
+    alphas = {min(seeds, power.bases or seeds): alpha for seeds, alpha in power.levels.items()}
 
-    def interval(seeds: int) -> str:
-        low, high = (100 * half_width(math.hypot(sd, sample_spread), seeds, level) for sd in SEED_SPREADS)
-        return f"±{low:.1f} to ±{high:.1f} at {seeds} seeds"
+    def interval(replicates: int) -> str:
+        sds = (math.hypot(sd, sample_spread) for sd in SEED_SPREADS)
+        low, high = (100 * half_width(sd, replicates, 1 - alphas[replicates]) for sd in sds)
+        return f"±{low:.1f} to ±{high:.1f} at {replicates} {power.units}"
 
-    together = f"{comparisons} comparisons together" if comparisons > 1 else "one comparison"
+    counts = sorted(alphas)
+    shown = [counts[index] for index in sorted({0, len(counts) // 2, len(counts) - 1})]
+    together = f"{power.comparisons} comparisons together" if power.comparisons > 1 else "one comparison"
+    together += ", all looks together" * bool(plan.looks)
     low, high = (f"{100 * sd:g}" for sd in SEED_SPREADS)
     return [
-        f"expected interval of a difference ({together}): {', '.join(map(interval, (4, 8, 16)))}, where training seeds add {low} to {high} "
+        f"expected interval of a difference ({together}): {', '.join(map(interval, shown))}, where training seeds add {low} to {high} "
         f"points (standard deviation) as in published ladders; the samples of evaluation add {100 * sample_spread:.1f}"
     ]
 

@@ -104,7 +104,6 @@ def _arm_record(index, name, label, published, parent, patches, runs) -> dict[st
         "runs": runs,
         "published": {"value": published, "unit": "avg@32 AIME24", "source": "DAPO Table 1"},
         "changes": {"algorithm.overlong.policy": ["score", "mask"]} if index else {},
-        "group": None,
     }
 
 

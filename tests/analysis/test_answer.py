@@ -70,6 +70,12 @@ def test_no_sentence_has_more_than_25_words(length: int) -> None:
         assert all(len(sentence.split()) <= MOST_WORDS for sentence in sentences), sentences
 
 
+def test_a_name_without_spaces_is_cut_and_not_left_out() -> None:
+    name = "naive_grpo+overlong_filtering+clip_higher+soft_overlong_punishment"
+    assert say(row(name, 7, 3)).startswith(f"{name[:59]}… is shown to help")
+    assert headline.shorten("two words", 5) == "two …"
+
+
 def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
     store = build_store(root, **{"rungs": LADDER, "seeds": range(6), "margin": 3.0, **SHORT, **changed})
     for run_id in store.plan("ladder")["arms"][-1]["runs"].values():

@@ -15,12 +15,14 @@ from analysis.claims import (
     JudgedClaim,
     Look,
     adjusted_p_values,
+    claims_figure,
     claims_table,
     effect_text,
     effects_frame,
     judged_claims,
     wrong_words,
 )
+from analysis.figures.drawing import figure_style
 from harness.cli import main
 from harness.commands.audit import judge, show
 from harness.evaluation.metrics.names import metric
@@ -200,6 +202,9 @@ def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_pa
     assert frame["look"].tolist() == ["first", "second"]
     assert frame["effect"].tolist() == pytest.approx(values)
     assert frame["seeds"].tolist() == ["0 1 2", "3 4 5"]
+    with figure_style("paper"):
+        (label,) = claims_figure(frame.assign(title="x" * 50)).axes[0].get_yticklabels()
+    assert label.get_text() == f"{'x' * 41}… →"
 
 
 @pytest.mark.parametrize(

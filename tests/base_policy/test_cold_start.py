@@ -219,6 +219,10 @@ def test_a_second_look_takes_fresh_cold_starts() -> None:
     overrides = second_look("x", config, dict.fromkeys(range(8), ""), [])
     assert "model.bases.first=8" in overrides
     assert "experiment.seeds={first: 8, start: 8, step: 4, most: 16}" in overrides
+    seeds = ["experiment.seeds={first: 16, start: 8, step: 4, most: 16}"]
+    assert second_look("x", config, {0: ""}, seeds)[2:] == ["model.bases.first=8"]
+    warmed = compose_run(["model.bases.set=null", "model.warmup.seed=3"])
+    assert second_look("x", warmed, {0: ""}, seeds)[2:] == ["model.warmup.seed=4"]
     with pytest.raises(ConfigError, match="a second look needs another"):
         second_look("x", compose_run(["preset=language"]), {0: ""}, [])
     declared, fresh = declared_experiment(["claim=gspo"]), compose_run([*SEVERAL, "model.bases.first=8"])

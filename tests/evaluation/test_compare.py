@@ -299,13 +299,15 @@ def test_files_are_graded_again_and_recorded_verdicts_stand_beside_ours(tmp_path
     assert "b.jsonl: Pass@k: no k from 1 to 2 at which they part; bands hold together over all k" in told
     assert "b.jsonl: a difference of 1 point in avg takes" in told
     told = said("compare", str(a), str(b), "benchmark=aime", code=2)
-    assert "benchmark=aime chooses among stored evaluations; files of samples have no benchmark" in told
+    assert "benchmark=aime chooses among evaluations of models; recorded generations have no benchmark" in told
     graded_before = tmp_path / "graded"
     said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
     said("compare", str(graded_before), str(a), f"out={out}")
     assert pd.read_csv(out / "comparison.csv")["difference"][0] == pytest.approx(-20)
     strict = tmp_path / "strict"
     said("evaluate", f"samples={a}", f"out={strict}", "figures=false", "verifier=boxed")
+    for key, words in (("cap=512", "recorded generations have no cap"), (f"golds={a}", "no side is a file")):
+        assert f"{words}: leave it out" in said("compare", str(graded_before), str(strict), key, code=2)
     told = said("compare", str(graded_before), str(strict), f"out={out}")
     assert "stored verdicts are by different rules (graded: extraction=any" in told
 

@@ -148,7 +148,7 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
 def test_stored_samples_of_a_model_and_of_a_run_are_regraded(trained: tuple[RunDir, ResultStore], said: Said) -> None:
     run, store = trained
     result = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
-    for name in (run.run_id, str(store.root / "evaluations" / result["id"])):
+    for name in (run.run_id, f"{run.run_id[:6]}@4", str(store.root / "evaluations" / result["id"])):
         told = said("evaluate", f"regrade={name}", "verifier=boxed", f"runtime.results={store.root}")
         assert "arithmetic_heldout" in told
         assert "cap 24: 0 of 24 verdicts changed" in told
@@ -173,6 +173,14 @@ def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(
     assert "evaluation.caps=[242] or less" in told
 
 
+def test_a_k_above_the_samples_is_refused_before_they_are_made(
+    asked: list[str], tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(compare, "sample_missing")
+    asked += ["evaluation.samples_per_problem=2", "ks=[1,4]", f"runtime.results={tmp_path}"]
+    assert "ks=[1, 4] must lie between 1 and the 2 samples of a problem" in said("evaluate", *asked, code=2)
+
+
 def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path: Path, said: Said) -> None:
     asked.remove("template=plain")
     told = said("evaluate", *asked, f"runtime.results={tmp_path}", code=2)
@@ -184,6 +192,7 @@ def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path
     [
         (["model=./nowhere", "benchmark=aime24"], "model=./nowhere: no such folder"),
         (["model=0123456789abcdef"], "begins with '0123456789abcdef'"),
+        (["regrade=0123", "verifier=any"], "begins with '0123'"),
         (["benchmark=aime24"], "needs model=, samples=, regrade= or check"),
         (["check"], "name what to evaluate on: benchmark=aime24"),
         (["check", "benchmark=aime42"], "did you mean 'aime2"),

@@ -46,12 +46,15 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert frame["verdict"].tolist()[3] == "no_answer"
 
 
-def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
+def test_ks_choose_the_curve(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     path = jsonl(tmp_path / "two.jsonl", TWO)
     assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]
-    assert "must lie between 1 and the 4 samples" in said(
-        "evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]", code=2
-    )
+    monkeypatch.delattr("harness.evaluation.recorded.verdicts_of")  # nothing is graded in vain
+    for command in (
+        ["evaluate", f"samples={path}", f"out={tmp_path / 'x'}"],
+        ["compare", str(path), str(jsonl(tmp_path / "b", TWO))],
+    ):
+        assert "ks=[1, 5] must lie between 1 and the 4 samples" in said(*command, "ks=[1,5]", code=2)
 
 
 def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
@@ -88,6 +91,7 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
             "finish_reasons has 'eos'; say stop",
         ),
         ({"id": "b", "answer": "1", "samples": []}, "line 2: samples is empty"),
+        ({"id": "b", "answer": {"x": 1}, "samples": [""] * 4}, "line 2: the gold answer must be a text or a number"),
         ({"id": "b", "answer": "1", "samples": ["x"], "labels": ["wrong"]}, "line 2: labels has 'wrong'; say true"),
     ],
 )
@@ -97,6 +101,12 @@ def test_a_malformed_line_is_one_error_with_its_number(
     path = jsonl(tmp_path / "bad.jsonl", [TWO[0], row])
     assert words in said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_first_of_several_gold_answers_counts(tmp_path: Path) -> None:
+    rows = [{"id": "a", "answer": ["2", "two"], "samples": [r"\boxed{2}"]}]
+    assert evaluate(jsonl(tmp_path / "list.jsonl", rows), tmp_path / "out")["avg"] == 1.0
+    assert pq.read_table(tmp_path / "out" / "samples.parquet")["gold"].to_pylist() == ["2"]
 
 
 def test_problems_that_are_null_are_not_one_problem(tmp_path: Path) -> None:

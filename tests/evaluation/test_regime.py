@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
 from small_runs import SMALL
+from verbs import jsonl
 
 from harness.configuration.compose import compose_run
 from harness.evaluation import regime
 from harness.evaluation.regime import Regime, regime_key, regimes
 from harness.experiment.planning import make_plan
 from harness.experiment.power import SEED_SPREADS, half_width_lines
-from harness.statistics.intervals import half_width, mean_interval
+from harness.statistics.intervals import comparison_level, half_width, mean_interval
+from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
 GOOD = {
@@ -112,3 +115,32 @@ def test_the_expected_interval_adds_evaluation_and_seeds() -> None:
     assert f"±{low:.1f} to ±{high:.1f} at 8 seeds" in line
     assert "5 comparisons together" in line
     assert f"the samples of evaluation add {100 * samples:.1f}" in line
+
+
+def expected(*overrides: str) -> str:
+    (line,) = half_width_lines(make_plan(["experiment=dapo_ladder", *overrides], False), 0.0)
+    return line
+
+
+def test_the_expected_interval_is_that_of_the_designs_looks() -> None:
+    line = expected("experiment.seeds={start: 4, step: 4, most: 16}")
+    alpha = design_levels((4, 8, 12, 16), 5)[-1]
+    widths = [100 * half_width(sd, 16, 1 - alpha) for sd in SEED_SPREADS]
+    assert f"±{widths[0]:.1f} to ±{widths[1]:.1f} at 16 seeds, where" in line
+    assert "5 comparisons together, all looks together" in line
+    assert alpha < 1 - comparison_level(5)
+
+
+def test_the_expected_interval_counts_base_policies_that_seeds_share() -> None:
+    widths = [100 * half_width(sd, 8, comparison_level(5)) for sd in SEED_SPREADS]
+    line = expected("model.bases.count=8", f"experiment.seeds={[*range(16)]}")
+    assert f"±{widths[0]:.1f} to ±{widths[1]:.1f} at 8 base policies, where" in line
+
+
+def test_the_expected_interval_counts_the_problems_of_a_local_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    mine = f"+evaluation.benchmarks.mine={{kind: dataset, name: mine, path: {path}}}", "experiment.benchmark=mine"
+    assert "counted beforehand in a local file alone (evaluation.benchmarks.mine.path)" in expected(*mine)
+    jsonl(path, ({"id": str(n), "problem": f"{n}+1", "answer": str(n + 1)} for n in range(50)))
+    (line,) = half_width_lines(make_plan(["experiment=dapo_ladder", *mine], False), 0.4)
+    assert f"the samples of evaluation add {40 * math.sqrt(2 / (50 * 32)):.1f}" in line

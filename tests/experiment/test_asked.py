@@ -70,6 +70,8 @@ def test_a_margin_of_the_file_is_not_taken_for_one_of_another_metric():
         declared_experiment(["experiment=dapo_ladder", "experiment.metric=length"])
     without = ["experiment=dapo_ladder", "experiment.metric=length", "experiment.margin=null"]
     assert declared_experiment(without).margin is None
+    for same in ("experiment.metric=avg", "experiment.metric=[avg]"):
+        assert declared_experiment(["experiment=dapo_ladder", same]).margin == 3
 
 
 def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothing():

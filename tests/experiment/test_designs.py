@@ -196,6 +196,27 @@ def test_rungs_of_ones_own_are_a_ladder(folder: Path) -> None:
     assert [arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
 
 
+NINE = {
+    "optimizer": {"learning_rate": 1e-3, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-6, "weight_decay": 0.1},
+    "algorithm": {"entropy_coefficient": 0.1, "responses_per_prompt": 4},
+    "sampling": {"temperature": 0.5, "max_response_tokens": 16},
+}
+
+
+def test_only_what_a_design_makes_is_counted_as_its_arms(folder: Path) -> None:
+    for section, values in NINE.items():
+        for key, value in values.items():
+            (folder / "patch" / f"{key}.yaml").write_text(f"# @package _global_\n{section}:\n  {key}: {value}\n")
+    nine = Crossing.of_patches([key for values in NINE.values() for key in values])
+    with config_dir(str(folder)):
+        for design in ("one_factor", "leave_one_out", "cumulative"):
+            assert len(design_arms(design, BASE, nine)) == 10 + (design == "leave_one_out")
+        assert 10 < len(design_arms("shapley", BASE, nine)) <= 2 + 8 * 8
+        for design, orders, arms in (("factorial", 1, "512"), ("shapley", 200, r"\d{3}")):
+            with pytest.raises(ConfigError, match=f"design={design} has {arms} arms here; take out .* at most 256"):
+                design_arms(design, BASE, nine, orders)
+
+
 def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = factors("{g: [none, group_4], b: [none, bonus]}")
     wide = [["no room"], [], [], []]
@@ -238,6 +259,8 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
         ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
         ("dapo_shapley", "orders=0", "experiment.orders=0 must be at least 1"),
         ("aa", "arms=[{name: a, parent: b}, {name: b, parent: a}]", "parents in a circle, a → b → a"),
+        ("aa", "arms=[{name: a, group: loss}]", r"experiment\.arms\[0\]\.group='loss': the key is gone"),
+        ("aa", "reference=numbers.csv", r"experiment\.reference='numbers.csv': the key is gone"),
     ],
 )
 def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: str) -> None:
@@ -248,5 +271,7 @@ def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: s
 def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
     record = plan_experiment(["experiment=dapo_ladder"]).record()
     assert Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name == "dapo_ladder"
+    arms = [{**arm, "group": "loss"} for arm in record["arms"]]
+    assert Plan.read({**record, "reference": "numbers.csv", "arms": arms}).record() == record
     with pytest.raises(PlanError, match="has fraction=2, a setting that is gone"):
         Plan.read({**record, "fraction": 2})

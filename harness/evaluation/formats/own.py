@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.formats._sample import Foreign, Sample, sample, verdict
+from harness.evaluation.formats._sample import Foreign, Sample, gold_of, sample, verdict
 from harness.problems.problem import rows_of
 
 _LISTS = {"labels": None, "finish_reasons": "stop", "response_tokens": None}  # and what an absent one says
@@ -42,6 +42,10 @@ def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
             raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
         if len(values) != len(responses):
             raise ConfigError(f"{where}: {key} has {len(values)} entries for {len(responses)} samples")
+    try:
+        gold = gold_of(row.get("answer"))
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
     columns = (lists.get(key, [default] * len(responses)) for key, default in _LISTS.items())
     problem = None if row.get("problem") is None else str(row["problem"])
     for response, label, reason, count in zip(responses, *columns, strict=True):
@@ -51,4 +55,4 @@ def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
             )
         if (correct := verdict(label)) is None and label is not None:
             raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
-        yield sample(row["id"], row.get("answer"), problem, response, label=correct, finish_reason=reason, tokens=count)
+        yield sample(row["id"], gold, problem, response, label=correct, finish_reason=reason, tokens=count)
