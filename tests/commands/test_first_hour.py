@@ -72,14 +72,25 @@ FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="th
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("overrides", "says"),
     [
-        pytest.param("engine=vllm", "engine=vllm needs the package vllm", marks=HAS_VLLM),
-        pytest.param("runtime.device=cuda", "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
+        pytest.param(["engine=vllm"], "engine=vllm needs the package vllm", marks=HAS_VLLM),
+        pytest.param(["runtime.device=cuda"], "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
+        (["backend=trl"], "backend=trl needs the package trl, release 1.16"),
+        (
+            ["backend=trl", "backend.sampler=vllm_server", "algorithm.engine_correction.old_log_probs=recomputed"],
+            "vllm_server needs the package vllm",
+        ),
+        (["backend=trl", "backend.liger=true", "runtime.device=cuda"], "needs the package liger-kernel"),
+        (
+            ["backend=verl", "model=random_init", "evaluation.samples_between=null"],
+            "backend=verl needs runtime.verl.python",
+        ),
     ],
 )
-def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, override, says):
-    given = (override, f"runtime.results={tmp_path}")
+def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, monkeypatch, overrides, says):
+    monkeypatch.setattr("harness.backends.trl.settings.find_spec", lambda _: None)
+    given = (*overrides, f"runtime.results={tmp_path}")
     for words in (" ".join(said("plan", *given).split()), said("run", *given, code=2)):
         assert says in words
     assert not list(tmp_path.glob("runs/*"))

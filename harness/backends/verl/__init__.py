@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.configuration.error import Checked, choice, require
+from harness.configuration.error import Checked, ConfigError, choice, require
 from harness.exchange.verl import DEVIATIONS
 
 if TYPE_CHECKING:
@@ -40,6 +40,16 @@ def check(config: RunConfig) -> list[str]:
     from harness.backends.verl.overrides import refusals
 
     return refusals(config)
+
+
+def absent(config: RunConfig) -> list[str]:
+    from harness.backends.verl.process import interpreter
+
+    try:
+        interpreter(config.runtime.verl)
+    except ConfigError as error:
+        return [str(error)]
+    return []
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
