@@ -265,9 +265,13 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
 
 
 def _refused_machine(config: RunConfig) -> Iterator[str]:
-    """Where verl could not divide the work over the GPUs."""
+    """What verl cannot be told of this machine, and where it could not divide the work over the GPUs."""
     algorithm, runtime, machine = config.algorithm, config.runtime, config.runtime.verl
     gpus = runtime.gpus_per_run * runtime.nodes
+    if runtime.record_rollouts:
+        yield "runtime.record_rollouts=true: verl samples training responses itself, not an engine of ours; leave it out"
+    if runtime.runs_per_gpu > 1:
+        yield f"runtime.runs_per_gpu={runtime.runs_per_gpu}: verl's sampler takes its share of the whole GPU; set it to 1"
     if runtime.ranks not in (0, runtime.gpus_per_run):
         yield f"runtime.ranks={runtime.ranks}: verl trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if runtime.nodes > 1 and machine.ray_address is None:
