@@ -204,6 +204,11 @@ class Sweep:
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
 
+    @property
+    def begun_specs(self) -> list[RunSpec]:
+        """The runs of the trials that are known so far."""
+        return [arm.spec(seed) for arm in self._arms.values() for seed in self.experiment.seeds]
+
     part = plan  # what is asked for so far is all that there is
 
     def _adopt(self) -> None:
