@@ -14,7 +14,7 @@ from verbs import Said
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
-from harness.execution.attempt import dirty_hash
+from harness.execution.attempt import commit, dirty_hash
 from harness.experiment.declaration import as_file
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
@@ -142,6 +142,9 @@ def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
     (tmp_path / "new.py").write_text("b = 2\n")
     second = dirty_hash(tmp_path)
     assert len({None, first, second}) == 3
+    assert commit(tmp_path)
+    (package := tmp_path / ".venv").mkdir()  # installed into another project, whose code is not ours
+    assert (commit(package), dirty_hash(package)) == (None, None)
 
 
 # ---- a policy that answers nothing right ----
