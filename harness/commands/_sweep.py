@@ -61,7 +61,7 @@ from harness.experiment.power import score
 from harness.store import ResultStore, StoreError, layout
 from harness.store.atomic import write_file
 from harness.store.reader import run_state
-from harness.tracking._feed import send_results
+from harness.tracking._feed import TrackerFeed, send_results
 
 if TYPE_CHECKING:
     from harness.search.ask_and_tell import Sweep as SearchSweep
@@ -237,6 +237,7 @@ class Jobs:
         state, old_ids = outcome.get(), finished_runs(part, store)
         skips_finished = getattr(self.launcher, "skips_finished_runs", False)
         if not skips_finished:
+            send_rest([spec for spec in specs if spec.run_id in old_ids], store)
             specs = [spec for spec in specs if spec.run_id not in old_ids]
         state.summary = None
         if specs:
@@ -246,6 +247,15 @@ class Jobs:
             except Exception as error:
                 state.lose(error)
         return (state.summary if skips_finished else None) or summary_of(part, store, old_ids, _notes(self.config))
+
+
+def send_rest(specs: Sequence[RunSpec], store: ResultStore) -> None:
+    """Send what trackers lack of runs that were finished before this command, where no supervisor sees them again."""
+    if specs:
+        feed = TrackerFeed(specs[0].config.runtime.trackers)
+        for spec in specs:
+            feed.end(store.run(spec.run_id))
+        feed.close()
 
 
 def _launcher_overrides(config: DictConfig, overrides: Sequence[str]) -> list[str]:
@@ -282,6 +292,9 @@ def sweep_search(
     sweep, places = sweep_of(_launcher_overrides(config, arguments), options, state.command)
     refuse_imported(sweep.store, sweep.experiment.name)
     state.sweep = sweep
+    send_rest(
+        [spec for spec in sweep.begun_specs if run_state(sweep.store, spec.run_id).status == "finished"], sweep.store
+    )
     sweep.run(lambda specs: jobs.bring(sweep.part, specs, sweep.store), places)
     state.exit_code = Exit.FOUND if sweep.has_failed else Exit.DONE if sweep.is_complete else Exit.AGAIN
     return jobs.returns

@@ -44,7 +44,7 @@ class Names:
 
     def score(self, name: str) -> str | None:
         """Return `evaluation/aime24/avg@32` for `val-core/aime24/acc/mean@32`; None for what is no score."""
-        if name.startswith(f"{EVALUATION}/"):
+        if _is_score(name):
             return name
         for pattern, metric in self.scores.items():
             if match := re.fullmatch(pattern, name):
@@ -53,6 +53,10 @@ class Names:
                 benchmark = re.sub(r"[^A-Za-z0-9._=+-]+", "-", parts.get("benchmark") or "eval").strip("-.") or "eval"
                 return f"{EVALUATION}/{benchmark}/{metric}{count}"
         return None
+
+
+def _is_score(column: str) -> bool:
+    return re.fullmatch(rf"{EVALUATION}/[^/]+/[^/]+", column) is not None
 
 
 def names_of(trainer: str) -> Names:
@@ -125,7 +129,7 @@ def store_rows(
                     * (factor if score in (name, column) else 1)
                 )
             else:
-                row.setdefault(name, values[name] * (factor if name == score else 1))
+                row.setdefault(name, values[name] * (factor if name in (score, f"{EVALUATION}/{score}") else 1))
         if names.trainer == "trl":
             row["updates"] = step
         length = row.get("response_tokens_mean")
@@ -351,8 +355,9 @@ def import_logs(store: ResultStore, request: Import) -> ImportResult:
             raise ConfigError(
                 f"experiment {request.experiment!r} is planned by `harness run`, which would drop the import; take another name"
             )
+        new_plan = _build_plan(request, runs)
         new = frozenset(run.run_id for run in runs if _write_run(store, request, names, run))
-        store.write_plan(request.experiment, _build_plan(request, runs))
+        store.write_plan(request.experiment, new_plan)
     return ImportResult(runs, new, list(_list_replacements(plan, runs)))
 
 
@@ -427,13 +432,15 @@ def _find_score(
 ) -> str:
     """Return the column that the answer is about: `evaluation/<benchmark>/<metric>`, or the training metric that the caller names."""
     columns = sorted({name for row in rows for name in row} - {"step", "attempt", "updates"})
-    scores = [name for name in columns if name.startswith(f"{EVALUATION}/")]
+    scores = [name for name in columns if _is_score(name)]
     if request.score is None:
         score_names = [name.removeprefix(f"{EVALUATION}/") for name in scores if "/verl_" not in name]
         candidates = [*score_names, *(name for log_names in labels.values() for name in log_names)]
         if len(candidates) == 1 and score_names:
             return f"{EVALUATION}/{score_names[0]}"
         hint = f"take a training metric with score= and unit=reward; it has {', '.join(columns[:8])}"
+        if any(name.startswith(f"{EVALUATION}/") for name in columns):
+            hint = f"call its column {EVALUATION}/BENCHMARK/METRIC, or {hint}"
         if any(name.startswith("val-core/") for name in columns):
             hint = "its columns are verl's: give dialect=verl"
         hint = "choose one with score=" if candidates else hint
@@ -510,7 +517,7 @@ def _arm_id(request: Import, arm: str) -> str:
 def _build_plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
     """Return the experiment's plan, which is what the file says."""
     score = runs[0].score
-    benchmark, metric = score.split("/")[1:] if score.startswith(f"{EVALUATION}/") else ("training", score)
+    benchmark, metric = score.split("/")[1:] if _is_score(score) else ("training", score)
     labels = {run.arm: run.label for run in runs}
     arms = list(dict.fromkeys(run.arm for run in runs))
     return {

@@ -203,7 +203,7 @@ def provenance(command: str) -> dict[str, Any]:
     repository = Path(__file__).resolve().parents[2]
     return {
         "command": command,
-        "git_commit": (_git(repository, "rev-parse", "HEAD") or "").strip() or None,
+        "git_commit": commit(repository),
         "git_dirty_hash": dirty_hash(repository),
         "code_hash": code_hash(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
@@ -212,10 +212,18 @@ def provenance(command: str) -> dict[str, Any]:
     }
 
 
+def commit(repository: Path) -> str | None:
+    """The last commit; None where the folder is no repository, but lies in one, as an installed package does in a project with a .venv."""
+    top = _git(repository, "rev-parse", "--show-toplevel")
+    if top is None or Path(top.removesuffix("\n")).resolve() != repository.resolve():
+        return None
+    return (_git(repository, "rev-parse", "HEAD") or "").strip() or None
+
+
 def dirty_hash(repository: Path) -> str | None:
     """Hash what differs from the last commit, new files that git does not ignore included; None where nothing does."""
-    difference = _git(repository, "diff", "HEAD")
-    if difference is None:  # no repository
+    difference = _git(repository, "diff", "HEAD") if commit(repository) else None
+    if difference is None:
         return None
     untracked_files = (_git(repository, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
     digest = hashlib.sha256(difference.encode())

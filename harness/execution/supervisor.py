@@ -31,6 +31,13 @@ from harness.tracking._feed import TrackerFeed, absent
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
+_SHARED = (
+    "device",
+    "gpus_per_run",
+    "runs_per_gpu",
+    "threads",
+    "workers",
+)  # keys by which runs are placed on this machine
 _LOOK_SECONDS = 1.0  # between two looks at the files of running runs: the file server may be far away
 
 
@@ -391,14 +398,30 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collec
     """Run what is not finished of a plan (those of `run_ids`), the longest runs first; see `supervise`.
 
     Raises:
-        ConfigError: a run has begun on other problems or another checkpoint, or wants more GPUs than there are.
+        ConfigError: a run has begun on other problems or another checkpoint, wants more GPUs than there are, or another number of
+            them than other arms.
         StoreError: nothing can be recorded.
     """
     data = content_hashes([arm.config for arm in plan.arms])
     require_same_content(plan, store, data)
     specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
-    runtime = plan.arms[0].config.runtime
-    return dispatch_runs(specs, store, runtime, progress, plan.command, data)
+    return dispatch_runs(specs, store, _shared_runtime(specs, store), progress, plan.command, data)
+
+
+def _shared_runtime(specs: Sequence[RunSpec], store: ResultStore) -> RuntimeConfig:
+    """The runtime of the runs that are not finished. Raises `ConfigError` where they want other shares of this machine."""
+    left = [spec for spec in specs if store.run(spec.run_id).status != "finished"] or specs[:1]
+    for key in _SHARED:
+        arms: dict[Any, dict[str, None]] = {}
+        for spec in left:
+            arms.setdefault(getattr(spec.config.runtime, key), {})[spec.labels["arm"]] = None
+        if len(arms) > 1:
+            values = "; ".join(f"{value} in {', '.join(names)}" for value, names in arms.items())
+            raise ConfigError(
+                f"runtime.{key} differs between arms ({values}), and runs of one command get equal shares of this machine; give all arms "
+                "one value, or run them by commands of their own and then repeat this one for the answer"
+            )
+    return left[0].config.runtime
 
 
 def dispatch_runs(

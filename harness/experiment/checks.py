@@ -460,9 +460,10 @@ def absent(config: RunConfig) -> list[str]:
 
 
 def _absent_here(config: RunConfig) -> list[str]:
-    if config.runtime.elsewhere or config.backend.kind != "builtin":
+    if config.runtime.elsewhere:
         return []
-    reasons = []
+    backend = implementation("harness.backends", config.backend)
+    reasons = backend.absent(config) if hasattr(backend, "absent") else []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
         reasons.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")

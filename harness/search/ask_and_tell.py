@@ -37,7 +37,7 @@ from harness.experiment.planning import (
     refuse_benchmark,
 )
 from harness.experiment.power import score
-from harness.search.study import draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
+from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
@@ -204,6 +204,11 @@ class Sweep:
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
 
+    @property
+    def begun_specs(self) -> list[RunSpec]:
+        """The runs of the trials that are known so far."""
+        return [arm.spec(seed) for arm in self._arms.values() for seed in self.experiment.seeds]
+
     part = plan  # what is asked for so far is all that there is
 
     def _adopt(self) -> None:
@@ -313,6 +318,7 @@ def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str)
     """The study that is declared, or that the ranges among the arguments make; and how many runs fit at once. Raises `ConfigError`."""
     refuse_seed(arguments, _SEEDS)
     if any(item.startswith(SELECTORS) for item in arguments):
+        _refuse_options(options)
         experiment = declared_experiment(arguments)
         fixed_overrides = [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
     else:
@@ -323,6 +329,17 @@ def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str)
     gpus = len(visible_gpus()) if base.runtime.device == "cuda" else 0
     sweep = Sweep(experiment, fixed_overrides, ResultStore(base.runtime.results), command)
     return sweep, worker_count(base.runtime, gpus)
+
+
+def _refuse_options(options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for an option of the sweeper beside a declared search, which has its own."""
+    defaults = {**dataclasses.asdict(Search()), "seeds": [0]}
+    for key, value in options.items():
+        if value != defaults[key]:
+            own_key = "experiment.seeds" if key == "seeds" else f"experiment.search.{key}"
+            raise ConfigError(
+                f"hydra.sweeper.{key}={value} is for a search of ranges, and this one is declared; set {own_key}="
+            )
 
 
 def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:

@@ -18,7 +18,7 @@ from harness.store import ResultStore
 
 # verl takes a KL penalty in the reward, but not beside overlong filtering, which all rungs but the first have.
 KL = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
-ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null", *KL]
+ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null", "runtime.elsewhere=true", *KL]
 REASON = "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
 REFUSED = "dapo_1_overlong_filtering, dapo_2_clip_higher, dapo_3_soft_overlong, dapo_4_token_level_loss, dapo_5_dynamic_sampling"
 
@@ -27,10 +27,10 @@ def overrides(tmp_path: Path, model: Path) -> list[str]:
     """A ladder of seconds on the stand-in for verl."""
     return [
         *KL, "backend=verl", "model=pretrained", f"model.path={model}", f"runtime.verl.python={interpreter(tmp_path / 'env')}",
-        f"runtime.results={tmp_path / 'results'}", "runtime.workers=1", "runtime.linear_kernel=torch", "runtime.checkpoint_every=2",
-        "task.problems=64", "algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4", "algorithm.updates_per_step=4",
-        "training.steps=2", "training.evaluate_every=2", "sampling.max_response_tokens=12", "evaluation.caps=[12]",
-        "evaluation.samples_per_problem=2", "evaluation.benchmarks.arithmetic_heldout.problems=4",
+        f"runtime.results={tmp_path / 'results'}", "runtime.workers=1", "runtime.device=cpu", "runtime.linear_kernel=torch",
+        "runtime.checkpoint_every=2", "task.problems=64", "algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4",
+        "algorithm.updates_per_step=4", "training.steps=2", "training.evaluate_every=2", "sampling.max_response_tokens=12",
+        "evaluation.caps=[12]", "evaluation.samples_per_problem=2", "evaluation.benchmarks.arithmetic_heldout.problems=4",
     ]  # fmt: skip
 
 

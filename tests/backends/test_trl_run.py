@@ -121,14 +121,22 @@ def test_a_stopped_run_leaves_a_checkpoint_and_a_finished_one_is_left_alone(tmp_
     assert list(run.steps()["attempt"]) == [0, 1]
 
 
-def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(tmp_path: Path) -> None:
+def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.backends.trl import trainer
+
+    sizes, decode = [], trainer._decode
+    monkeypatch.setattr(trainer, "_decode", lambda it, prompts: sizes.append(len(prompts)) or decode(it, prompts))
     steps = trained(
         tmp_path,
+        runtime__rollout_rows=20,
         algorithm__dead_groups__policy="refill",
         algorithm__dead_groups__max_rounds=2,
         algorithm__aggregation=batch_token_mean.Config(),
         training__steps=2,
     ).steps()
+    assert sizes == [20, 12] * 4  # of 32 responses a round
     assert (steps["refill_rounds"] == 2).all()
     assert (steps["generated_groups"] == 16).all()
     assert (steps["kept_groups"] + steps["discarded_groups"] == 16).all()

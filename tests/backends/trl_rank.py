@@ -21,7 +21,7 @@ from harness.store.layout import attempt_dir
 from harness.training import torchrun
 
 
-def fixed_sample(trained: Any, prompts: list[list[int]]) -> list[list[int]]:
+def fixed_sample(trained: Any, rows: int, prompts: list[list[int]]) -> list[list[int]]:
     """Responses that depend on prompt, place in the group and update alone, not on the policy or on who samples them."""
     return [_response(trained, prompt, place % trained.num_generations) for place, prompt in enumerate(prompts)]
 

@@ -14,7 +14,7 @@ from verbs import Said
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
-from harness.execution.attempt import dirty_hash
+from harness.execution.attempt import commit, dirty_hash
 from harness.experiment.declaration import as_file
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
@@ -72,14 +72,30 @@ FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="th
 
 
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("overrides", "says"),
     [
-        pytest.param("engine=vllm", "engine=vllm needs the package vllm", marks=HAS_VLLM),
-        pytest.param("runtime.device=cuda", "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
+        pytest.param(["engine=vllm"], "engine=vllm needs the package vllm", marks=HAS_VLLM),
+        pytest.param(["runtime.device=cuda"], "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
+        (["backend=trl"], "backend=trl needs the package trl, release 1.16"),
+        (
+            ["backend=trl", "backend.sampler=vllm_server", "algorithm.engine_correction.old_log_probs=recomputed"],
+            "vllm_server needs the package vllm",
+        ),
+        (["backend=trl", "backend.liger=true", "runtime.device=cuda"], "needs the package liger-kernel"),
+        (
+            ["backend=verl", "model=random_init", "evaluation.samples_between=null"],
+            "backend=verl needs runtime.verl.python",
+        ),
+        (
+            ["backend=verl", "model=random_init", "evaluation.samples_between=null"],
+            "runtime.device=auto leases no GPU",
+        ),
     ],
 )
-def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, override, says):
-    given = (override, f"runtime.results={tmp_path}")
+def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, monkeypatch, overrides, says):
+    monkeypatch.setattr("harness.backends.trl.settings.find_spec", lambda _: None)
+    monkeypatch.setattr("harness.backends.verl.visible_gpus", lambda: ["0"])
+    given = (*overrides, f"runtime.results={tmp_path}")
     for words in (" ".join(said("plan", *given).split()), said("run", *given, code=2)):
         assert says in words
     assert not list(tmp_path.glob("runs/*"))
@@ -126,6 +142,9 @@ def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
     (tmp_path / "new.py").write_text("b = 2\n")
     second = dirty_hash(tmp_path)
     assert len({None, first, second}) == 3
+    assert commit(tmp_path)
+    (package := tmp_path / ".venv").mkdir()  # installed into another project, whose code is not ours
+    assert (commit(package), dirty_hash(package)) == (None, None)
 
 
 # ---- a policy that answers nothing right ----

@@ -61,6 +61,8 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", EXPERIMENT, "experiment.grid=['seed=1,2']"], "experiment.grid: seed=1,2 would be overridden"),
         (["run", "experiment=clip_lr_search", "experiment.search.space=['seed=range(0,4)']"], "space: seed=range(0,4) would be"),
         (["run", "experiment=clip_lr_search", "experiment.search.seed=-1"], "experiment.search.seed=-1 must be between 0 and"),
+        ([*SEARCH, "experiment=clip_lr_search", "hydra.sweeper.trials=40"], "this one is declared; set experiment.search.trials="),
+        ([*SEARCH, "experiment=clip_lr_search", "hydra.sweeper.seeds=[1]"], "this one is declared; set experiment.seeds="),
         ([*SEARCH, "experiment=aa"], "experiment 'aa' declares no search; hydra/sweeper=search needs experiment.search"),
         (["plan", "experiment=dapo_ladder", "match=tokens", "experiment.match_budget=inf"], "match_budget=inf must be a finite number"),
         (["status", "training.steps=3"], "stored runs are what they are"),

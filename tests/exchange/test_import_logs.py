@@ -388,6 +388,20 @@ def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
             import_logs(store, Import(write_list(tmp_path, f"a,0,{log}"), "mine", "trl", score=score))
 
 
+@pytest.mark.parametrize("column", ["evaluation/accuracy", "evaluation/gsm8k/test/acc"])
+def test_a_column_of_no_benchmark_or_of_longer_names_is_a_training_metric(
+    tmp_path: Path, said: Said, column: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"step,{column}\n1,25\n2,50\n")
+    here = f"runtime.results={tmp_path / 'results'}"
+    given = ("import", "experiment=mine", f"logs={write_list(tmp_path, 'a,0,a.csv')}", "unit=percent", here)
+    refusal = said(*given, code=2)
+    assert "scores found: none; call its column evaluation/BENCHMARK/METRIC, or take a training metric" in refusal
+    assert not (tmp_path / "results" / "runs").exists()
+    assert f"score {column}; columns" in said(*given, f"score={column.removeprefix('evaluation/')}")
+    assert "a: 37.5 %" in said("report", "experiment=mine", "only=table", here)
+
+
 def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "results")
     store.write_plan("theirs", {"name": "theirs", "arms": []})

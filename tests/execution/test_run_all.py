@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from stored_runs import about
 from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.progress import PlainProgress, Progress
-from harness.execution.supervisor import GpuLeases
+from harness.execution.supervisor import GpuLeases, dispatch
+from harness.experiment.planning import plan_jobs
 from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
 
 
@@ -260,6 +263,18 @@ def test_gpu_leases_share_and_span(store):
     for lease in taken:
         lease.release()
     assert spanning.take().devices == "0,1"
+
+
+def test_arms_that_want_other_gpus_are_not_given_those_of_the_first(store):
+    jobs = [["algorithm=grpo"], ["algorithm=dapo", "runtime.gpus_per_run=4"]]
+    plan = plan_jobs([[*job, f"runtime.results={store.root}"] for job in jobs], [])
+    words = r"runtime\.gpus_per_run differs between arms \(4 in dapo; 1 in grpo"
+    with pytest.raises(ConfigError, match=words):
+        dispatch(plan, store, Progress())
+    assert store.run_ids() == []
+    for one in plan.specs:
+        store.run(one.run_id).create(one.config_yaml, about(one))
+    assert len(dispatch(plan, store, Progress()).skipped) == 2  # the answer of arms that ran by commands of their own
 
 
 def test_plain_progress_names_runs_outcomes_and_causes(store):

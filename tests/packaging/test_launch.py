@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from small_runs import FEW
+from verbs import Said
 
 from harness.cli import main
 
@@ -77,6 +79,15 @@ def test_a_share_without_seeds_and_a_wrong_argument_end_at_once(tmp_path: Path) 
     wrong = run([*share, "0", "1", ".", "experiment=nothing_of_the_kind"], tmp_path, environment())
     assert wrong.returncode == 2
     assert "nothing_of_the_kind" in wrong.stderr
+
+
+def test_the_command_for_a_cluster_of_ray_joins_the_one_that_runs(said: Said) -> None:
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher")
+    head = (LAUNCH / "ray-cluster.yaml").read_text().partition("cluster_name:")[0]
+    _, command, _ = head.replace("\\\n#", "").split("'")
+    launcher = said(*shlex.split(command.partition("bin/harness ")[2]), "--cfg", "hydra", "-p", "hydra.launcher.ray")
+    # `ray.init` takes no size of the object store beside an address.
+    assert yaml.safe_load(launcher)["init"] == {"address": "auto", "object_store_memory": None}
 
 
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (75, True)])

@@ -15,8 +15,10 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.sections import RuntimeConfig
 from harness.execution.progress import Progress
-from harness.execution.supervisor import RunBatch, supervise
+from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.plan import RunSpec
+from harness.experiment.planning import plan_experiment
+from harness.search.ask_and_tell import sweep_of
 from harness.store import ResultStore
 from harness.tracking import _feed, tensorboard
 from harness.tracking._feed import About, TrackerFeed, send_results, sent_step
@@ -134,6 +136,28 @@ def test_each_destination_gets_a_run_once(store, monkeypatch):
         run(store, runs, mode="online", project=project)
     assert [call["mode"] for call in fake_calls(store, "init")] == ["online"] * 2
     assert sent_step(store.run(runs[0].run_id), "wandb", "online theirs") == 3
+
+
+DESIGN = ["experiment=dapo_one_factor", "experiment.seeds=[0]", "hydra/launcher=basic"]
+SPACE = "optimizer.learning_rate=interval(1e-4,2e-4)"
+OPTIONS = {"objectives": ["-generated_tokens_total"], "seeds": [0], "trials": 1, "sampler": "tpe", "seed": 0}
+SEARCH = ["-m", "hydra/sweeper=search", SPACE, *(f"hydra.sweeper.{key}={value}" for key, value in OPTIONS.items())]
+
+
+@pytest.mark.parametrize("arguments", [DESIGN, SEARCH])
+def test_the_same_command_sends_the_rest_where_no_supervisor_sees_finished_runs(store, monkeypatch, said, arguments):
+    use_fake(monkeypatch, "record")
+    common = ["tracker=wandb", f"runtime.results={store.root}"]
+    search = sweep_of([SPACE, *common], OPTIONS, "")[0] if arguments is SEARCH else None
+    runs = search.ask(1) if search else plan_experiment([*DESIGN[:2], *common]).specs
+    for one in runs:
+        folder = store.run(one.run_id)
+        folder.create(one.config_yaml, about(one))
+        folder.append_step({"step": 1, "generated_tokens_total": 10})
+    if search:
+        search.tell(Summary())
+    said("run", "--no-answer", *arguments, *common)
+    assert {call["id"] for call in fake_calls(store, "log")} == {one.run_id for one in runs}
 
 
 def test_tables_that_a_tracker_refuses_are_one_line(store, monkeypatch, capsys):

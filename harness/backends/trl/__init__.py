@@ -37,6 +37,12 @@ def check(config: RunConfig) -> list[str]:
     return refusals(config)
 
 
+def absent(config: RunConfig) -> list[str]:
+    from harness.backends.trl.settings import absent_packages
+
+    return absent_packages(config)
+
+
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """See the family's contract.
 

@@ -10,19 +10,16 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from harness.backends.trl.settings import refusals
+from harness.backends.trl.settings import absent_packages, refusals
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.evaluate import Evaluator
-from harness.exchange.dialect import load_table
 from harness.model.ranks import ALONE, Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
@@ -42,7 +39,6 @@ from harness.training.run_parts import (
 )
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
-RELEASE = load_table("trl").release
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -53,8 +49,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     """
     if reasons := refusals(config):
         raise ConfigError("backend=trl cannot express this run: " + "; ".join(reasons))
-    if find_spec("trl") is None or not version("trl").startswith(f"{RELEASE}."):
-        raise ConfigError(f"backend=trl needs the package trl, release {RELEASE}: pip install -e '.[trl]'")
+    if reasons := absent_packages(config):
+        raise ConfigError("; ".join(reasons))
     disable_progress_bar()  # a run's log is no terminal
     with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)

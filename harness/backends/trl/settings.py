@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from harness.backends.builtin import refused_engines
@@ -15,11 +17,12 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.configuration.yaml_value import read_yaml
 from harness.exchange import trl as dialect
-from harness.exchange.dialect import reward_weights
+from harness.exchange.dialect import load_table, reward_weights
 from harness.training.torchrun import refused_places, wanted_ranks
 
 EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
 _SEEDS = 2**32  # NumPy's generator, which Trainer seeds, takes less
+_RELEASE = load_table("trl").release
 _SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
 
 
@@ -114,6 +117,23 @@ def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why TRL does not train this configuration; empty where it does."""
     checks = (_refused_groups, _refused_sampling, _refused_machine, _refused_cuts, _refused_overrides)
     return [*dialect.export(trl_config(config)).inexpressible, *(line for part in checks for line in part(config))]
+
+
+def absent_packages(config: RunConfig) -> list[str]:
+    """Return what is to be installed here before TRL can train this configuration."""
+    backend, reasons = config.backend, []
+    if find_spec("trl") is None or not version("trl").startswith(f"{_RELEASE}."):
+        reasons.append(f"backend=trl needs the package trl, release {_RELEASE}: pip install -e '.[trl]'")
+    if backend.sampler != "transformers" and find_spec("vllm") is None:
+        reasons.append(
+            f"backend.sampler={backend.sampler} needs the package vllm, which is not installed here: pip install -e '.[vllm]', or set "
+            "backend.sampler=transformers"
+        )
+    if backend.liger and find_spec("liger_kernel") is None:
+        reasons.append(
+            "backend.liger=true needs the package liger-kernel, which is not installed here: pip install liger-kernel, or set it to false"
+        )
+    return reasons
 
 
 def _refused_groups(config: RunConfig) -> Iterator[str]:

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, cal
         processing_class=parts.tokenizer,
         callbacks=[callback],
         optimizers=(optimizer, _schedule(config, optimizer)),
-        rollout_func=(lambda _, trainer: rollouts.refill(lambda ids: sample(trainer, ids))) if refills else None,
+        rollout_func=(lambda _, trainer: rollouts.refill(partial(sample, trainer, config.runtime.rollout_rows)))
+        if refills
+        else None,
     )
     trainer.remove_callback(PrinterCallback)
     if arguments.use_vllm:  # built in this process it has set every generator to its own seed, the same for all seeds
@@ -115,8 +118,13 @@ def _dataset(parts: TaskParts) -> Dataset:
     return Dataset.from_dict({"prompt": [texts[i] for i in rows], "problem": rows})
 
 
-def sample(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
-    """One response to each prompt by transformers' `generate`, with the settings of the trainer's own sampling."""
+def sample(trainer: Any, rows: int, prompts: list[list[int]]) -> list[list[int]]:
+    """One response to each prompt, at most so many `rows` decoded together, with the settings of the trainer's own sampling."""
+    return [ids for start in range(0, len(prompts), rows) for ids in _decode(trainer, prompts[start : start + rows])]
+
+
+def _decode(trainer: Any, prompts: list[list[int]]) -> list[list[int]]:
+    """One response to each prompt by one call of transformers' `generate`."""
     longest, pad = max(map(len, prompts)), trainer.generation_config.pad_token_id
     ids = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])

@@ -236,7 +236,8 @@ def refusals(config: RunConfig) -> list[str]:
         for name, text in translation.deviations.items()
         if name not in config.backend.accept
     )
-    return [*translation.inexpressible, *deviations, *_refused_settings(config), *_refused_overrides(config)]
+    checks = (_refused_settings, _refused_machine, _refused_overrides)
+    return [*translation.inexpressible, *deviations, *(line for part in checks for line in part(config))]
 
 
 def _refused_settings(config: RunConfig) -> Iterator[str]:
@@ -261,6 +262,34 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield f"evaluation.samples_between={interim_samples}: verl validates with {samples} samples every time; set it to null"
     if config.evaluation.stop_strings:
         yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
+
+
+def _refused_machine(config: RunConfig) -> Iterator[str]:
+    """What verl cannot be told of this machine, and where it could not divide the work over the GPUs."""
+    algorithm, runtime, machine = config.algorithm, config.runtime, config.runtime.verl
+    gpus = runtime.gpus_per_run * runtime.nodes
+    if runtime.record_rollouts:
+        yield "runtime.record_rollouts=true: verl samples training responses itself, not an engine of ours; leave it out"
+    if runtime.runs_per_gpu > 1:
+        yield f"runtime.runs_per_gpu={runtime.runs_per_gpu}: verl's sampler takes its share of the whole GPU; set it to 1"
+    if runtime.ranks not in (0, runtime.gpus_per_run):
+        yield f"runtime.ranks={runtime.ranks}: verl trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
+    if runtime.nodes > 1 and machine.ray_address is None:
+        yield (
+            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
+            "runtime.verl.ray_address=auto"
+        )
+    for key in ("tensor_parallel", "sequence_parallel"):
+        size = getattr(machine, key)
+        if gpus % size:
+            yield f"runtime.verl.{key}={size} does not divide the {gpus} GPUs of a run"
+    responses = algorithm.prompts_per_step // algorithm.updates_per_step * algorithm.responses_per_prompt
+    shares = max(1, gpus // machine.sequence_parallel)
+    if responses % shares:
+        yield (
+            f"an update's {responses} responses (prompts_per_step / updates_per_step x responses_per_prompt) cannot be divided over "
+            f"{shares} GPUs; change runtime.gpus_per_run or runtime.nodes"
+        )
 
 
 def _refused_overrides(config: RunConfig) -> Iterator[str]:

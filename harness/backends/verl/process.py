@@ -1,7 +1,8 @@
-"""verl's own interpreter, what this machine must offer it, and its programs as child processes."""
+"""verl's own interpreter, and its programs as child processes."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -10,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RunConfig
 from harness.configuration.sections import VERL_VERSION as VERSION
 from harness.configuration.sections import VerlRuntime
 from harness.store.reader import read_tail
@@ -57,14 +57,7 @@ def interpreter(runtime: VerlRuntime) -> str:
     if python is None:
         raise ConfigError(f"runtime.verl.python={runtime.python} is no interpreter; {_HINT}")
     try:
-        answer = subprocess.run(
-            [python, "-c", _VERSION_SCRIPT],
-            capture_output=True,
-            text=True,
-            timeout=_SCRIPT_SECONDS,
-            check=False,
-            env=environment(python),
-        )
+        answer = _ask_version(python)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"runtime.verl.python={runtime.python} does not run: {error}") from error
     if answer.returncode:
@@ -78,34 +71,20 @@ def interpreter(runtime: VerlRuntime) -> str:
     return python
 
 
+@functools.cache  # every arm of a plan asks
+def _ask_version(python: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-c", _VERSION_SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=_SCRIPT_SECONDS,
+        check=False,
+        env=environment(python),
+    )
+
+
 def environment(python: str) -> dict[str, str]:
     """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
     leaks = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     variables = {key: value for key, value in os.environ.items() if key not in leaks}
     return {**variables, "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
-
-
-def check_machine(config: RunConfig) -> None:
-    """Raise `ConfigError` where verl could not divide the work over the GPUs."""
-    algorithm, runtime, machine = config.algorithm, config.runtime, config.runtime.verl
-    gpus = runtime.gpus_per_run * runtime.nodes
-    if runtime.ranks not in (0, runtime.gpus_per_run):
-        raise ConfigError(
-            f"runtime.ranks={runtime.ranks}: verl trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
-        )
-    if runtime.nodes > 1 and machine.ray_address is None:
-        raise ConfigError(
-            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
-            "runtime.verl.ray_address=auto"
-        )
-    for key in ("tensor_parallel", "sequence_parallel"):
-        size = getattr(machine, key)
-        if gpus % size:
-            raise ConfigError(f"runtime.verl.{key}={size} does not divide the {gpus} GPUs of a run")
-    responses = algorithm.prompts_per_step // algorithm.updates_per_step * algorithm.responses_per_prompt
-    shares = gpus // machine.sequence_parallel
-    if responses % shares:
-        raise ConfigError(
-            f"an update's {responses} responses (prompts_per_step / updates_per_step x responses_per_prompt) cannot be divided over "
-            f"{shares} GPUs; change runtime.gpus_per_run or runtime.nodes"
-        )

@@ -22,7 +22,7 @@ import torch
 
 from harness.backends.verl.metrics import MetricsImport, export, import_validations, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import LOG, VerlFailed, check, check_machine, environment, interpreter
+from harness.backends.verl.process import LOG, VerlFailed, check, environment, interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
@@ -55,7 +55,6 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     if reasons:
         raise ConfigError("backend=verl cannot express this run: " + "; ".join(reasons))
     python = interpreter(config.runtime.verl)
-    check_machine(config)
     torch.set_num_threads(config.runtime.threads)
     cache = (run.path.parent.parent / "cache").resolve()
     kernel, folder = base_policy(config, run, attempt)
