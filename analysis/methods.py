@@ -130,9 +130,10 @@ class Methods:
         installs = [each.get("packages") or {} for each in provenances]
         versions = {name: _join((each[name] for each in installs if each.get(name)), " and ") for name in _PACKAGES}
         packages = "".join(f", {name} {version}" for name, version in versions.items() if version)
-        commits = _join((str(each.get("git_commit"))[:10] for each in provenances), ", ")
+        # A wheel has no commit.
+        commits = _join((each["git_commit"][:10] for each in provenances if each.get("git_commit")), ", ")
         python = _join((each.get("python") for each in provenances), ", ")
-        yield f"Code: rlvr-harness, commit {commits}; Python {python}{packages}."
+        yield f"Code: rlvr-harness{f', commit {commits}' * bool(commits)}; Python {python}{packages}."
 
     @cached_property
     def sources(self) -> dict[str, str]:
