@@ -31,13 +31,7 @@ from harness.tracking._feed import TrackerFeed, absent
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
-_SHARED = (
-    "device",
-    "gpus_per_run",
-    "runs_per_gpu",
-    "threads",
-    "workers",
-)  # keys by which runs are placed on this machine
+_SHARED = ("device", "gpus_per_run", "runs_per_gpu")  # keys by which runs get their share of GPUs
 _LOOK_SECONDS = 1.0  # between two looks at the files of running runs: the file server may be far away
 
 
@@ -398,14 +392,15 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collec
     """Run what is not finished of a plan (those of `run_ids`), the longest runs first; see `supervise`.
 
     Raises:
-        ConfigError: a run has begun on other problems or another checkpoint, wants more GPUs than there are, or another number of
-            them than other arms.
+        ConfigError: a run has begun on other problems or another checkpoint, wants more GPUs than there are, or another device or
+            share of GPUs than other arms.
         StoreError: nothing can be recorded.
     """
     data = content_hashes([arm.config for arm in plan.arms])
     require_same_content(plan, store, data)
     specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
-    return dispatch_runs(specs, store, _shared_runtime(specs, store), progress, plan.command, data)
+    runtime = _shared_runtime(specs, store) if specs else plan.arms[0].config.runtime  # none where all were refused
+    return dispatch_runs(specs, store, runtime, progress, plan.command, data)
 
 
 def _shared_runtime(specs: Sequence[RunSpec], store: ResultStore) -> RuntimeConfig:
@@ -418,7 +413,7 @@ def _shared_runtime(specs: Sequence[RunSpec], store: ResultStore) -> RuntimeConf
         if len(arms) > 1:
             values = "; ".join(f"{value} in {', '.join(names)}" for value, names in arms.items())
             raise ConfigError(
-                f"runtime.{key} differs between arms ({values}), and runs of one command get equal shares of this machine; give all arms "
+                f"runtime.{key} differs between arms ({values}), and runs of one command get equal shares of the GPUs; give all arms "
                 "one value, or run them by commands of their own and then repeat this one for the answer"
             )
     return left[0].config.runtime

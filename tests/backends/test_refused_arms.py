@@ -18,7 +18,14 @@ from harness.store import ResultStore
 
 # verl takes a KL penalty in the reward, but not beside overlong filtering, which all rungs but the first have.
 KL = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
-ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null", "runtime.elsewhere=true", *KL]
+ON_VERL = [
+    "backend=verl",
+    "model=random_init",
+    "evaluation.samples_between=null",
+    "runtime.elsewhere=true",
+    "runtime.device=cuda",
+    *KL,
+]
 REASON = "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
 REFUSED = "dapo_1_overlong_filtering, dapo_2_clip_higher, dapo_3_soft_overlong, dapo_4_token_level_loss, dapo_5_dynamic_sampling"
 

@@ -98,6 +98,7 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
             "actor_rollout_ref.rollout.full_determinism: verl's full determinism",
         ),
         (["runtime.record_rollouts=true"], "runtime.record_rollouts=true: verl samples training responses itself"),
+        (["runtime.elsewhere=true"], "runtime.device=auto leases no GPU"),
         (["runtime.runs_per_gpu=2"], "runtime.runs_per_gpu=2: verl's sampler takes its share"),
         (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
     ],

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import Checked, ConfigError, choice, require
-from harness.configuration.sections import visible_gpus
 from harness.exchange.verl import DEVIATIONS
 
 if TYPE_CHECKING:
@@ -46,16 +45,11 @@ def check(config: RunConfig) -> list[str]:
 def absent(config: RunConfig) -> list[str]:
     from harness.backends.verl.process import interpreter
 
-    reasons = []
-    if config.runtime.device == "auto" and visible_gpus():
-        reasons.append(
-            "runtime.device=auto leases no GPU, so that several runs of verl would share them; add runtime.device=cuda"
-        )
     try:
         interpreter(config.runtime.verl)
     except ConfigError as error:
-        reasons.append(str(error))
-    return reasons
+        return [str(error)]
+    return []
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

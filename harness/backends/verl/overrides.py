@@ -15,6 +15,7 @@ from typing import Any
 from harness.backends.verl import extension
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
+from harness.configuration.sections import visible_gpus
 from harness.exchange.dialect import hydra_value
 from harness.exchange.verl import ACTOR, OPTIMIZER, ROLLOUT
 
@@ -268,6 +269,8 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     """What verl cannot be told of this machine, and where it could not divide the work over the GPUs."""
     algorithm, runtime, machine = config.algorithm, config.runtime, config.runtime.verl
     gpus = runtime.gpus_per_run * runtime.nodes
+    if runtime.device == "auto" and (runtime.elsewhere or visible_gpus()):  # said before a job is sent, not by each job
+        yield "runtime.device=auto leases no GPU, so that several runs of verl would share them; add runtime.device=cuda"
     if runtime.record_rollouts:
         yield "runtime.record_rollouts=true: verl samples training responses itself, not an engine of ours; leave it out"
     if runtime.runs_per_gpu > 1:
