@@ -43,13 +43,9 @@ def check(config: RunConfig) -> list[str]:
 
 
 def absent(config: RunConfig) -> list[str]:
-    from harness.backends.verl.process import interpreter
+    from harness.backends.verl.process import absent_programs
 
-    try:
-        interpreter(config.runtime.verl)
-    except ConfigError as error:
-        return [str(error)]
-    return []
+    return absent_programs(config)
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

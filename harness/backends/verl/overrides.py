@@ -277,11 +277,6 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
         yield f"runtime.runs_per_gpu={runtime.runs_per_gpu}: verl's sampler takes its share of the whole GPU; set it to 1"
     if runtime.ranks not in (0, runtime.gpus_per_run):
         yield f"runtime.ranks={runtime.ranks}: verl trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
-    if runtime.nodes > 1 and machine.ray_address is None:
-        yield (
-            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
-            "runtime.verl.ray_address=auto"
-        )
     for key in ("tensor_parallel", "sequence_parallel"):
         size = getattr(machine, key)
         if gpus % size:

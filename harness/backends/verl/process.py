@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 from harness.configuration.sections import VERL_VERSION as VERSION
 from harness.configuration.sections import VerlRuntime
 from harness.store.reader import read_tail
@@ -69,6 +70,21 @@ def interpreter(runtime: VerlRuntime) -> str:
             f"install verl=={VERSION} there"
         )
     return python
+
+
+def absent_programs(config: RunConfig) -> list[str]:
+    """Return what this machine lacks for verl: its interpreter, or the Ray of several nodes."""
+    runtime, reasons = config.runtime, []
+    if runtime.nodes > 1 and runtime.verl.ray_address is None:
+        reasons.append(
+            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
+            "runtime.verl.ray_address=auto"
+        )
+    try:
+        interpreter(runtime.verl)
+    except ConfigError as error:
+        reasons.append(str(error))
+    return reasons
 
 
 @functools.cache  # every arm of a plan asks

@@ -22,7 +22,7 @@ import torch
 
 from harness.backends.verl.metrics import MetricsImport, export, import_validations, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
-from harness.backends.verl.process import LOG, VerlFailed, check, environment, interpreter
+from harness.backends.verl.process import LOG, VerlFailed, absent_programs, check, environment, interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
@@ -51,9 +51,10 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         ConfigError: verl cannot train this configuration, or not here.
         VerlFailed: verl's process ended with an error.
     """
-    reasons = refusals(config)
-    if reasons:
+    if reasons := refusals(config):
         raise ConfigError("backend=verl cannot express this run: " + "; ".join(reasons))
+    if reasons := absent_programs(config):
+        raise ConfigError("; ".join(reasons))
     python = interpreter(config.runtime.verl)
     torch.set_num_threads(config.runtime.threads)
     cache = (run.path.parent.parent / "cache").resolve()
