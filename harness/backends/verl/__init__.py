@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.configuration.error import Checked, ConfigError, choice, require
+from harness.configuration.error import Checked, choice, require
 from harness.exchange.verl import DEVIATIONS
 
 if TYPE_CHECKING:
