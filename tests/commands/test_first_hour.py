@@ -83,18 +83,13 @@ FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="th
         ),
         (["backend=trl", "backend.liger=true", "runtime.device=cuda"], "needs the package liger-kernel"),
         (
-            ["backend=verl", "model=random_init", "evaluation.samples_between=null"],
+            ["backend=verl", "model=random_init", "evaluation.samples_between=null", "runtime.device=cuda"],
             "backend=verl needs runtime.verl.python",
-        ),
-        (
-            ["backend=verl", "model=random_init", "evaluation.samples_between=null"],
-            "runtime.device=auto leases no GPU",
         ),
     ],
 )
 def test_what_is_missing_here_is_said_before_anything_runs_here(tmp_path, said, monkeypatch, overrides, says):
     monkeypatch.setattr("harness.backends.trl.settings.find_spec", lambda _: None)
-    monkeypatch.setattr("harness.backends.verl.visible_gpus", lambda: ["0"])
     given = (*overrides, f"runtime.results={tmp_path}")
     for words in (" ".join(said("plan", *given).split()), said("run", *given, code=2)):
         assert says in words
