@@ -123,12 +123,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def _compose(overrides: list[str]) -> DictConfig:
-    """Compose by Hydra: in its application with what that has loaded, else by itself.
-
-    Hydra sets values when all files are merged, so shipped files are merged once (0.1 s) and values are set on a copy (0.01 s).
-    """
-    if GlobalHydra.instance().is_initialized():
-        return hydra_compose("config", overrides)
+    """Compose by Hydra. It sets values when all files are merged, so shipped files are merged once (0.1 s), values set on a copy (0.01 s)."""
     values = [item for item in parse_overrides(overrides) if sets_a_value(item)]
     lines = {item.input_line for item in values}
     choices_alone = tuple(item for item in overrides if item not in lines)
@@ -148,6 +143,9 @@ def _merged(directory: Path, overrides: tuple[str, ...]) -> bytes:
 
 
 def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
+    """Compose in Hydra's application with what that has loaded, else by itself."""
+    if GlobalHydra.instance().is_initialized():
+        return hydra_compose("config", list(overrides))
     with initialize_config_dir(str(directory), version_base="1.3", job_name="harness"):
         return hydra_compose("config", list(overrides))
 
