@@ -216,8 +216,9 @@ def judge_look(root: Path, name: str) -> Look:
 
 ERROR = 1 - FAMILY_LEVEL
 NOTES = (
-    "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`). A verdict is about "
-    "this testbed at the declared operating point; a claim that fails here may hold where it was made.",
+    "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`); of seven, which say so "
+    "in their notes, the first look's seeds had been seen. A verdict is about this testbed at the declared operating point; a claim that "
+    "fails here may hold where it was made.",
     "The effect is arm minus reference, paired by seed, with the 95 % interval of the claim's own sequential design. A second look repeats "
     "the declaration on seeds and base policies that the first did not use. Both looks have one interval over all seeds; it leans to the "
     "first look, since only decided claims are looked at again.",
@@ -355,7 +356,7 @@ def _page(claims: Sequence[JudgedClaim]) -> str:
     notes = "\n".join(f"- {note}" for note in NOTES)
     return f"""# Claims of the field, judged on the testbed
 
-**Question.** Which published claims about training hold on the testbed, each declared before its runs?
+**Question.** Which published claims about training hold on the testbed?
 
 **{len(claims)} claims: {counts(claims)}.**
 
