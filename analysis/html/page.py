@@ -36,7 +36,7 @@ from analysis.tables.table import Cell, Column, Table, cell_text, number_text
 from analysis.tables.words import metric_name
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
-from harness.evaluation.protocol import ProblemText, problem_texts
+from harness.evaluation.protocol import problem_texts
 from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
@@ -428,7 +428,7 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
         return data
     # The samples of a foreign run were never here; what the first arm was asked, all were asked.
     samples = [_samples(store.run(run), step, plan) if (run, step, cap) in averages else {} for run, step, _ in runs]
-    texts: dict[str, ProblemText] = {}
+    texts: dict[str, Any] = {}
     with suppress(StoreError):
         texts = problem_texts(store.run(next(run for run, step, _ in runs if step is not None)), plan.benchmark)
     for index in np.argsort(-np.ptp(known_rates, axis=0), kind="stable")[:MAX_PROBLEMS]:

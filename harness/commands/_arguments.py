@@ -42,6 +42,9 @@ _PATHS = frozenset(
 )
 
 
+_NULLS = ("", "null", "~")
+
+
 def flag(text: str) -> dict[str, Any]:
     """Declare a switch that is off unless given, for a verb's `ARGUMENTS`."""
     return {"action": "store_true", "help": text}
@@ -50,8 +53,8 @@ def flag(text: str) -> dict[str, Any]:
 def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequence[str] = ()) -> dict[str, Any]:
     """Arguments `key=value` as a mapping, values read as YAML.
 
-    Values of `texts` are names and stay as they are spelled: `arm=1e-4` (null is None all the same). Raises `ConfigError` for an unknown or
-    repeated key, and for a value that is not YAML.
+    Values of `texts` are names and stay as they are spelled: `arm=1e-4`, `arm=grpo #2`, unless they stand in quotes (null is None all the
+    same). Raises `ConfigError` for an unknown or repeated key, and for a value that is not YAML.
     """
     values: dict[str, Any] = {}
     for item in items:
@@ -63,8 +66,8 @@ def key_values(items: Sequence[str], keys: Sequence[str], verb: str, texts: Sequ
         if key in _PATHS and text:
             values[key] = text  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
             continue
-        value = read_yaml(text, f"{verb}: {item}")
-        values[key] = text if key in texts and value is not None and not isinstance(value, str) else value
+        is_name = key in texts and text[:1] not in ("'", '"') and text not in _NULLS
+        values[key] = text if is_name else read_yaml(text, f"{verb}: {item}")
     return values
 
 

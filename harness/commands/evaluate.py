@@ -189,14 +189,18 @@ def export(configs: Sequence[Any], out: Path) -> None:
     from harness.problems.benchmarks.dataset import load_records, name_of
     from harness.problems.problem import write_jsonl
 
-    for config in configs:
-        if config.kind == "dataset":
-            path = out / f"{name_of(config)}.jsonl"
-            if config.path and path.resolve() == Path(config.path).resolve():
-                raise ConfigError(f"out={out} would write over {config.path}; choose another folder")
-            records, _ = load_records(config)
-            write_jsonl(path, records)
-            print(f"{len(records)} problems: {path}")
+    datasets = [config for config in configs if config.kind == "dataset"]
+    for place, config in enumerate(datasets):
+        path = out / f"{name_of(config)}.jsonl"
+        if config.path and path.resolve() == Path(config.path).resolve():
+            raise ConfigError(f"out={out} would write over {config.path}; choose another folder")
+        if name_of(config) in map(name_of, datasets[:place]):
+            raise ConfigError(
+                f"two sets are named {name_of(config)}, and out={out} would hold one of them; rename a file, or check one"
+            )
+        records, _ = load_records(config)
+        write_jsonl(path, records)
+        print(f"{len(records)} problems: {path}")
 
 
 def draw(result: Path) -> int:
@@ -215,7 +219,7 @@ def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict
     """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    values, overrides = take_values(items, keys, verb)
+    values, overrides = take_values(items, keys, verb, texts=("template",))
     data = Path(str(values["data.path"])) if "data.path" in values else None
     return values, Request(listed_names(values.get("benchmark")), data, values.get("template"), overrides)
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load
-from harness.problems.problem import benchmark_config, load_benchmark
+from harness.problems.problem import Problem, benchmark_config, load_benchmark
 from harness.store import RunDir
 from harness.store.layout import CONFIG
 
@@ -176,16 +176,8 @@ def _key(item: str) -> str:
     return item.partition("=")[0].lstrip("+~")
 
 
-@dataclass(frozen=True)
-class ProblemText:
-    """The prompt as the policy saw it, and the gold answer."""
-
-    prompt: str
-    gold: str
-
-
-def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
-    """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
+def problem_texts(run: RunDir, benchmark: str) -> dict[str, Problem]:
+    """Return the problems by id, with the prompts that the policy saw; none where the data is not here. Never asks the network."""
     values: Any = run.settings()
     for key in ("evaluation", "benchmarks", benchmark):
         values = values.get(key) if isinstance(values, dict) else None
@@ -193,18 +185,17 @@ def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
         return {}
     from_hub = values.get("source") and not values.get("path")
     try:
-        rows = _hub_rows(values) if from_hub else _rows(values)
+        problems = _hub_problems(values) if from_hub else _problems(values)
     except (ConfigError, ValueError):
         return {}
-    return {identifier: ProblemText(prompt, gold) for identifier, prompt, gold in rows}
+    return {problem.id: problem for problem in problems}
 
 
-def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    problems = load_benchmark(benchmark_config(values, "benchmark")).problems
-    return [(problem.id, problem.prompt, problem.gold) for problem in problems]
+def _problems(values: Mapping[str, Any]) -> Sequence[Problem]:
+    return load_benchmark(benchmark_config(values, "benchmark")).problems
 
 
-def _hub_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _hub_problems(values: Mapping[str, Any]) -> list[Problem]:
     """Read a dataset of the Hub's cache in a process of its own: the Hub's libraries read HF_HUB_OFFLINE once. Raises `ConfigError`."""
     process = subprocess.run(
         [sys.executable, "-m", __name__],
@@ -216,11 +207,11 @@ def _hub_rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     )
     if process.returncode:
         raise ConfigError(f"{values['source']} is not in the cache of this machine")
-    return [(identifier, prompt, gold) for identifier, prompt, gold in json.loads(process.stdout)]
+    return [Problem(**row) for row in json.loads(process.stdout)]
 
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(json.dumps(_rows(json.load(sys.stdin))))
+        sys.stdout.write(json.dumps([asdict(problem) for problem in _problems(json.load(sys.stdin))]))
     except ConfigError as error:
         sys.exit(str(error))

@@ -19,7 +19,8 @@ from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign
 from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import benchmark_config, deduplicate, load_benchmark, normalise, read_jsonl
+from harness.problems.hygiene import statements
+from harness.problems.problem import benchmark_config, deduplicate, normalise, read_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile, publish_file, write_file
 from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
@@ -79,13 +80,18 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     for row in foreign.samples:
         row["sample_index"] = counts[row["problem_id"]]
         counts[row["problem_id"]] += 1
-    usual = counts.most_common(1)[0][1]
+    sizes = Counter(counts.values())
+    usual = max(sizes, key=lambda size: (sizes[size], size))
     if uneven := [name for name, count in counts.items() if count != usual]:
         raise ConfigError(
             f"{path}: {len(uneven)} of {len(counts)} problems do not have {usual} samples ({uneven[0]!r} has {counts[uneven[0]]}): an "
-            "average over n samples needs n of every problem; write null for each sample that was lost"
+            f"average over n samples needs n of every problem; write null for each sample that was lost{_in_brackets(foreign.notes)}"
         )
     return foreign
+
+
+def _in_brackets(notes: Sequence[str]) -> str:
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -126,9 +132,11 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
     """Make samples of one prompt with one gold those of one problem, whatever their ids, and say so; without a prompt the id decides.
 
-    Raises `ConfigError`: one id stands for two prompts, or for two golds.
+    A repeated problem whose ids have as many samples as the others stays apart. Raises `ConfigError`: one id stands for two prompts, or
+    for two golds.
     """
     problems: dict[tuple[str, str], str] = {}
+    name_of: dict[str, str] = {}
     content_of: dict[str, tuple[str, str]] = {}
     copies: dict[str, set[str]] = {}
     for row in samples:
@@ -141,12 +149,19 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
             raise ConfigError(
                 f"{path}: id {name!r} stands for two {what}, {first[:40]!r} and {second[:40]!r}; give each problem an id of its own"
             )
-        if text:
-            row["problem_id"] = problems.setdefault(content, name)
-            copies.setdefault(row["problem_id"], set()).add(name)
+        name_of[name] = problems.setdefault(content, name) if text else name
+        copies.setdefault(name_of[name], set()).add(name)
     if not (several := {name: ids for name, ids in copies.items() if len(ids) > 1}):
         return []
     name, ids = next(iter(several.items()))
+    apart = Counter(row["problem_id"] for row in samples)
+    together = Counter(name_of[row["problem_id"]] for row in samples)
+    if min(apart.values()) > 1 == len(set(apart.values())) < len(set(together.values())):
+        return [
+            f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}), and each id counts as a problem"
+        ]
+    for row in samples:
+        row["problem_id"] = name_of[row["problem_id"]]
     return [
         f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}); samples of one prompt and gold are of one problem"
     ]
@@ -201,6 +216,7 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
         "extraction": verifier.config.extraction,
         "answer_must_end": verifier.config.answer_must_end,
         "form": verifier.config.form,
+        "percent": verifier.config.percent,
         "fingerprint": verifier.fingerprint(),
         "seconds": float(frame["seconds"].sum()),
     }
@@ -216,11 +232,10 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
 
 def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, Any]:
     """Return scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
-    label_frame = frame.assign(correct=frame["label"].astype(bool))
-    lost_R = label_frame["finish_reason"] == LOST
-    samples = code_samples(label_frame.assign(correct=label_frame["correct"] & ~lost_R), LENGTH, None)
+    labels = frame["label"].astype(bool)
+    samples = code_samples(frame.assign(correct=labels & (frame["finish_reason"] != LOST)), LENGTH, None)
     label_result = result_of(samples, ks, LENGTH)
-    disagreements = frame[frame["correct"] != label_frame["correct"]]
+    disagreements = frame[frame["correct"] != labels]
     columns = ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
     rows = disagreements[columns].to_dict("records")
     return {
@@ -399,12 +414,15 @@ def _run_samples(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
 
 def _rules(verifier: Mapping[str, Any]) -> str:
     """What decides the verdicts that a verifier with these settings has stored; empty where it is not known."""
-    return ", ".join(f"{key}={verifier[key]}" for key in ("extraction", "answer_must_end", "form") if key in verifier)
+    keys = [key for key in ("extraction", "answer_must_end", "form") if key in verifier]
+    if verifier.get("percent", "either") != "either":  # older results do not say it
+        keys.append("percent")
+    return ", ".join(f"{key}={verifier[key]}" for key in keys)
 
 
 def _join_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, step: str = "") -> pd.DataFrame:
     name = f"{model} on {benchmark}{step}"
-    problems = {problem.id: problem for problem in load_benchmark(config).problems}
+    problems = {problem.id: problem for problem in statements(config)[0].problems}
     unknown = sorted(set(frame["problem_id"]) - set(problems))
     if unknown:
         raise ConfigError(f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed")

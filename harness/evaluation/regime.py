@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.metrics.names import nothing_to_learn
@@ -79,8 +80,12 @@ def _percent(share: float) -> str:
 
 
 def on_training_problems(config: RunConfig) -> RunConfig:
-    """The same run, evaluated on its training problems as it samples them, a group each."""
+    """The same run, evaluated on its training problems as it samples them, a group each. Raises `ConfigError`: `sampling.top_k`."""
     sampling = config.sampling
+    if sampling.top_k:
+        raise ConfigError(
+            f"plan --sample has no sampling.top_k={sampling.top_k}: an evaluation filters by top_p alone; ask with sampling.top_k=0"
+        )
     protocol = replace(
         config.evaluation,
         benchmarks={"training": config.task},

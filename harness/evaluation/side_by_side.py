@@ -460,7 +460,7 @@ def compare(
         seed_notes += [f"{side.name}: runs that share a base policy count singly" for side in sides if _sharing(side)]
         sides = [replace(side, bases=None) for side in sides]
     matched_sides, notes = _match_sides(sides, by_text, verifier)
-    notes = [*seed_notes, *notes, *filter(None, map(_sharing, matched_sides))]
+    notes = [*seed_notes, *_cap_notes(sides), *notes, *filter(None, map(_sharing, matched_sides))]
     first, *others = matched_sides
     most = fewest_samples(matched_sides)
     k_values = [k for k in ks or default_ks(most) if k > 1]
@@ -521,6 +521,20 @@ def _counts(side: Side) -> Counts:
     samples = tuple(len(frame) // frame["place"].nunique() for frame in side.runs)
     right_RP = np.rint(_shares(side) * np.array(samples)[:, None]).astype(np.int64)
     return Counts(right_RP, samples, _replicates(side))
+
+
+def _cap_notes(sides: Sequence[Side]) -> list[str]:
+    """A note where the sides were sampled with different caps."""
+    caps = {
+        side.name: sorted(
+            {cap for frame in side.runs for cap in frame.get("max_response_tokens", pd.Series(dtype=int)).unique()}
+        )
+        for side in sides
+    }
+    if len({tuple(values) for values in caps.values() if values}) < 2:
+        return []
+    texts = "; ".join(f"{name}: {', '.join(map(str, values)) or 'unknown'}" for name, values in caps.items())
+    return [f"the caps differ, in tokens ({texts}); cap=TOKENS chooses one that every side has"]
 
 
 def _sharing(side: Side) -> str:

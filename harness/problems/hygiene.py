@@ -1,4 +1,4 @@
-"""Faults of problems, said before a run: golds that do not verify against themselves, repeats, train / test overlap.
+"""Faults of problems, said before a run: golds that cannot be read, repeats, train / test overlap.
 
 The rule of overlap is Tülu 3's (arXiv:2411.15124, section 3.2): a test problem overlaps when more than half of its words lie in 8-grams
 that also occur in one training problem.
@@ -43,21 +43,22 @@ def report(benchmarks: Mapping[str, Any], task: Any = None, rules: VerifierConfi
 
     Raises `ConfigError`: data is missing or malformed.
     """
-    sets = dict(benchmarks) | ({"task": task} if task is not None else {})
+    sets = [*benchmarks.items(), *([] if task is None else [("task", task)])]
     faults: list[DataFault] = []
-    loaded_sets: dict[str, Benchmark] = {}
+    loaded_sets: list[tuple[str, Benchmark]] = []
     with MathVerifier(rules) as verifier:
-        for name, config in sets.items():
+        for name, config in sets:
             try:
-                loaded_sets[name], repeats = statements(config)
+                loaded_set, repeats = statements(config)
             except ConfigError as error:
                 key = name if config is task else f"evaluation.benchmarks.{name}"
                 raise ConfigError(f"{key}: {error}") from error
+            loaded_sets.append((name, loaded_set))
             faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
-            faults += check_golds(name, loaded_sets[name], verifier)
+            faults += check_golds(name, loaded_set, verifier)
     if task is not None:
-        train = loaded_sets.pop("task")
-        for name, benchmark in loaded_sets.items():
+        _, train = loaded_sets.pop()
+        for name, benchmark in loaded_sets:
             faults += check_overlap(name, train, benchmark)
     return faults
 
@@ -79,14 +80,14 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
 
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
-    verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
-    operations = {gold: verifier.open_operations(gold) for gold, verdict in verdicts.items() if verdict.correct}
+    golds = {problem.gold for problem in benchmark.problems}
+    refused_golds = {gold for gold in golds if verifier.refuses_gold(gold)}
+    operations = {gold: verifier.open_operations(gold) for gold in golds - refused_golds}
     texts = []
-    if faulty := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
-        examples = _golds(faulty, lambda p: f" ({verdicts[p.gold].verdict})")
-        texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds do not verify against themselves: {examples}")
-    probes = verifier.probe_golds(verdicts)
-    text_only = [p for p in benchmark.problems if verdicts[p.gold].correct and probes.get(p.gold) == [OWN_TEXT]]
+    if faulty := [problem for problem in benchmark.problems if problem.gold in refused_golds]:
+        texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds cannot be read: {_golds(faulty)}")
+    probes = verifier.probe_golds(golds)
+    text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     if text_only:
         texts.append(
             f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value "

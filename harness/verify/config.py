@@ -61,8 +61,8 @@ class Verdict:
             parser saw it), `timeout`, `killed` (the process that graded it died: memory, or from outside) or `error` (the
             parser or the comparison failed). Only `right` counts as correct; the others are counted apart.
         answer: the canonical answer that was graded, None when there was none.
-        method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `math_verify`, `extraction`,
-            `limits`, `form` or `pool`.
+        method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `algebra`, `math_verify`,
+            `extraction`, `limits`, `form` or `pool`.
         seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
     """
 

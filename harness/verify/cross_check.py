@@ -77,7 +77,13 @@ def _gold_value(gold: str) -> _Value | None:
     text = gold.rpartition("####")[2].strip()
     if box := re.fullmatch(r"\$*\s*\\boxed\s*\{(.*)\}\s*\$*\.?", text, re.DOTALL):
         text = box[1]
-    text = _DEGREES.sub("", _scientific_as_e(_THOUSANDS.sub(",", text))).replace("\\$", "").strip(" $.\n")
+    text = (
+        _DEGREES.sub("", _scientific_as_e(_THOUSANDS.sub(",", text)))
+        .replace("\\$", "")
+        .strip(" $\n")
+        .removesuffix(".")
+        .rstrip(" $")
+    )
     sign = text[:1] in ("-", "−", "+")
     match = _NUMERAL.fullmatch(text, int(sign))
     return None if match is None else _value(match)

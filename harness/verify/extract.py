@@ -45,6 +45,7 @@ _LINE = re.compile(  # a line that begins as an answer line
 )
 _JSON_MEMBER = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)+)\"|([^\s,\"{}\[\]]+))\s*(?=[,}\n]|$)")
 _LINE_CHARS = 4_000
+_MOST_LINES = 64
 _TAIL_CHARS = 200_000
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
 _SENTENCE_END = re.compile(
@@ -145,22 +146,9 @@ def _extract(body: str, extraction: str) -> RawAnswer | None:
     if extraction == "boxed":
         return box
     if box is not None:
-        return _later_line(body, box.end) or box
-    return _answer_line(body) or (_last_value(body) if extraction == "any" else None)
-
-
-def _later_line(body: str, start: int) -> RawAnswer | None:
-    """Return the value of the last line behind `start` that begins as an answer line, where it stands directly behind its marker."""
-    if _LINE.search(body, start) is None:
-        return None
-    rest = body[start:]
-    line, marker = _answer_line(rest), _last_match(_MARKER.finditer(rest))
-    if line is None or marker is None or _prose(line.text):
-        return None
-    position = rest.find(line.text, marker.end())
-    if position < 0 or any(map(str.isalnum, rest[marker.end() : position])):
-        return None  # it explains
-    return line._replace(end=line.end + start)
+        return _last_line(body, box.end) or box
+    answer = _last_line(body, max(0, len(body) - _TAIL_CHARS)) or _answer_line(body)
+    return answer or (_last_value(body) if extraction == "any" else None)
 
 
 def _last_match(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
@@ -228,11 +216,29 @@ def _is_joint(gap: str) -> bool:
 # ---------------------------------------------------------------- answer lines
 
 
+def _last_line(body: str, begin: int) -> RawAnswer | None:
+    """Return the value of the last line behind `begin` that begins as an answer line, is not denied and gives its value at once."""
+    stop = len(body)
+    for line in reversed(deque(_LINE.finditer(body, begin), maxlen=_MOST_LINES)):
+        marker = _last_match(_MARKER.finditer(body, line.start(), min(stop, line.end() + len(_line(body, line.end())))))
+        stop = line.start()
+        answer = None if marker is None else _answer_behind(body, marker)
+        if marker is None or answer is None:
+            continue
+        position = body.find(answer.text, marker.end(), answer.end)
+        explains = position < 0 or any(map(str.isalnum, body[marker.end() : position])) or _prose(answer.text)
+        return None if explains else answer
+    return None
+
+
 def _answer_line(body: str) -> RawAnswer | None:
-    """Return the value on the line of the last answer marker, or on the first line with content after it."""
+    """Return the value behind the last answer marker."""
     marker = _last_match(_MARKER.finditer(body, max(0, len(body) - _TAIL_CHARS)))
-    if marker is None:
-        return None
+    return None if marker is None else _answer_behind(body, marker)
+
+
+def _answer_behind(body: str, marker: re.Match[str]) -> RawAnswer | None:
+    """Return the value on the line of an answer marker, or on the first line with content after it."""
     start, line = marker.end(), _line(body, marker.end())
     if body[max(0, start - 9) : start].rstrip(" :")[-1:] in ('"', "'") and (member := _JSON_MEMBER.match(line)):
         return RawAnswer(member[1] or member[2], start + member.end())

@@ -7,7 +7,7 @@ import re
 from harness.verify.read.dates import days
 from harness.verify.read.formulas import value_side
 from harness.verify.read.nodes import Node
-from harness.verify.read.numbers import split_unit
+from harness.verify.read.numbers import parse_exact, split_unit
 
 _LAST_NUMBER = re.compile(r"\d+(?=\D*\Z)")
 _LONGEST = 12  # digits
@@ -21,7 +21,9 @@ def equal_spellings(gold: Node) -> list[str]:
         value = gold.exact.value
         fraction = rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
         bare, percent, _ = split_unit(gold.text)
-        return [] if percent or len(fraction) > 40 else [fraction, bare]
+        number = parse_exact(bare)
+        same = [bare] if number is not None and number.value == value else []  # not `5` of `5 million`
+        return [] if percent or len(fraction) > 40 else [fraction, *same]
     if gold.kind in ("list", "set"):
         return [", ".join(item.text for item in reversed(gold.items))] if gold.items else []
     if gold.kind == "relation":

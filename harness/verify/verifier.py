@@ -23,14 +23,16 @@ from harness.verify.read.nodes import Node, parse_node
 from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = 19  # 19: products of letters keep their signs; points far out; `x/2=5` is no 5
+CANONICAL_VERSION = (
+    20  # 20: boxes beside each other must agree for a choice, words, a point; the last answer line counts; roundings
+)
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
 _VERDICTS_REMEMBERED = 100_000
 _SHOWN_CHARS = 1_000
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9][0-9]{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
-_SCALARS = ("exact", "formula", "quantity")
+_SEVERAL_VALUES = ("list", "set", "union")
 _Key = tuple[str, str]
 
 
@@ -81,12 +83,9 @@ class MathVerifier:
         backward = self._grade_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
         return [key[0] == key[1] or forward[key].correct or backward[key[1], key[0]].correct for key in keys]
 
-    def check_gold(self, gold: str) -> Verdict:
-        """Return the verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""
-        gold_answer = self._gold(gold)
-        if gold_answer.refused:
-            return Verdict("gold_unparsable", gold_answer.text or None, "limits")
-        return self._grade_many([(gold_answer.text, gold_answer.text)])[gold_answer.text, gold_answer.text]
+    def refuses_gold(self, gold: str) -> bool:
+        """Return whether a gold answer cannot be read, so that no answer is right."""
+        return self._gold(gold).refused
 
     def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
         """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.
@@ -158,7 +157,7 @@ class MathVerifier:
         """Return whether boxes side by side say one value, where the gold answer is one."""
         texts = {canonical_text(text) for text in raw_answer.neighbours if any(map(str.isalnum, text))}
         node = gold.node
-        if len(texts) < 2 or node is None or node.kind not in _SCALARS:
+        if len(texts) < 2 or node is None or node.kind in _SEVERAL_VALUES:
             return True
         return all(not over_limit(text) and self._comparison.equal(node, parse_node(text)) for text in texts)
 

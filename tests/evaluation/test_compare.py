@@ -115,6 +115,15 @@ def test_other_ids_are_matched_by_text_and_other_golds_left_out() -> None:
         compared(A, side("B", renamed.assign(problem="same")))
 
 
+def test_caps_that_differ_are_named() -> None:
+    first, second = (
+        side(name, frame(RIGHT[name]).assign(max_response_tokens=cap)) for name, cap in (("A", 48), ("B", 64))
+    )
+    (note,) = compared(first, second).notes
+    assert note == "the caps differ, in tokens (A: 48; B: 64); cap=TOKENS chooses one that every side has"
+    assert compared(first, side("C", frame(RIGHT["B"]))).notes == []
+
+
 def test_nothing_in_common_is_refused() -> None:
     with pytest.raises(ValueError, match="no problem is on every side by its text"):
         compared(A, side("B", frame(RIGHT["B"], first=100)))

@@ -48,7 +48,7 @@ def test_a_dataset_of_the_hub_is_read_without_network_in_a_process_of_its_own(tm
 
     def run(command, **options):
         calls.append(options["env"]["HF_HUB_OFFLINE"])
-        rows = json.dumps([["far/0", "What is 6 times 7?", "42"]])
+        rows = json.dumps([{"id": "far/0", "prompt": "What is 6 times 7?", "gold": "42"}])
         return subprocess.CompletedProcess(command, len(calls) - 1, rows if len(calls) == 1 else "", "")
 
     monkeypatch.setattr(subprocess, "run", run)

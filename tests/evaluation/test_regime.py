@@ -12,6 +12,7 @@ from small_runs import SMALL
 from verbs import jsonl
 
 from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
 from harness.evaluation import regime
 from harness.evaluation.regime import Regime, regime_key, regimes
 from harness.experiment.planning import make_plan
@@ -96,6 +97,8 @@ def test_arms_that_ask_alike_are_asked_once() -> None:
         for more in (["algorithm=grpo"], ["algorithm=dapo"], ["algorithm=grpo", "sampling.max_response_tokens=13"])
     )
     assert regime_key(grpo) == regime_key(dapo) != regime_key(long)
+    with pytest.raises(ConfigError, match=r"sampling\.top_k=5"):
+        regime_key(compose_run([*SMALL, "sampling.top_k=5", "algorithm.engine_correction.old_log_probs=recomputed"]))
 
 
 def test_a_half_width_is_that_of_the_interval() -> None:

@@ -202,6 +202,14 @@ def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> N
 
 
 def test_what_names_things_keeps_its_spelling() -> None:
+    names = ("arm", "run", "prompt", "quoted")
+    spelled = ["prompt=### Q: {problem} ### A:", "quoted='grpo: #2'"]
+    assert key_values(["arm=grpo #2", "run=null", *spelled], names, "x", texts=names) == {
+        "arm": "grpo #2",
+        "run": None,
+        "prompt": "### Q: {problem} ### A:",
+        "quoted": "grpo: #2",
+    }
     given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
     assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
     assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}

@@ -27,7 +27,7 @@ def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
     config = dataset(tmp_path, "set", ("Fine?", "12"), ("Torn?", r"\boxed{"))
     (finding,) = report({"set": config})
     assert finding.check == "gold"
-    assert "1 of 2 golds do not verify against themselves: set/1" in finding.text
+    assert "1 of 2 golds cannot be read: set/1" in finding.text
 
 
 def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
@@ -56,6 +56,18 @@ def test_a_set_without_a_name_is_written_under_that_of_its_file(tmp_path: Path, 
     assert "0 findings" in said(*check, "verifier.form=value")
     assert "would write over" in said(*check, f"out={tmp_path}", code=2)
     assert "'ks'" in said(*check, "ks=[1]", code=2)
+
+
+def test_a_benchmark_named_task_is_checked_beside_the_training_task(tmp_path: Path, said: Said) -> None:
+    train, test = dataset(tmp_path, "train", ("p", "7")), dataset(tmp_path, "task", ("p", "7"))
+    (fault,) = report({"task": test}, train)
+    assert "1 of 1 problems stand in the training set" in fault.text
+    paths = [tmp_path / part / "problems.jsonl" for part in ("train", "test")]
+    for path in paths:
+        path.parent.mkdir()
+        jsonl(path, [{"id": "a", "problem": path.parent.name, "answer": "7"}])
+    check = ("evaluate", "check", f"data.path={paths[1]}", "task=dataset", f"task.path={paths[0]}")
+    assert "two sets are named problems" in said(*check, f"out={tmp_path / 'out'}", code=2)
 
 
 def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> None:

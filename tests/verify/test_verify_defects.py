@@ -116,6 +116,8 @@ def test_golds_that_their_own_text_alone_can_meet_are_found(verifier: MathVerifi
         "3个半",
         "c. 12",
         "none",
+        "5 million",
+        "2 hours 30 minutes",
     ]
     assert verifier.probe_golds(golds) == {"3个半": ["own text only"], "c. 12": ["own text only"]}
 

@@ -67,6 +67,16 @@ def test_boxes_side_by_side_are_one_answer_where_the_gold_has_as_many_values(ver
     assert verdict == ("no_answer" if gold == "3" else "right")
 
 
+@pytest.mark.parametrize(
+    ("gold", "other"), [("C", "B"), (r"\text{(C)}", r"\text{(B)}"), ("(3,4)", "(1,2)"), ("no", "yes"), ("x=3", "x=4")]
+)
+def test_boxes_that_do_not_agree_answer_nothing_where_the_gold_is_one_value(
+    verifier: MathVerifier, gold: str, other: str
+) -> None:
+    assert verifier.verify(rf"\boxed{{{other}}} or \boxed{{{gold}}}", gold).verdict == "no_answer"
+    assert verifier.verify(rf"\boxed{{{gold}}}, \boxed{{{gold}}}", gold).verdict == "right"
+
+
 @pytest.mark.parametrize("response", [r"\boxed{7}", r"\boxed{7}\boxed{7}", r"\boxed{\boxed{7}", r"\boxed{}\boxed{7}"])
 def test_an_integer_in_the_last_box_is_the_answer(verifier: MathVerifier, response: str) -> None:
     found = verifier.verify(response, "7")

@@ -333,9 +333,9 @@ def _rounds(gold: Exact, answer: Exact) -> bool:
 
 def rounds_to(exact: Fraction, decimal: Exact) -> bool:
     """Return whether a decimal of at least `DECIMAL_DIGITS` decimals is another number, rounded or cut there."""
-    if decimal.decimals < DECIMAL_DIGITS or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
-        return False
     places = 10**decimal.decimals
+    if decimal.decimals < DECIMAL_DIGITS or abs(decimal.value * places) < 10 ** (_LEAST_DIGITS - 1):
+        return False
     truncated = int(exact * places) == decimal.value * places
     return truncated or abs(exact - decimal.value) * 2 * places <= 1
 
