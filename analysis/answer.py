@@ -25,6 +25,7 @@ from analysis.tables.words import (
     grader_warnings,
     interval_name,
     metric_name,
+    seeds_text,
     unspent_notes,
     untrained_notes,
 )
@@ -173,7 +174,7 @@ def warnings_of(results: Results) -> list[str]:
 
 
 def _wording(plan: Plan) -> Wording:
-    references = {reference.label for _, reference in plan.comparisons}
+    references = {reference.label for reference in plan.references}
     alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
     identifiers = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
     return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers)
@@ -195,7 +196,7 @@ def _lines(results: Results) -> list[Line]:
     if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
         return lines
     deltas, arm_engagements = effects.differences_to_reference(results), engagements(results.experiment)
-    several = plan.design == "arms" and len({reference.name for _, reference in plan.comparisons}) > 1
+    several = plan.design == "arms" and len(plan.references) > 1
     lines = []
     for arm, reference in plan.comparisons:
         suffix = f" against {short_name(reference.label)}" if several else ""
@@ -204,7 +205,7 @@ def _lines(results: Results) -> list[Line]:
         if math.isnan(delta.value) and not delta.absent:
             lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
             delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
-        name = arm.label.removeprefix("+ ") + suffix
+        name = arm.plain_label + suffix
         lines.append(Line(name, delta, results.metric, arm_engagements[arm.name], (tokens[0], tokens[1])))
     return lines
 
@@ -237,7 +238,7 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
     counts = [line.estimate.seeds for line in lines]
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
-    sentences = [f"{'; '.join([*parts, _seeds(min(counts), max(counts))])}."] if lines else []
+    sentences = [f"{'; '.join([*parts, seeds_text(counts)])}."] if lines else []
     if (size := family_size(line.estimate for line in lines)) > 1:
         families = sorted({line.estimate.family for line in lines})
         if families == [len(lines)]:
@@ -251,11 +252,6 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
             f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
         )
     return sentences
-
-
-def _seeds(fewest: int, most: int) -> str:
-    """``8 seeds``, or ``8 to 16 seeds`` where comparisons have closed at different looks or lack runs."""
-    return f"{fewest} to {format_count(most, 'seed')}" if fewest < most else format_count(most, "seed")
 
 
 def _caveat(lines: Sequence[Line]) -> str:
@@ -287,8 +283,7 @@ def _head(plan: Plan) -> str:
 def _foot(results: Results) -> str:
     """The score of what the arms are compared with, with its interval, and that before training."""
     plan, metric = results.experiment.plan, results.metric
-    references = [reference for _, reference in plan.comparisons]
-    base, column = references[0] if references else plan.base, Column("", "", metric.digits, metric.scale)
+    base, column = next(iter(plan.references), plan.base), Column("", "", metric.digits, metric.scale)
     mean, mean_before = results.mean(base), results.before_rl(results.column)
     if math.isnan(mean.value):
         return ""

@@ -148,7 +148,7 @@ def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
 
 
 def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:
-    return f"{arm.label.removeprefix('+ ')} against {reference.label.removeprefix('+ ')}"
+    return f"{arm.plain_label} against {reference.plain_label}"
 
 
 def differences_to_reference(results: Results, columns: int | None = None) -> dict[str, Estimate]:

@@ -73,9 +73,11 @@ def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
 def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after."""
     before = drawing.k_curves(results, None)
-    if not before:
+    # Imported runs may log neither, or one of the two.
+    ks = next((curve.x for curve in before.values() if len(curve)), None)
+    if ks is None:
         return None
-    figure, axes = _k_panels(before["pass"].x)
+    figure, axes = _k_panels(ks)
     line_style: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
     for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):

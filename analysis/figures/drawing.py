@@ -127,8 +127,8 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     looks, arms = arm_appearances(experiment), experiment.plan.arms
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
-        unit = "base policies" if experiment.plan.shares_bases else "seeds"
-        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=f"95 % t interval over {unit}"))
+        over = f"95 % t interval over {experiment.plan.replicate_name}"
+        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=over))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
         label = "one seed of an arm with a collapsed one"

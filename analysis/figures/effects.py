@@ -30,11 +30,11 @@ def differences_figure(results: Results) -> Figure | None:
     known_effects = [effect for effect in effects if not math.isnan(effect.estimate.value)]
     if not known_effects:
         return None
-    references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
-    reference = f"the {REFERENCE[plan.design]}"
-    if len(references) == 1:  # one arm of a list is named, and several stand in the rows
-        reference = plan.arm(references.pop()).label
-    suffixes = {e.arm: f" against {plan.arm(e.reference).label}" if references else "" for e in known_effects}
+    # Of a list one reference is named, and several stand in the rows.
+    references = plan.references if plan.design == "arms" else []
+    reference = references[0].label if len(references) == 1 else f"the {REFERENCE[plan.design]}"
+    several = len(references) > 1
+    suffixes = {e.arm: f" against {plan.arm(e.reference).label}" * several for e in known_effects}
     rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
     in_metric = "" if plan.about_score else f" in {metric_name(results)}"
     return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin)

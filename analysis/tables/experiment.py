@@ -61,7 +61,7 @@ def main_table(results: Results) -> Table:
             row |= {"published": f"{number.value:g}{unit}", "source": number.source}
         rows.append(row)
     any_engaged = any(engagement.known for engagement in arm_engagements.values())
-    several = plan.design == "arms" and len({arm.parent for arm in plan.arms if arm.parent}) > 1
+    several = plan.design == "arms" and len(plan.references) > 1
     columns = [
         ARM,
         Column("score", f"{words.metric_header(results)} (95 % interval)", metric.digits, metric.scale),

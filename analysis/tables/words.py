@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,8 @@ from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
 from harness.evaluation.metrics.names import TRAINING, Metric
-from harness.experiment.plan import Plan, PlannedArm
+from harness.experiment.history import format_count
+from harness.experiment.plan import Plan
 from harness.statistics import intervals
 from harness.statistics.intervals import Estimate
 from harness.store import StoreError
@@ -49,6 +50,12 @@ def metric_header(results: Results) -> str:
 def metric_suffix(results: Results) -> str:
     """Return what tells the files of a further metric from those of the first: ``-length_wrong``."""
     return "" if results.metric == results.experiment.plan.metrics[0] else f"-{results.metric.file_name}"
+
+
+def seeds_text(counts: Collection[int]) -> str:
+    """``8 seeds``, or ``8 to 16 seeds`` where the counts differ."""
+    fewest, most = min(counts), max(counts)
+    return f"{fewest} to " * (fewest < most) + format_count(most, "seed")
 
 
 def experiment_table(
@@ -109,7 +116,7 @@ def difference_notes(results: Results, columns: Iterable[Sequence[Estimate]], wh
             "closed difference keeps the interval and the word of its last look."
         ]
     few = min((units for column in estimates for one in column if (units := _units(one, plan))), default=ENOUGH)
-    survey = f"{few} {_unit(plan)}: a survey. Where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)."
+    survey = f"{few} {plan.replicate_name}: a survey. Where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)."
     inside = less = beyond = ""
     if margin is not None:
         less, beyond = f" (by less than {margin:g}: within the declared margin)", " and reaches beyond the margin"
@@ -132,7 +139,7 @@ def short_notes(results: Results, estimates: Sequence[Estimate]) -> list[str]:
     plan, margin, size = results.experiment.plan, results.shown_margin, family_size(estimates)
     family = "all looks and differences" if plan.looks else f"{size} (Šidák)" if size > 1 else ""
     family_text = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
-    notes = [f"Brackets: 95 % intervals over {_unit(plan)}; of differences {family_text}."]
+    notes = [f"Brackets: 95 % intervals over {plan.replicate_name}; of differences {family_text}."]
     return notes if margin is None else [*notes, f"Equivalent: within ±{margin:g} {results.metric.unit}."]
 
 
@@ -256,17 +263,12 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
     smallest = intervals.minimum_detectable_difference(sd, least, paired=paired, alpha=alpha)
     if metric.unit == "points" and metric.scale * smallest > 100:
-        return [f"With {least} {_unit(plan)} no difference that is possible is found with 80 % power."]
+        return [f"With {least} {plan.replicate_name} no difference that is possible is found with 80 % power."]
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
     family_text = f", one among {family}," if (family := family_size(estimate for estimate, _ in pairs)) > 1 else ""
     seed_count = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
-    half = f"; half of it needs {seed_count} {_unit(plan)}" if seed_count else ""
-    return [f"With {least} {_unit(plan)} a difference of {size}{family_text} is found with 80 % power{half}."]
-
-
-def _unit(plan: Plan) -> str:
-    """What counts as one replicate."""
-    return "base policies" if plan.shares_bases else "seeds"
+    half = f"; half of it needs {seed_count} {plan.replicate_name}" if seed_count else ""
+    return [f"With {least} {plan.replicate_name} a difference of {size}{family_text} is found with 80 % power{half}."]
 
 
 def _units(estimate: Estimate, plan: Plan) -> int:
@@ -290,7 +292,7 @@ def collapse_warnings(results: Results) -> list[str]:
             low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
             share = f"{len(seeds)} of {len(values)} seeds collapsed (exact 95 % interval {low:.0f} to {high:.0f} %)"
             details = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
-            warnings.append(f"{_plain_label(arm)}: {share}. {details}")
+            warnings.append(f"{arm.plain_label}: {share}. {details}")
         if reference is None:
             continue
         full, without = (view.difference(arm, reference) for view in (results, rest))
@@ -298,12 +300,8 @@ def collapse_warnings(results: Results) -> list[str]:
             before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
             comparison = f"As a comparison alone it is {before} with them; without them {value}, {after}."
-            warnings.append(f"{_plain_label(arm)}: collapsed seeds decide. {comparison}")
+            warnings.append(f"{arm.plain_label}: collapsed seeds decide. {comparison}")
     return warnings
-
-
-def _plain_label(arm: PlannedArm) -> str:
-    return arm.label.removeprefix("+ ")
 
 
 def grader_warnings(results: Results) -> list[str]:
@@ -319,7 +317,7 @@ def grader_warnings(results: Results) -> list[str]:
         shares = (f"{100 * share:.0f} %" for share in (gap.refused_share, gap.refused_share_before))
         now, then = (share.replace("nan %", "an unknown share") for share in shares)
         warnings.append(
-            f"{_plain_label(arm)}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. "
+            f"{arm.plain_label}: {number_text(100 * part, 1)} of its {rise} points are not confirmed by the second grader{interval}. "
             f"What both hold right changed by {rest}. The second grader refuses {now} of what the verifier holds right, {then} before RL."
         )
     return warnings

@@ -22,7 +22,7 @@ def scores(root: Path, ladder: str) -> pd.DataFrame:
         results = load(root, name)
         plan, frame = results.experiment.plan, results.per_seed
         frame = frame[frame["cap"] == plan.primary_cap]
-        rungs = frame["arm"].map(lambda arm, plan=plan: plan.arm(arm).label.removeprefix("+ "))
+        rungs = frame["arm"].map(lambda arm, plan=plan: plan.arm(arm).plain_label)
         score = f"avg{int(frame['samples'].max())}"
         tables.append(
             pd.DataFrame({"trainer": trainer, "rung": rungs, "seed": frame["seed"], score: 100 * frame["avg"]})

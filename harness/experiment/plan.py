@@ -146,6 +146,11 @@ class PlannedArm(Arm):
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def plain_label(self) -> str:
+        """The label without the plus of a rung."""
+        return self.label.removeprefix("+ ")
+
+    @property
     def config(self) -> RunConfig:
         """The configuration. Raises PlanError for an arm that was read from a store, where every run has its own."""
         if self.composed_config is None:
@@ -318,6 +323,11 @@ class Plan:
         """The planned seeds of an arm; all of the plan's where its runs are not known yet."""
         return tuple(seed for seed in self.seeds if seed in arm.runs) or self.seeds
 
+    @property
+    def seed_counts(self) -> list[int]:
+        """How many planned seeds each arm has: the numbers differ in a sequential design, and where arms have seeds of their own."""
+        return [len(self.seeds_of(arm)) for arm in self.arms]
+
     # ---- arms and what they are compared with ----
 
     def arm(self, name: str) -> PlannedArm:
@@ -346,6 +356,11 @@ class Plan:
         """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
         return [(arm, reference) for arm in self.arms if (reference := self.reference_of(arm)) is not None]
 
+    @property
+    def references(self) -> list[PlannedArm]:
+        """The arms that others are compared with, each once."""
+        return list({reference.name: reference for _, reference in self.comparisons}.values())
+
     # ---- how it is judged ----
 
     @property
@@ -367,6 +382,11 @@ class Plan:
     def shares_bases(self) -> bool:
         """True where several of its seeds start from one base policy."""
         return self.base_policies is not None and len(self.seeds) > self.base_policies
+
+    @property
+    def replicate_name(self) -> str:
+        """What intervals are taken over: seeds, or the base policies that these share."""
+        return "base policies" if self.shares_bases else "seeds"
 
     @property
     def about_score(self) -> bool:

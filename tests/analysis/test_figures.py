@@ -45,6 +45,7 @@ from analysis.figures.drawing import (
 )
 from analysis.figures.effects import differences_figure, forest_figure, transfer_figure
 from analysis.report import figure_makers, write_answer
+from analysis.tables.experiment import main_table
 from analysis.tables.table import write_texts
 from harness.cli import main
 from harness.evaluation.metrics.names import metric
@@ -121,6 +122,16 @@ def test_accuracy_and_k_curves_are_the_tables_numbers(results):
     expected = results.mean(arm, "maj@8")
     ends = (majority.mean[-1], majority.low[-1], majority.high[-1])
     assert ends == pytest.approx((100 * expected.value, 100 * expected.low, 100 * expected.high))
+
+
+@pytest.mark.parametrize(("logged", "ticks"), [("pass|maj", [1, 2, 4, 8]), ("maj", [1, 2, 4, 8]), ("", None)])
+def test_k_curves_are_drawn_of_what_runs_have(results, logged, ticks):
+    """Runs of other trainers may have an evaluation before RL without Pass@k, or without both."""
+    missing = [name for name in results.before if re.match(r"(pass|maj)@", name) and not re.match(f"({logged})@", name)]
+    frames = {name: getattr(results, name).drop(columns=missing) for name in ("before", "per_seed")}
+    with figure_style("paper"):
+        figure = k_figure(dataclasses.replace(results, **frames))
+    assert (None if figure is None else figure.axes[1].get_xticks().tolist()) == ticks
 
 
 def test_an_arm_has_one_colour_everywhere(results):
@@ -205,6 +216,20 @@ def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
         assert ends == pytest.approx([] if math.isnan(delta.low) else [100 * delta.low, 100 * delta.high])
     assert [patch.get_x() for patch in axes.patches] == [-3.0]
     assert not plain.patches
+
+
+@pytest.mark.parametrize(("parents", "reference", "columns"), [((0, 0), "naive GRPO", 0), ((1, 1), "the reference", 1)])
+def test_an_arm_of_a_list_without_a_parent_is_compared_with_the_first(results, parents, reference, columns):
+    """The second arm names no parent; the last two name the first or the second."""
+    first, second, *others = results.experiment.plan.arms
+    names = (first.name, second.name)
+    others = [dataclasses.replace(arm, parent=names[place]) for arm, place in zip(others, parents, strict=True)]
+    arms = (first, dataclasses.replace(second, parent=None), *others)
+    listed = replanned(results, design="arms", arms=arms)
+    with figure_style("paper"):
+        label = differences_figure(listed).axes[0].get_xlabel()
+    assert label.startswith(f"difference to {reference}, points")
+    assert [column.key for column in main_table(listed).columns].count("reference") == columns
 
 
 def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
