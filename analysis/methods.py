@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -16,7 +16,7 @@ from analysis.designs import key_label, setting_label
 from analysis.effects import differences_to_reference
 from analysis.results import Results, last_evaluations
 from analysis.tables.table import latex_escape
-from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples
+from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
 from harness.experiment.history import format_count, format_seconds
@@ -49,14 +49,17 @@ class Methods:
         return self.results.experiment.finished_runs.drop_duplicates("run_id")
 
     @cached_property
-    def configurations(self) -> list[dict[str, Any]]:
-        """The configuration of one finished run an arm, flat."""
-        run_ids = self.finished_runs.drop_duplicates("arm")["run_id"]
-        return [flatten(self.store.run(run_id).settings()) for run_id in run_ids]
+    def configurations(self) -> dict[str, dict[str, Any]]:
+        """Arm to the configuration of one of its finished runs, flat."""
+        runs = self.results.experiment.finished_runs.drop_duplicates("arm")
+        return {
+            arm: flatten(self.store.run(run_id).settings())
+            for arm, run_id in zip(runs["arm"], runs["run_id"], strict=True)
+        }
 
     def shared_value(self, key: str) -> str:
         """The value of a setting that all arms share, else all of its values."""
-        return _join((settings[key] for settings in self.configurations if key in settings), " or ")
+        return _join((settings[key] for settings in self.configurations.values() if key in settings), " or ")
 
     def fill(self, text: str) -> str:
         """The text with the settings that it names in braces; nothing where no run tells one of them."""
@@ -81,11 +84,25 @@ class Methods:
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
         verb = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
-        yield f"Every arm {verb} {format_count(len(plan.seeds), 'seed')}; {finished_count} of {format_count(len(runs))} finished.{bases}"
-        yield self.fill(_TRAINING)
+        yield f"Every arm {verb} {seeds_text(plan.seed_counts)}; {finished_count} of {format_count(len(runs))} finished.{bases}"
+        yield from self._training()
         if tokens.notna().any():
             token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
             yield f"A run generates {token_range} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
+
+    def _training(self) -> Iterator[str]:
+        """What a run is trained on and for how long; a budget ends it before its last step."""
+        steps = {arm: settings.get("training.steps") for arm, settings in self.configurations.items()}
+        budgets = {arm: text for arm, settings in self.configurations.items() if (text := _budget(settings))}
+        if not budgets:
+            yield self.fill(_TRAINING)
+            return
+        most_steps = _join((steps[arm] for arm in budgets), " or ")
+        yield self.fill(_TRAINING.replace("{training.steps}", f"at most {most_steps}"))
+        others = [arm for arm in steps if arm not in budgets]
+        labels = _join((self.results.experiment.plan.arm(arm).label for arm in others), " or ")
+        rest = f"; one of {labels} takes {_join((steps[arm] for arm in others), ' or ')} steps" if others else ""
+        yield f"A run ends after the step that spends {_join(budgets.values(), ' or ')}{rest}."
 
     def _protocol(self) -> str:
         experiment, n = self.results.experiment, samples(self.results)
@@ -150,7 +167,7 @@ class Methods:
 
     def _holds(self, condition: str) -> bool:
         key, _, pattern = condition.partition(": ")
-        values = {str(settings[key]) for settings in self.configurations if key in settings}
+        values = {str(settings[key]) for settings in self.configurations.values() if key in settings}
         return bool(values - {pattern[1:]} if pattern.startswith("!") else values & {*pattern.split("|")})
 
     def files(self) -> dict[str, str]:
@@ -167,6 +184,14 @@ class Methods:
 def _join(values: Iterable[object], joint: str) -> str:
     """Every value once, in their order."""
     return joint.join(dict.fromkeys(map(str, values)))
+
+
+def _budget(settings: Mapping[str, Any]) -> str:
+    """``200,000 generated tokens``; nothing where the number of steps alone ends a run."""
+    tokens, seconds = (settings.get(f"training.{name}") for name in ("generated_tokens", "seconds"))
+    texts = [f"{tokens:,.0f} generated tokens"] if tokens else []
+    texts += [f"{seconds:g} seconds of training"] if seconds else []
+    return " or ".join(texts)
 
 
 def _arm(arm: PlannedArm) -> str:

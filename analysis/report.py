@@ -21,7 +21,7 @@ from analysis.results import Results, results_of
 from analysis.samples import column_of, is_computed
 from analysis.tables.experiment import all_tables, answer_tables
 from analysis.tables.table import numbers_text, renderings, write_texts
-from analysis.tables.words import metric_suffix
+from analysis.tables.words import metric_suffix, seeds_text
 from harness.store import ResultStore
 from harness.store.atomic import publish_file
 from harness.store.foreign_text import csv_text, markdown
@@ -89,7 +89,8 @@ def write_tables(
     written_tables = tables if everything else answer_tables(results)
     texts = renderings(written_tables, columns, tables)
     *deterministic, _cost = tables
-    counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": str(len(plan.seeds))}
+    seeds = seeds_text(plan.seed_counts).partition(" seed")[0]
+    counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": seeds}
     answer = markdown(answer_markdown(results))
     return write_texts(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
 

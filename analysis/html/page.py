@@ -32,8 +32,8 @@ from analysis.headline import capital
 from analysis.results import Results
 from analysis.samples import records
 from analysis.tables.experiment import all_tables
-from analysis.tables.table import Cell, Column, Table, cell_text, number_text
-from analysis.tables.words import metric_name
+from analysis.tables.table import Cell, Column, Table, cell_text
+from analysis.tables.words import metric_name, seeds_text
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.protocol import problem_texts
@@ -87,7 +87,7 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
     checks = [check if isinstance(check, str) else json.dumps(check) for check in plan_checks]
     sections = [
         Section("answer", "Answer", _answer(results, so_far=so_far)),
-        Section("chart", "Curves", _asset("chart.html")),
+        Section("chart", "Curves", render("chart.html", replicates=plan.replicate_name)),
         Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
         Section("configuration", "Changes by arm", _configuration(results), folded=True),
@@ -210,7 +210,9 @@ def _ticks(limits: tuple[float, float], estimates: Sequence[Estimate]) -> list[t
         tick = float(f"{value:.1g}") if abs(value) != margin else value
         x = _place(tick, limits)
         if limits[0] <= tick <= limits[1] and all(abs(x - other) > _TICKS_APART for other, _ in ticks):
-            ticks.append((x, number_text(tick, 0 if tick == int(tick) else 1, signed=True).replace("+0", "0")))
+            # All the digits it has: a margin of entropy is 0.02.
+            text = f"{tick:+,.10g}".replace("-", "−").replace(",", "\u2009") if tick else "0"
+            ticks.append((x, text))
     return ticks
 
 
@@ -243,10 +245,9 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
             ends = [attempt.get("ended_at") or "" for attempt in manifest.get("attempts") or ()]
             pairs.append((max(ends, default=""), str((manifest.get("provenance") or {}).get("git_commit") or "")[:8]))
     newest, commit = max(pairs, default=("", ""))
-    at_most = "up to " * bool(plan.looks)
     facts = [
-        f"{format_count(len(plan.arms), 'arm')} × {at_most}{format_count(len(plan.seeds), 'seed')}",
-        f"{len(finished_ids)} of {at_most}{len(runs)} runs finished",
+        f"{format_count(len(plan.arms), 'arm')} × {seeds_text(plan.seed_counts)}",
+        f"{len(finished_ids)} of {'up to ' * bool(plan.looks)}{len(runs)} runs finished",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),
     ]
@@ -367,8 +368,9 @@ def _charts(experiment: Frames, panels: Iterable[Panel]) -> list[dict[str, Any]]
 
 def _line(series: drawing.Series, most: int = 150) -> dict[str, list[float | None]]:
     """Make ``{x, mean, low, high}`` of five digits, null for no value, thinned to about ``most`` points with the last one."""
-    stride = max(1, len(series) // most)
-    places = sorted({*range(0, len(series), stride), *range(len(series))[-1:]})
+    # A run need not have logged what it is drawn against.
+    known = np.flatnonzero(np.isfinite(series.x))
+    places = sorted({*known[:: max(1, len(known) // most)], *known[-1:]})
     return {
         name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in getattr(series, name)[places]]
         for name in ("x", "mean", "low", "high")

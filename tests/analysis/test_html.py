@@ -6,12 +6,15 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from synthetic_store import build_store, embedded, loaded
 
 from analysis.answer import answer_of
+from analysis.figures.drawing import Series
 from analysis.html import page
 from analysis.html.page import browser_data
+from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 
 PROBLEMS = {"problems": 4, "steps": 2, "evaluate": (0, 2)}
@@ -71,6 +74,22 @@ def test_chart_lines_are_the_figures_numbers(text, results):
     expected = 100 * results.mean(results.experiment.plan.arms[0], "avg").value
     assert accuracy["mean"][-1] == pytest.approx(expected, rel=1e-4)
     assert all(chart["axes"] for chart in data["charts"])
+
+
+def test_a_point_without_a_place_on_the_axis_is_left_out():
+    """The second evaluation is of a run that has not logged its tokens."""
+    x, y = np.array([0.0, np.nan, 200.0]), np.array([10.0, np.nan, 30.0])
+    line = page._line(Series.from_seeds(x, y[None], [0]))
+    assert (line["x"], line["mean"], line["low"]) == ([0.0, 200.0], [10.0, 30.0], [None, None])
+
+
+@pytest.mark.parametrize(
+    ("end", "margin", "texts"),
+    [(0.05, 0.02, ["0", "+0.02", "−0.02", "−0.04", "+0.04"]), (10.0, 4.25, ["0", "+4.25", "−4.25", "−8", "+8"])],
+)
+def test_ticks_of_a_small_unit_have_their_digits(end, margin, texts):
+    ticks = page._ticks((-end, end), [Estimate(0.0, margin=margin)])
+    assert [text for _, text in ticks] == texts
 
 
 def test_browser_shows_the_same_samples_for_every_arm(text, ladder_root):

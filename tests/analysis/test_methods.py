@@ -6,9 +6,14 @@ import dataclasses
 import re
 
 import pytest
-from synthetic_store import build_store, declared, replanned
+from synthetic_store import SHORT, build_store, declared, replanned
 
+from analysis.html.page import render_page
 from analysis.methods import Methods
+from analysis.report import write_tables
+from harness.configuration.compose import compose_run
+from harness.configuration.identity import flatten
+from harness.configuration.schema import dump
 from harness.store import ResultStore
 
 CONFIGURATIONS = [
@@ -24,8 +29,14 @@ CONFIGURATIONS = [
 @pytest.fixture
 def methods(results, ladder_root):
     found = Methods(results, ResultStore(ladder_root))
-    found.__dict__["configurations"] = CONFIGURATIONS  # those of the synthetic store are stubs
+    configure(found, CONFIGURATIONS)
     return found
+
+
+def configure(methods, settings):
+    """Give the first arms these settings: those of the synthetic store are stubs."""
+    names = [arm.name for arm in methods.results.experiment.plan.arms]
+    methods.__dict__["configurations"] = dict(zip(names, settings, strict=False))
 
 
 def test_the_paragraph_counts_arms_seeds_and_runs(methods, results):
@@ -50,6 +61,42 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
     assert "took 10 s of" in text  # 9.6
     assert re.search(r"A run generates 6\d,\d{3} to 6\d,\d{3} tokens", text)
     assert re.search(r"all runs together 18\d,\d{3}\.", text)
+
+
+@pytest.mark.parametrize(
+    ("own", "takes", "ends"),
+    [
+        ([[], []], "Training takes 50 rollout steps of", ""),
+        (
+            [["training.generated_tokens=200000"]] * 2,
+            "Training takes at most 50 rollout steps of",
+            "the step that spends 200,000 generated tokens.",
+        ),
+        (
+            [[], ["training.steps=1000", "training.seconds=90.5"]],
+            "Training takes at most 1000 rollout steps of",
+            "the step that spends 90.5 seconds of training; one of naive GRPO takes 50 steps.",
+        ),
+    ],
+)
+def test_training_is_as_long_as_its_budget_lets_it(methods, own, takes, ends):
+    configure(methods, [flatten(dump(compose_run(["training.steps=50", *overrides]))) for overrides in own])
+    text = " ".join(methods.sentences)
+    assert takes in text
+    assert (ends in text) if ends else ("A run ends" not in text)
+
+
+def test_numbers_of_seeds_are_those_of_the_arms(tmp_path):
+    """Three arms close at the first look, of two seeds, and one goes on: paragraph, page and numbers say so."""
+    store = build_store(tmp_path, seeds=(0, 1, 2, 3), looks=(2, 4), **SHORT)
+    arms = store.plan("ladder")["arms"]
+    for arm in arms[1:]:
+        arm["runs"] = {seed: run for seed, run in arm["runs"].items() if int(seed) < 2}
+    results = declared(tmp_path, arms=arms)
+    assert "Every arm is trained with 2 to 4 seeds; 10 of 10 runs" in " ".join(Methods(results, store).sentences)
+    assert "<li>4 arms × 2 to 4 seeds</li>" in render_page(results, tmp_path)
+    write_tables(results, tmp_path)
+    assert "{\\LadderSeeds}{2 to 4}" in (tmp_path / "numbers.tex").read_text()
 
 
 def test_settings_that_arms_differ_in_are_all_said_and_sources_are_those_of_settings(methods):
