@@ -13,7 +13,7 @@ from harness.statistics.intervals import Estimate, fewest
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
 _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random, and fewer beyond 61 pairs
 _NUMBERS = 4_000_000  # drawn for one test
-_MOST_SEEDS = 10_000
+_MOST_REPLICATES = 10_000
 
 
 def sign_flip_p(differences: ArrayLike) -> float:
@@ -32,9 +32,10 @@ def sign_flip_p(differences: ArrayLike) -> float:
 
 
 def seeds_to_decide(estimate: Estimate) -> float:
-    """The replicates at which an open difference has a word if value and spread stay; NaN where it has one, or no spread is known.
+    """The seeds at which an open difference has a word if value and spread stay; NaN where it has one, or no spread is known.
 
-    Its interval then excludes zero or lies within the margin, whichever takes fewer. Infinity beyond 10,000.
+    Its interval then excludes zero or lies within the margin, whichever takes fewer. Where base policies are the replicates, each is taken
+    with as many seeds as now. Infinity beyond 10,000 replicates.
     """
     has_spread = math.isfinite(estimate.standard_error) and estimate.standard_error > 0 and estimate.degrees >= 1
     if not has_spread or estimate.resolved or estimate.inside_margin:
@@ -51,7 +52,8 @@ def seeds_to_decide(estimate: Estimate) -> float:
         half = quantile * estimate.standard_error * math.sqrt(replicates / count)
         return bool(half < reach)
 
-    return float(fewest(is_decided, range(math.ceil(replicates), _MOST_SEEDS + 1)) or math.inf)
+    count = fewest(is_decided, range(math.ceil(replicates), _MOST_REPLICATES + 1))
+    return math.inf if count is None else float(math.ceil(count * estimate.seeds / replicates))
 
 
 def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
