@@ -103,8 +103,8 @@ def report_of(
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     is_stored_answer = only == "all" and out is None
     replace = is_stored_answer and answer_is_old(store, experiment)
-    # Written tables hold every k, with or without figures beside them.
-    results = _results(store, experiment, curves=only != "table", further=True)
+    # Tables of scores hold every k, with or without figures beside them.
+    results = _results(store, experiment, curves=only != "table" or notes, further=True)
     metrics, sentences = metric_records(results), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results, notes=notes), only, None, [])

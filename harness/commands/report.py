@@ -1,6 +1,6 @@
 """Write the tables, figures and page of an experiment again, from the store alone.
 
-harness report experiment=NAME                    the page, the main table, four figures, the methods paragraph
+harness report experiment=NAME                    the page, the main table, the main figures, the methods paragraph
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the answer and write nothing
 harness report experiment=NAME --notes            print tables of scores and their notes, too
@@ -64,6 +64,10 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     arguments = {key: value or "" for key, value in values.items()}
     for key in arguments.keys() & _CHOICES.keys():
         require(key, arguments[key], _CHOICES[key])
+    if notes and ("against" in arguments or arguments.get("only") == "methods"):
+        raise ConfigError(
+            "--notes adds tables to the answer on the terminal, and against= and only=methods print none; leave it out"
+        )
     if "formats" in arguments and not formats_of(arguments["formats"]):
         raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
     rest = [item for item in rest if not item.startswith("experiment=")]

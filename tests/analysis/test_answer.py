@@ -13,8 +13,10 @@ from analysis import headline
 from analysis.answer import answer_markdown, answer_of, answer_sentences
 from analysis.headline import MOST_WORDS, Row, Wording
 from analysis.terminal import terminal_text
+from harness.commands._answer import report_of
 from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import Estimate
+from harness.store import ResultStore
 
 AVG = metric("avg")
 LADDER = [("s0", "naive GRPO", 0.5, 1.0), ("s1", "+ filtering", 0.5, 1.0), ("s2", "+ sampling", 0.75, 1.0)]
@@ -135,6 +137,13 @@ def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> Non
         assert re.search(rf"{re.escape(line.points)} .*{re.escape(line.verdict)}$", text, re.MULTILINE)
     assert text.index(answer.headline[0].split()[0]) < text.index("verdict")
     assert len(answer_sentences(results)) < 8
+
+
+def test_tables_of_scores_have_every_k_where_the_answer_alone_is_printed(ladder_root: Path) -> None:
+    text = report_of(ResultStore(ladder_root), "ladder", only="table", notes=True).text
+    scores = text.partition("Pass@k, Maj@k and response caps")[2].partition("Means over seeds")[0]
+    assert "dynamic" in scores
+    assert "–" not in scores
 
 
 def test_tables_of_scores_lengths_and_cost_fit_a_terminal_with_whole_words(results) -> None:
