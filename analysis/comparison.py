@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
 
 from matplotlib.figure import Figure
 
@@ -30,13 +32,17 @@ def scale_of(metric: str) -> float:
     return 1.0 if metric == TOKENS else 100.0
 
 
-def comparison_table(comparison: Comparison) -> Table:
-    """One row a metric and compared side."""
-    rows = []
+def compared_values(comparison: Comparison) -> Iterator[tuple[str, str, float, float, Estimate]]:
+    """Compared side, metric, the means of the first side and of this one, and their difference, in stored units."""
     for side, differences in comparison.differences.items():
         for metric, difference in differences.items():
             first, other = (float(comparison.scores[name][metric].mean()) for name in (comparison.reference, side))
-            rows.append(_row(side, metric, first, other, difference))
+            yield side, metric, first, other, difference
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """One row a metric and compared side."""
+    rows = [_row(*values) for values in compared_values(comparison)]
     title = f"Against {comparison.reference}, {len(comparison.problems)} problems"
     return Table("comparison", title, _columns(comparison.reference), rows, notes_of(comparison))
 
@@ -56,23 +62,35 @@ def _columns(reference: str) -> list[Column]:
 def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
     runs = {name: len(scores[AVG]) for name, scores in comparison.scores.items()}
-    several, sides = min(runs.values()) > 1, len(comparison.differences)
+    # Runs that share one base policy are judged on problems alone.
+    several = all(_is_over_runs(differences[AVG]) for differences in comparison.differences.values())
+    sides = len(comparison.differences)
     problem_unit = "the differences of problems, each the mean of its samples (arXiv:2411.00640)"
     unit = "training runs and problems together" if several else problem_unit
     family = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
     notes = [f"Intervals: 95 %, Student's t over {unit}; of each metric on its own{family}."]
-    notes += [] if several else [_RETRAINING]
+    notes += [_RETRAINING] * (min(runs.values()) == 1)
     if max(runs.values()) > 1:
         notes.append(f"Training runs: {', '.join(f'{name} {count}' for name, count in runs.items())}.")
     return [*notes, *(f"{line}." for line in comparison.notes)]
+
+
+def _is_over_runs(difference: Estimate) -> bool:
+    """True where training runs are replicates; of an interval over problems alone `seeds` is 1 (`harness.evaluation.counts`)."""
+    return difference.seeds > 1
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
     """Draw the difference of every metric in points with its interval and word, one row a compared side; tokens have another unit."""
     several, reference = len(comparison.differences) > 1, comparison.reference
     points = Metric("", "", POINTS, 100.0)
+
+    def drawn(difference: Estimate) -> Estimate:
+        """With the replicates that say how far an interval is to be trusted."""
+        return difference if _is_over_runs(difference) else replace(difference, seeds=len(comparison.problems))
+
     effects = [
-        Effect(REFERENCE, points, differences[name], side, reference, title, group=side if several else "")
+        Effect(REFERENCE, points, drawn(differences[name]), side, reference, title, group=side if several else "")
         for name in next(iter(comparison.differences.values()))
         if (title := title_of(name).removesuffix(", %")) and name != TOKENS
         for side, differences in comparison.differences.items()

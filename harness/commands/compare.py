@@ -328,16 +328,13 @@ def _write_answer(comparison: Comparison, sides: list[Side], out: Path) -> Answe
 
 
 def _metrics(comparison: Comparison) -> list[MetricComparison]:
-    from analysis.comparison import scale_of
+    from analysis.comparison import compared_values, scale_of
 
-    rows = []
-    for side, differences in comparison.differences.items():
-        for metric, difference in differences.items():
-            scale = scale_of(metric)
-            names = (comparison.reference, side)
-            first, other = (scale * float(comparison.scores[name][metric].mean()) for name in names)
-            rows.append(MetricComparison(metric, side, first, other, Interval.of(difference, scale)))
-    return rows
+    return [
+        MetricComparison(metric, side, scale * first, scale * other, Interval.of(difference, scale))
+        for side, metric, first, other, difference in compared_values(comparison)
+        for scale in [scale_of(metric)]
+    ]
 
 
 def _pass_at_k(comparison: Comparison) -> list[PassAtKComparison]:
