@@ -57,10 +57,15 @@ def check_plan(plan: Plan) -> list[Objection]:
     for arm in plan.arms:
         remarks = [remark for check in _ARM_CHECKS for remark in check(arm.config)]
         remarks += _conflicting_patches(arm)
-        # Designs from patches have arms without a parent that are compared in sums.
-        parent = plan.reference_of(arm) if arm.parent or plan.design == "arms" else None
+        # Other designs have arms without a parent that are compared in sums.
+        listed = plan.design in ("arms", "one_factor")
+        parent = plan.reference_of(arm) if arm.parent or listed else None
         if parent is not None:
             checks = _PAIR_CHECKS
+            if plan.design == "one_factor":
+                checks = tuple(
+                    check for check in checks if check is not _no_parent
+                )  # every arm is a change to the base
             if plan.match != "steps":
                 checks = tuple(check for check in checks if check is not undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.

@@ -87,10 +87,6 @@ class Power:
             text += [f"{name} ({len(effects)}) of {smallest:.{digits}f} or more"] * bool(effects)
         return f"; {', '.join(text)}"
 
-    def replicates_needed(self, difference: float, sd: float) -> int | None:
-        """The replicates that find a difference; None where a thousand do not."""
-        return seeds_needed(difference, sd, paired=self.paired, alpha=self.alpha)
-
     @property
     def text(self) -> str:
         """`5 seeds`, or `16 seeds from 8 base policies` where they share them."""
@@ -119,7 +115,7 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
         family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
         how = f" points or more (80 % power, 5 % level, {family})"
         lines.append(f"{head}; {power.resolves(100 * sd, POINTS, 1, how)}")
-    counts = {size: power.replicates_needed(size, sd) for size in DIFFERENCES}
+    counts = {size: seeds_needed(size, sd, paired=power.paired, alpha=power.alpha) for size in DIFFERENCES}
     counts_text = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in counts.items())
     exceeds_bases = power.bases is not None and max(number or math.inf for number in counts.values()) > power.bases
     base_hint = f" (each another base policy; there are {power.bases})" * exceeds_bases
@@ -131,7 +127,7 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
     `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
     """
-    others = [metric for metric in plan.metrics if metric.kind != "avg"]
+    others = [metric for metric in plan.metrics if metric.name != "avg"]
     spread_by_metric, power, lines = spreads() if others else {}, Power(plan), []
     for metric in others:
         spread = spread_by_metric.get(metric.name)

@@ -106,6 +106,10 @@ def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
     found = float(line.rpartition("difference of ")[2].removesuffix(" or more"))
     assert power(found, 0.8, 5, paired=True, alpha=1 - comparison_level(6)) == pytest.approx(0.8, abs=0.01)
     assert "entropy per token: unknown" in other
+    by_second = plan_experiment([*DECLARED, "experiment.metric='avg by second'"])
+    assert [line.partition(":")[0] for line in power_of_metrics(by_second, dict)] == [
+        "power for avg@n by the second grader"
+    ]
 
 
 # ---- folders of the user's own -------------------------------------------------------------------------------------------

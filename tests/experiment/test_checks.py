@@ -21,8 +21,8 @@ def planned(name: str, *overrides: str, parent: str | None = None, patch: str | 
     return planned_arm(arm, compose_run(list(overrides)), Experiment("test", seeds=[0, 1]))
 
 
-def findings(*arms: PlannedArm, match: str = "steps") -> list[Objection]:
-    return check_plan(plan_of(Experiment("test", seeds=[0, 1], match=match), arms, "harness run"))
+def findings(*arms: PlannedArm, match: str = "steps", design: str = "arms") -> list[Objection]:
+    return check_plan(plan_of(Experiment("test", design=design, seeds=[0, 1], match=match), arms, "harness run"))
 
 
 def only(*arms: PlannedArm) -> Objection:
@@ -226,6 +226,9 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
     assert "parent: first" in found["no parent"].fix
     assert "against first" in found["unequal cost"].reason
     assert not findings(first, planned("second", "algorithm=grpo_kl", parent="first"))
+    # Of one_factor every arm is a change to the base.
+    of_one_factor = {finding.check for finding in findings(first, second, design="one_factor")}
+    assert of_one_factor == found.keys() - {"no parent"}
 
 
 REFUSED = {
