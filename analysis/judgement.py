@@ -207,13 +207,13 @@ class Judgement:
     def interquartile(self, effect: Effect) -> float:
         """The difference in the interquartile mean over seeds and benchmarks (arXiv:2108.13264); no interval is valid at few seeds."""
         a, b, _ = self._align(self.matrices[effect.group, effect.arm], self.matrices[effect.group, effect.reference])
-        return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if len(a) and len(b) else math.nan
+        return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if a.size and b.size else math.nan
 
     def improvement(self, effect: Effect) -> float:
         """The probability that a run of the arm scores better than one of the reference, over the benchmarks."""
         arms = (effect.arm, effect.reference) if self.better == HIGHER else (effect.reference, effect.arm)
         a, b = (self.matrices[effect.group, name].to_numpy() for name in arms)
-        return probability_of_improvement(a, b) if len(a) and len(b) else math.nan
+        return probability_of_improvement(a, b) if a.size and b.size else math.nan
 
     @cached_property
     def effects(self) -> pd.DataFrame:
@@ -234,8 +234,13 @@ class Judgement:
     def sentences(self) -> list[str]:
         """The headline, what the family costs, how many seeds would decide what is open, where Pass@k parts, and each word."""
         effects = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
-        if not effects:
+        if not effects and all(math.isnan(effect.estimate.value) for effect in self.by_benchmark):
             return ["No two arms have scores to compare."]
+        if not effects:
+            reason = (
+                "No seed has all benchmarks" if any(self.benchmarks.values()) else "No benchmark is common to all arms"
+            )
+            return [f"{reason}, so there is no mean; the differences stand in the table by benchmark."]
         references = set(self.table.baselines.values())
         one = len(references) == 1 and ABOVE not in references
         rows = [headline.Row(_name(e, arm_alone=one), e.estimate, self.metric) for e in effects]

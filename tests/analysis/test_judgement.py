@@ -299,6 +299,21 @@ def test_a_benchmark_that_an_arm_lacks_is_not_in_the_mean():
     assert "Not in the mean, since an arm lacks it: aime24." in judged.notes
 
 
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ("a,0,1,5\na,1,2,6\nb,0,3,\nb,1,4,\nc,0,,7\nc,1,,9", "No benchmark is common to all arms"),
+        ("a,0,1,5\na,1,2,6\nc,0,,7\nc,1,2,", "No seed has all benchmarks"),
+    ],
+)
+def test_differences_without_a_mean_are_said_to_stand_by_benchmark(rows: str, reason: str):
+    judged = judge(table(f"arm,seed,m,g\n{rows}"), baseline="a")
+    assert judged.sentences[0] == f"{reason}, so there is no mean; the differences stand in the table by benchmark."
+    assert {effect.benchmark for effect in judged.by_benchmark} == {"m", "g"}
+    readings = [row[key] for row in judged.tables[-1].rows for key in ("iqm", "improvement")]
+    assert all(map(math.isnan, readings))
+
+
 def test_rows_are_named_by_their_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("arm,seed,score\n\na,1,1\n\na,2,bad\n")
     (tmp_path / "a.jsonl").write_text('{"arm": "a", "seed": 1, "score": 1}\n{"arm": "a", "seed": 2, "score": "bad"}\n')
