@@ -216,8 +216,8 @@ def judge_look(root: Path, name: str) -> Look:
 
 ERROR = 1 - FAMILY_LEVEL
 NOTES = (
-    "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`); of seven, which say so "
-    "in their notes, the first look's seeds had been seen. A verdict is about this testbed at the declared operating point; a claim that "
+    "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`); where a claim's "
+    "notes say so, the first look's seeds had been seen. A verdict is about this testbed at the declared operating point; a claim that "
     "fails here may hold where it was made.",
     "The effect is arm minus reference, paired by seed, with the 95 % interval of the claim's own sequential design. A second look repeats "
     "the declaration on seeds and base policies that the first did not use. Both looks have one interval over all seeds; it leans to the "
