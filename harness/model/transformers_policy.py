@@ -139,15 +139,27 @@ def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
         yield name, value
 
 
-def save_model(weights: Iterable[tuple[str, torch.Tensor]], source: Path, folder: Path, writes: bool = True) -> None:
-    """Write named weights as an ordinary checkpoint, in the precision, with configuration and tokenizer of the folder `source`.
+def save_model(
+    weights: Iterable[tuple[str, torch.Tensor]],
+    source: Path,
+    folder: Path,
+    writes: bool = True,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write named weights as an ordinary checkpoint, with configuration and tokenizer of the folder `source`.
 
-    `writes`: this rank writes; the others only take part in making the tensors whole.
+    Args:
+        weights: whole tensors by name.
+        source: the checkpoint that the policy came from.
+        folder: where to write.
+        writes: this rank writes; the others only take part in making the tensors whole.
+        dtype: the number type to write; None: that of `source`.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
     config = AutoConfig.from_pretrained(source)
-    dtype, state = config.dtype or torch.float32, {}
+    former_dtype = config.dtype or torch.float32
+    dtype, state = dtype or former_dtype, {}
     for name, tensor in weights:
         if writes:
             state[name] = tensor.to(device="cpu", dtype=dtype)
@@ -160,6 +172,8 @@ def save_model(weights: Iterable[tuple[str, torch.Tensor]], source: Path, folder
         state.pop("lm_head.weight", None)
     blank.save_pretrained(folder, state_dict=state)
     copy_side_files(source, folder)
+    if dtype != former_dtype:
+        blank.config.save_pretrained(folder)  # the source's names another number type
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:

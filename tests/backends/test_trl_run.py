@@ -17,6 +17,7 @@ from harness.base_policy import pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder, read_state
+from harness.model.transformers_policy import save_model
 from harness.objective.aggregation import batch_token_mean
 from harness.store import RunDir
 from harness.testbed import recipe as testbed
@@ -164,15 +165,23 @@ def test_a_reward_function_that_always_fails_is_refused(tmp_path: Path) -> None:
 
 
 def test_adapters_alone_are_trained_and_evaluated_merged(tmp_path: Path) -> None:
+    """Of a bfloat16 checkpoint, unrounded: the products are float32. All processes draw the same adapters."""
     pytest.importorskip("peft", reason="peft is not installed")
+    from harness.backends.trl import trainer
+
     policy = trained(tmp_path / "base", training__steps=1).checkpoints()[-1][1] / "policy"
+    save_model(read_state(policy).items(), policy, tmp_path / "bfloat16", dtype=torch.bfloat16)
+    policy = tmp_path / "bfloat16"
     model = pretrained.Config(path=str(policy), precision="float32", lora=pretrained.Lora(rank=2))
     config = trl_config(model=model, training__steps=2, training__evaluate_every=1)
+    first, second = (dict(trainer._model(config, policy).named_parameters()) for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
     run = claimed(config, tmp_path)
     assert not trl.train(config, run, lambda: len(run.steps()) == 0 and bool(run.sample_steps("arithmetic_heldout")), 0)
     assert trl.train(config, run, never, 1)
     assert run.sample_steps("arithmetic_heldout") == [0, 1, 2]
     before, after = read_state(policy), read_state(run.checkpoints()[-1][1] / "policy")
-    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    changed = {name for name in after if not torch.equal(before[name].float(), after[name])}
     assert changed
     assert all(name.endswith("_proj.weight") for name in changed)
+    assert any(not torch.equal(after[name], after[name].bfloat16().float()) for name in changed)

@@ -137,9 +137,10 @@ class _TrlRun:
             self.run.publish_checkpoint(step, write, keep=self.config.runtime.keep_checkpoints)
 
     def _save_policy(self, model: Any, folder: Path) -> None:
-        """Write the policy as an ordinary checkpoint, adapters merged."""
+        """Write the policy as an ordinary checkpoint, adapters merged; its float32 weights as they are where products are float32."""
         plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-        save_model(merged_weights(plain), self.initial, folder)
+        exact = getattr(self.config.model, "precision", "float32") == "float32"
+        save_model(merged_weights(plain), self.initial, folder, dtype=torch.float32 if exact else None)
 
     def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
         self.parts.say(self.attempt, f"evaluating step {step}")

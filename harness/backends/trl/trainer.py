@@ -88,7 +88,9 @@ def _model(config: RunConfig, initial: Path) -> Any:
     adapters = adapter_settings(model, lora)
     from peft import get_peft_model
 
-    return get_peft_model(model, adapters)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # all runs begin with the same adapters, as the built-in trainer's do
+        return get_peft_model(model, adapters)
 
 
 def _schedule(config: RunConfig, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
