@@ -36,7 +36,7 @@ class Config(Checked, key="model"):
 
     Attributes:
         path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
-        revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`; of a GGUF file its SHA-256.
+        revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`; of a GGUF file its SHA-256; of a folder null.
         precision: of the products: bfloat16, float32, or for one CPU rank mixed (docs/speed.md). Weights, gradients and optimiser state are
             float32.
         lora: adapters.

@@ -32,6 +32,8 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
     gguf = gguf_file(path)
     if gguf is not None:
         return gguf_checkpoint(gguf, revision, cache)
+    if reason := path_fault(path, revision):
+        raise ConfigError(reason)
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
@@ -39,8 +41,6 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
         return folder.resolve()
     if not is_hub_id(path):
         raise ConfigError(f"model.path={path}: no such folder")
-    if reason := path_fault(path, revision):
-        raise ConfigError(reason)
     return download(path, revision)
 
 
@@ -60,6 +60,9 @@ def path_fault(path: str, revision: str | None) -> str:
             f"model.path={path} is no folder here but a Hub id, and needs model.revision=COMMIT (40 hexadecimal digits): a branch moves, "
             "and the run would lose its meaning"
         )
+    # A folder without it is refused elsewhere, or holds a GGUF file, whose hash the revision is.
+    if revision is not None and (Path(path).expanduser() / "config.json").exists():
+        return f"model.path={path} is a folder here, and model.revision={revision} names none: set model.revision=null"
     return ""
 
 

@@ -56,8 +56,14 @@ def test_plan_reads_local_problems(text, says, tmp_path, said):
 def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_path, said):
     given = ("model=pretrained", "optimizer=verl_dapo", f"runtime.results={tmp_path}")
     folder = (tmp_path / "policy").mkdir() or f"model.path={tmp_path / 'policy'}"
-    pinned = ("model.path=ORG/NAME", f"model.revision={'0' * 40}")
-    for more, names in (((), "needs model.path="), (("model.path=ORG/NAME",), "needs model.revision=COMMIT")):
+    (tmp_path / "policy" / "config.json").write_text("{}")
+    revision = f"model.revision={'0' * 40}"
+    pinned = ("model.path=ORG/NAME", revision)
+    for more, names in (
+        ((), "needs model.path="),
+        (("model.path=ORG/NAME",), "needs model.revision=COMMIT"),
+        ((folder, revision), "is a folder here"),
+    ):
         text = " ".join(said("plan", *given, *more).split())
         assert "cannot start: " in text
         assert names in text

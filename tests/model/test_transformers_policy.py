@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,10 +14,11 @@ from harness.base_policy.pretrained import Config, Lora, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.model import packed_attention, transformers_policy
+from harness.model.checkpoint import load_model, read_state
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.ranks import Ranks
-from harness.model.transformers_policy import TransformersPolicy, load_weights
+from harness.model.transformers_policy import TransformersPolicy, load_weights, save_model
 from tests.model.test_packable import load
 
 TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}
@@ -157,9 +159,27 @@ def test_a_flash_kernel_is_told_of_grouped_heads_where_it_asks(asks: bool, monke
     assert packed_attention.attention_name("cuda") == "padded"
 
 
-def test_an_unpinned_hub_model_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [None, torch.float32])
+def test_a_policy_is_written_as_its_source_or_unrounded(
+    checkpoint: Path, tmp_path: Path, dtype: torch.dtype | None
+) -> None:
+    """A loader that asks for the checkpoint's own number type gets that of its weights; end tokens stay the source's."""
+    source, folder = shutil.copytree(checkpoint, tmp_path / "source"), tmp_path / "written"
+    (source / "generation_config.json").write_text('{"eos_token_id": [1, 5]}')
+    weights = {name: tensor.float() + 1e-6 for name, tensor in read_state(source).items()}
+    save_model(weights.items(), source, folder, dtype=dtype)
+    expected = {name: tensor.to(dtype or torch.bfloat16) for name, tensor in weights.items()}
+    for written in (read_state(folder), load_model(folder, "auto").state_dict()):
+        assert all(torch.equal(tensor, written[name]) for name, tensor in expected.items())
+        assert {tensor.dtype for tensor in written.values()} == {dtype or torch.bfloat16}
+    assert (folder / "generation_config.json").read_text() == '{"eos_token_id": [1, 5]}'
+
+
+def test_a_model_that_its_revision_does_not_name_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.revision"):
         prepare(Config(path="Qwen/Qwen2.5-0.5B"), None, 0, tmp_path, "torch")
+    with pytest.raises(ConfigError, match=rf"{checkpoint} is a folder here.* set model\.revision=null"):
+        prepare(Config(path=str(checkpoint), revision="0" * 40), None, 0, tmp_path, "torch")
     with pytest.raises(ConfigError, match="no such folder"):
         prepare(Config(path="./absent"), None, 0, tmp_path, "torch")
     with pytest.raises(ConfigError, match=r"model\.path"):
