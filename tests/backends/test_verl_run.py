@@ -182,6 +182,14 @@ def test_a_run_whose_training_was_done_only_evaluates(prepared: Prepared, monkey
     assert list(run.steps()["attempt"]) == [0, 0, 0, 0]
 
 
+def test_no_steps_are_the_evaluation_before_rl_alone(prepared: Prepared) -> None:
+    config, run = prepared
+    config.training.steps = 0
+    assert verl.train(config, run, never, 0)
+    assert run.sample_steps("arithmetic_heldout") == [0]
+    assert not (run.path / "verl").exists()
+
+
 def test_a_stop_before_training_leaves_the_evaluation_before_rl(prepared: Prepared) -> None:
     config, run = prepared
     assert not verl.train(config, run, lambda: True, 0)

@@ -64,6 +64,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         evaluate = partial(_evaluate, config, run, kernel, cache, grader)
         evaluate(initial, 0)
         steps = config.training.steps
+        if not steps:
+            return True
         policy = next((path / POLICY for step, path in run.checkpoints() if step == steps), None)
         if policy is None:
             run.say_phase(attempt, TRAINING)
