@@ -66,8 +66,10 @@ def tensor_names(folder: Path) -> set[str]:
     return names
 
 
-def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype = torch.float32) -> Decoder:
-    """The fused decoder of a checkpoint folder, in `dtype`.
+def load_decoder(
+    folder: Path, linear_kernel: str = "torch", dtype: torch.dtype = torch.float32, head_kernel: str = "auto"
+) -> Decoder:
+    """The fused decoder of a checkpoint folder, in `dtype`; its kernels as in `Linear`.
 
     Raises:
         UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
@@ -75,7 +77,7 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
     """
     from transformers import AutoConfig
 
-    config, linear = AutoConfig.from_pretrained(folder), Linear(linear_kernel)
+    config, linear = AutoConfig.from_pretrained(folder), Linear(linear_kernel, head_kernel)
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
     try:
         decoder = Decoder.from_transformers(config, state, linear)

@@ -131,20 +131,20 @@ class _KernelLinear(torch.autograd.Function):
 class Linear:
     """A linear map `(x [N, in], weight [out, in], bias [out] | None) -> [N, out]` by a named kernel.
 
-    The other kernels serve float32 tensors on CPU; everything else goes to torch.
+    The other kernels serve float32 tensors on CPU; everything else goes to torch. `head`: the kernel of `for_head`, where `kernel` rounds.
     """
 
-    def __init__(self, kernel: str = "torch") -> None:
+    def __init__(self, kernel: str = "torch", head: str = "auto") -> None:
         if kernel not in KERNELS:
             raise ValueError(f"unknown linear kernel {kernel!r}; choose one of {', '.join(KERNELS)}")
         if kernel == "onednn" and not onednn_available():
             raise ValueError("runtime.linear_kernel=onednn, but this torch has no oneDNN; use torch or auto")
-        self.kernel, self.rounds = kernel, kernel in (MIXED, BFLOAT16)
+        self.kernel, self.rounds, self.head = kernel, kernel in (MIXED, BFLOAT16), head
         self._factors: dict[tuple[int, tuple[int, ...]], torch.Tensor] | None = None
 
     def for_head(self) -> Linear:
         """The kernel of the product with the vocabulary, which is never rounded (as in MiniMax-M1, arXiv:2506.13585)."""
-        return Linear(resolve_kernel("auto")) if self.rounds else self
+        return Linear(resolve_kernel(self.head)) if self.rounds else self
 
     @contextmanager
     def constant_weights(self) -> Iterator[None]:

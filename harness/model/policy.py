@@ -75,13 +75,26 @@ class NativePolicy:
         self.decoder, self.folder, self.shares_prompts = decoder, folder, shares_prompts
 
     @classmethod
-    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu", shares_prompts: bool = False) -> NativePolicy:
+    def load(
+        cls,
+        folder: Path,
+        linear_kernel: str,
+        device: str = "cpu",
+        shares_prompts: bool = False,
+        head_kernel: str = "auto",
+    ) -> NativePolicy:
         """Read a checkpoint folder onto a device.
 
-        `shares_prompts`: for a model whose prompts are dear. Micro-batches are cut by groups, and on a CPU what prompts begin with in
-        common is computed once.
+        Args:
+            folder: an ordinary `transformers` checkpoint.
+            linear_kernel: see `Linear`, as `head_kernel`.
+            device: of the weights.
+            shares_prompts: for a model whose prompts are dear. Micro-batches are cut by groups, and on a CPU what prompts begin with in
+                common is computed once.
+            head_kernel: of the product with the vocabulary, where `linear_kernel` rounds.
         """
-        return cls(load_decoder(folder, linear_kernel).to(device), folder, shares_prompts)
+        decoder = load_decoder(folder, linear_kernel, head_kernel=head_kernel)
+        return cls(decoder.to(device), folder, shares_prompts)
 
     @property
     def device(self) -> torch.device:

@@ -269,9 +269,8 @@ def open_policy(
             return NativePolicy.load(folder, linear_kernel, device)
         settings = Pretrained(precision="float32")
     elif not transformers and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
-        return NativePolicy.load(
-            folder, linear_kernel if settings.precision == "float32" else settings.precision, shares_prompts=True
-        )
+        kernel = linear_kernel if settings.precision == "float32" else settings.precision
+        return NativePolicy.load(folder, kernel, shares_prompts=True, head_kernel=linear_kernel)
     elif settings.precision == "mixed":
         raise ConfigError(
             "model.precision=mixed is for a Llama, Qwen2 or Qwen3 model on one CPU rank, without adapters or gradient checkpointing; "

@@ -12,6 +12,7 @@ from small_runs import small_config
 from harness.base_policy.pretrained import Config, Lora
 from harness.base_policy.random_init import random_checkpoint
 from harness.configuration.error import ConfigError
+from harness.model.linear import onednn_available
 from harness.model.policy import NativePolicy
 from harness.model.ranks import Ranks
 from harness.model.shapes import SHAPES
@@ -34,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
     return random_checkpoint({**SHAPES["qwen2.5-0.5b"], **SMALL}, 0, tmp_path)
 
 
-def opened(folder: Path, model: Config) -> NativePolicy:
-    policy = open_policy(small_config(model=model), folder, "torch", Ranks())
+def opened(folder: Path, model: Config, kernel: str = "torch") -> NativePolicy:
+    policy = open_policy(small_config(model=model), folder, kernel, Ranks())
     assert isinstance(policy, NativePolicy)
     return policy
 
@@ -55,6 +56,14 @@ def test_the_sampler_rounds_as_the_trainer_does(folder: Path, precision: str) ->
     assert float((own - found.log_probs_N).abs().mean()) <= max(1e-6, float((own - other).abs().mean()))
     assert policy.compute_dtype == torch.bfloat16
     assert exact.compute_dtype == torch.float32
+
+
+@pytest.mark.skipif(not onednn_available(), reason="this torch has no oneDNN")
+@pytest.mark.parametrize("kernel", ["torch", "onednn"])
+@pytest.mark.parametrize("precision", ["mixed", "bfloat16", "float32"])
+def test_the_product_with_the_vocabulary_is_by_the_kernel_of_the_run(folder: Path, precision: str, kernel: str) -> None:
+    policy = opened(folder, Config(path=str(folder), precision=precision), kernel)
+    assert policy.decoder.head_linear.kernel == policy.frozen_copy().decoder.head_linear.kernel == kernel
 
 
 def test_it_is_refused_where_no_fused_decoder_computes(folder: Path) -> None:
