@@ -148,6 +148,8 @@ class _Supervisor:
         runtime = batch.runtime
         self._store, self._progress, self._gpus = batch.store, progress, gpus
         self._provenance = batch.provenance
+        # What a run without a lease sees: a run on the CPU takes no GPU, whatever its libraries would do.
+        self._without_lease = {} if runtime.device == "cuda" else {"CUDA_VISIBLE_DEVICES": ""}
         self._slots = worker_count(runtime, gpus.count if gpus else 0)
         self._workers = Workers(batch.entry, runtime.threads)
         self._tracking = TrackerFeed(runtime.trackers)
@@ -225,7 +227,7 @@ class _Supervisor:
 
     def _start(self, spec: RunSpec, gpus: GpuLease | None) -> bool:
         """Ask for a worker; False where the run needs none or is not ours."""
-        environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
+        environment = self._without_lease if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
         run = self._store.run(spec.run_id)
         try:
             attempt = Attempt.begin(spec, run, provenance=self._provenance, environment=environment)

@@ -47,10 +47,11 @@ def batch(
     specs: list[Spec],
     entry: str = "stub_worker:by_config",
     workers: int = 2,
+    device: str = "cpu",
     **provenance: object,
 ) -> RunBatch:
     """These runs on this machine, by a stub of a worker."""
-    runtime = RuntimeConfig(device="cpu", workers=workers)
+    runtime = RuntimeConfig(device=device, workers=workers)
     return RunBatch(root.resolve(), specs, runtime, provenance, entry)
 
 

@@ -252,6 +252,14 @@ def test_each_run_gets_a_leased_gpu_and_never_more_than_there_are(store):
     other.release()
 
 
+@pytest.mark.parametrize(("device", "visible"), [("auto", ""), ("cpu", ""), ("cuda", "GPU-a")])
+def test_a_run_on_the_cpu_sees_no_gpu(store, monkeypatch, device, visible):
+    """With `cuda` no lease means GPUs that the driver does not list."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a")
+    run(store, [spec(0, do="environment")], device=device)
+    assert (store.run(spec(0).run_id).path / "environment.txt").read_text() == visible
+
+
 def test_gpu_leases_share_and_span(store):
     directory = store.cache_dir("leases")
     shared = GpuLeases(directory, [0, 1], runs_per_gpu=2)
