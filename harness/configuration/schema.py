@@ -268,6 +268,8 @@ def _retries(config: RunConfig) -> Iterator[str]:
         yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with baseline=group_mean"
     elif (advantage.scale, advantage.whiten_over) == ("batch_whiten", "tokens"):
         yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage.whiten_over=sequences"
+    elif advantage.scale == "others_std":
+        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage.scale=group_std or none"
     if algorithm.source.kind != "policy":
         yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
     if algorithm.curriculum.kind not in ("uniform", "offline_filter"):
