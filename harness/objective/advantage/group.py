@@ -34,8 +34,8 @@ class Config(Advantage):
             (docs/objective/advantage.md says of what).
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
-        whiten_over: sequences or tokens: what weighs the same in the batch's mean and standard deviation. Over tokens dead groups get a
-            constant advantage.
+        whiten_over: sequences or tokens: what weighs the same in the batch's mean and standard deviation. Over tokens, or with
+            baseline=length_weighted, batch_whiten gives dead groups a constant advantage.
     """
 
     kind: str = "group"
@@ -68,8 +68,8 @@ class Config(Advantage):
             weight = counted_PG * (batch.lengths_PG.double() if self.whiten_over == "tokens" else 1.0)
             spread = returns if self.scale == "batch_reward_std" else advantages_PG
             mean, std = weighted_moments(spread, weight, self.ddof)
-            # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
-            has_zero_mean = self.baseline != "none" and self.whiten_over == "sequences"
+            # Over sequences a group's mean already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
+            has_zero_mean = self.baseline in ("group_mean", "leave_one_out") and self.whiten_over == "sequences"
             shift = mean if self.scale == "batch_whiten" and not has_zero_mean else 0.0
             advantages_PG = divide(advantages_PG - shift, std, self.epsilon)
             if self.scale == "batch_whiten" and without_spread(returns, std):
