@@ -210,6 +210,8 @@ def inert(key: str, config: RunConfig) -> bool:
     algorithm = config.algorithm
     dead_groups, overlong, no_kl = algorithm.dead_groups, algorithm.overlong, algorithm.kl.coefficient == 0
     scale = algorithm.advantage.scale if algorithm.advantage.kind in ("group", "dropout") else ""
+    raw = algorithm.advantage.kind == "gae" and algorithm.advantage.whiten_over == "none"
+    controlled = algorithm.entropy_control.target_nats is not None
     surrogate = algorithm.surrogate
     weighs_by_ratio = (
         not surrogate.pairs and not surrogate.folds_correction and getattr(surrogate, "importance_weighted", True)
@@ -220,8 +222,11 @@ def inert(key: str, config: RunConfig) -> bool:
         "kl.kind": no_kl,
         "kl.placement": no_kl,
         "kl.reset_every_steps": no_kl and algorithm.surrogate.kind != "best_worst_dpo",
-        "advantage.ddof": scale in ("none", "nonzero_share"),
-        "advantage.epsilon": scale in ("none", "nonzero_share"),
+        "advantage.ddof": raw or scale in ("none", "group_mean", "group_headroom", "nonzero_share"),
+        "advantage.epsilon": raw or scale in ("none", "nonzero_share"),
+        "advantage.lambda_policy": getattr(algorithm.advantage, "length_adaptive_alpha", None) is not None,
+        "entropy_control.step": not controlled,
+        "entropy_control.maximum": not controlled,
         "advantage.whiten_over": scale
         in ("none", "group_std", "others_std", "group_mean", "group_headroom", "nonzero_share"),
         "overlong.buffer_fraction": not overlong.punishes,

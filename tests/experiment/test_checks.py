@@ -189,11 +189,24 @@ def test_importance_weights_of_one_computation_are_inert() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["/kl=k1", ".overlong.penalty=2.0", ".dead_groups.metric=reward", ".advantage.whiten_over=tokens"]
+    ("base", "key"),
+    [
+        ("grpo", "/kl=k1"),
+        ("grpo", ".overlong.penalty=2.0"),
+        ("grpo", ".dead_groups.metric=reward"),
+        ("grpo", ".advantage.whiten_over=tokens"),
+        ("grpo", ".entropy_control.step=0.01"),
+        ("grpo", ".entropy_control.maximum=0.01"),
+        ("max_rl", ".advantage.ddof=0"),
+        ("sign_balance", ".advantage.ddof=0"),
+        ("ppo algorithm.advantage.whiten_over=none", ".advantage.ddof=0"),
+        ("ppo algorithm.advantage.whiten_over=none", ".advantage.epsilon=0.1"),
+        ("vapo", ".advantage.lambda_policy=0.5"),
+    ],
 )
-def test_a_change_that_nothing_reads(key: str) -> None:
-    base = planned("base", "algorithm=grpo")
-    finding = only(base, planned("arm", "algorithm=grpo", f"algorithm{key}", parent="base"))
+def test_a_change_that_nothing_reads(base: str, key: str) -> None:
+    overrides = f"algorithm={base}".split()
+    finding = only(planned("base", *overrides), planned("arm", *overrides, f"algorithm{key}", parent="base"))
     assert finding.check == "nothing that matters changes"
 
 
