@@ -174,17 +174,18 @@ def update(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
 def warn_of_mismatch(parts: RunParts, kl: float) -> None:
     """Say once that the engine samples from another policy than the trainer's."""
     config, algorithm = parts.config, parts.config.algorithm
-    intended = config.sampling.lag_steps or algorithm.source.kind != "policy"
+    carries = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
+    intended = carries or config.sampling.lag_steps or algorithm.source.kind != "policy"
     # NaN: nothing was trained.
-    if parts.warned or intended or algorithm.dead_groups.surplus == "carry" or not kl > LARGE_KL:
+    if parts.warned or intended or not kl > LARGE_KL:
         return
     parts.warned = True
-    filtered = config.sampling.top_p < 1 or config.sampling.top_k > 0
-    fix = (
-        "Its sampling.top_p and top_k leave tokens out, which no engine_correction may weigh: set them to 1 and 0"
-        if filtered
-        else "Correct for it with algorithm.engine_correction.kind=token and old_log_probs=recomputed, or sample in the trainer's precision"
-    )
+    if config.sampling.top_p < 1 or config.sampling.top_k > 0:
+        fix = "Its sampling.top_p and top_k leave tokens out, which no engine_correction may weigh: set them to 1 and 0"
+    elif algorithm.engine_correction.kind != "none":
+        fix = "The engine correction weighs it; sample in the trainer's precision for less"
+    else:
+        fix = "Correct for it with algorithm.engine_correction.kind=token and old_log_probs=recomputed, or sample in the trainer's precision"
     print(
         f"{layout.WARNING}step {parts.progress.step}: the engine samples from another distribution than the trainer computes, by {kl:.3g} "
         f"nats a token (more than {LARGE_KL:g}): training is off-policy. {fix}",

@@ -68,6 +68,7 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
         training__steps=1,
         algorithm__engine_correction__kind=kind,
         algorithm__engine_correction__old_log_probs="recomputed",
+        algorithm__dead_groups__surplus="carry",  # nothing reads it without refill
     )
     trainer = bench.trainer(config)
     plain = trainer.engine.generate
@@ -82,7 +83,9 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
     (row,) = trainer.run.steps().to_dict("records")
     assert row["sampler_log_prob_gap_mean"] == pytest.approx(off, abs=1e-4)
     assert row["sampler_kl_nats"] == pytest.approx(math.exp(off) - 1 - off, abs=1e-4)
-    assert ("off-policy" in capsys.readouterr().err) == (off > 0)
+    said = capsys.readouterr().err
+    assert ("off-policy" in said) == (off > 0)
+    assert ("off-policy. The engine correction weighs it" in said) == (off > 0 and kind != "none")
     # The importance ratio starts at 1 whatever the sampler says: old log-probs are the trainer's.
     assert row["ratio_max"] < 1.5
 
