@@ -1,8 +1,8 @@
 """A reward function of one's own: Python in a file that scores training responses instead of the verifier.
 
 The file holds a function `(response: str, gold: str, problem: str) -> bool | float`; it is called with those of the three names that it
-takes. True and False earn `reward.correct` and `reward.wrong`; a number is the outcome reward itself, and counts as right above 0. Held-out
-evaluation keeps the verifier, so that a policy that learns to please the function is seen.
+takes (with `**kwargs` all). True and False earn `reward.correct` and `reward.wrong`; a number is the outcome reward itself, and counts as
+right above 0. Held-out evaluation keeps the verifier, so that a policy that learns to please the function is seen.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class RewardFunction:
         mandatory = {key for key, p in parameters.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD}
         if unknown := sorted(mandatory - set(_NAMES)):
             raise ConfigError(f"{name} of {path} takes {', '.join(unknown)}; it is given {', '.join(_NAMES)}")
-        self._argument_names = [key for key in _NAMES if key in parameters]
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self._argument_names = [key for key in _NAMES if takes_all or key in parameters]
 
     def outcomes(self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str]) -> torch.Tensor:
         """Return the outcome rewards, float64 [R], of responses to problems with these gold answers."""

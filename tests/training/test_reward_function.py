@@ -24,6 +24,8 @@ def of_numpy(response, gold):
     return numpy.bool_(gold in response)
 def partly(response, problem):
     return len(response) / 10 if problem else 0
+def by_name(response, **others):
+    return others["gold"] in response and set(others) == {"gold", "problem"}
 def broken(response):
     raise RuntimeError(response)
 def endless(response):
@@ -48,7 +50,7 @@ def outcomes(code: Path, name: str) -> tuple[list[float], int]:
 
 
 def test_verdicts_earn_the_rewards_of_verdicts_and_numbers_themselves(code: Path) -> None:
-    assert outcomes(code, "in_it") == outcomes(code, "of_numpy") == ([2.0, -1.0], 0)
+    assert outcomes(code, "in_it") == outcomes(code, "of_numpy") == outcomes(code, "by_name") == ([2.0, -1.0], 0)
     assert outcomes(code, "partly") == ([0.2, 0.0], 0)
 
 
