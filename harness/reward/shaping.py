@@ -17,23 +17,9 @@ def overlong_ramp(lengths: torch.Tensor, cap: int, buffer_fraction: float) -> to
     return ((lengths.double() - (cap - buffer)) / buffer).clamp(0.0, 1.0)
 
 
-def shaped_rewards(
-    correct: torch.Tensor,
-    answered: torch.Tensor,
-    lengths: torch.Tensor,
-    cap: int,
-    reward: RewardConfig,
-    overlong: OverlongConfig,
-    truncated: torch.Tensor,
-    outcome: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Return rewards (float32) of responses, all tensors of one shape: outcome value, format credit, then the length penalty.
-
-    Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and nothing else, whatever the verifier says of it.
-    `outcome`: rewards of a function of one's own, instead of those of the verdicts.
-    """
-    inputs = correct, answered, lengths, cap, reward, overlong, truncated, outcome
-    value, credit, penalty = reward_components(*inputs).unbind(-1)
+def shaped_rewards(components: torch.Tensor, overlong: OverlongConfig) -> torch.Tensor:
+    """Return rewards (float32) of responses from their `reward_components` [..., 3]."""
+    value, credit, penalty = components.unbind(-1)
     shaped = value + credit
     shaped = shaped + penalty if overlong.shape == "additive" else shaped * (1 + penalty).clamp(min=0.0)
     return shaped.float()
@@ -51,7 +37,9 @@ def reward_components(
 ) -> torch.Tensor:
     """Return what `shaped_rewards` are made of, float64 [..., 3]: outcome value, format credit, length penalty (negative).
 
-    Their sum is the shaped reward, unless the punishment is multiplicative, which the configuration refuses where components are asked for.
+    All tensors have one shape. The sum of the components is the shaped reward, unless the punishment is multiplicative, which the
+    configuration refuses where an algorithm reads them apart. Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and
+    nothing else, whatever the verifier says of it. `outcome`: rewards of a function of one's own, instead of those of the verdicts.
     """
     if overlong.policy == "wrong":
         correct, answered = correct & ~truncated, answered & ~truncated

@@ -28,7 +28,7 @@ from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
 from harness.model.ranks import Ranks
 from harness.model.system import processor, trim_heap
-from harness.reward.shaping import Grader, shaped_rewards
+from harness.reward.shaping import Grader, reward_components, shaped_rewards
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds, uniforms
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
@@ -269,7 +269,7 @@ def graded_groups(
     tally.flipped += int((correct != exact).sum())
     tally.verdicts += exact.numel()
     # Shaped rewards.
-    rewards = shaped_rewards(
+    components = reward_components(
         correct,
         answered,
         completions.lengths_R.view(shape),
@@ -279,6 +279,7 @@ def graded_groups(
         ~completions.finished_R.view(shape),
         outcome,
     )
+    rewards = shaped_rewards(components, algorithm.overlong)
     return Groups(torch.from_numpy(problems_P.astype(np.int64)), completions, correct, answered, rewards)
 
 

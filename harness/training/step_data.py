@@ -23,7 +23,7 @@ from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.correction import Mismatch, high_entropy_tokens
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch
-from harness.reward.shaping import overlong_ramp, shaped_rewards
+from harness.reward.shaping import overlong_ramp, reward_components, shaped_rewards
 from harness.rollout.types import Completions, ragged_index
 from harness.sampling.selection import Groups, Selection
 
@@ -499,7 +499,8 @@ def _length_punishment(config: RunConfig, groups: Groups, excluded_R: torch.Tens
     if overlong.shape == "multiplicative":
         plain = dataclasses.replace(overlong, policy="score")
         inputs = groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, plain, groups.truncated_PG
-        penalty_PG = _NAN * ramp_PG if reward.function else shaped_rewards(*inputs) * penalty_PG.clamp(max=1.0)
+        rewards_PG = shaped_rewards(reward_components(*inputs), plain)
+        penalty_PG = _NAN * ramp_PG if reward.function else rewards_PG * penalty_PG.clamp(max=1.0)
     punished_R = (ramp_PG.reshape(-1) > 0) & ~excluded_R
     return float(punished_R.double().mean()), float(penalty_PG.mean())
 

@@ -9,7 +9,7 @@ from objective_support import SYSTEMS, algorithm, gradient, sample
 from harness.objective.advantage import group
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
-from harness.reward.shaping import shaped_rewards
+from harness.reward.shaping import reward_components, shaped_rewards
 
 # Systems whose baseline is not the group's: the definition gives dead groups gradient.
 WITHOUT_GROUP_BASELINE = {
@@ -47,7 +47,7 @@ def test_without_a_group_baseline_a_dead_group_is_pushed(name: str) -> None:
     assert (dead_gradient(name) != 0).any()
 
 
-def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
+def test_whitening_around_another_mean_than_zero_gives_dead_groups_a_constant_push() -> None:
     # Group 1: rewards 1 and 0 with 1 and 3 tokens; group 2: dead. Centred rewards (0.5, -0.5, 0, 0); over tokens (1, 3, 2, 2 of them)
     # the mean is (0.5 - 1.5) / 8 = -1/8, so the dead group's advantage is +1/8 over the standard deviation.
     batch = RolloutBatch(
@@ -62,13 +62,17 @@ def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
     assert result.tolist() == pytest.approx([x / (7 / 64) ** 0.5 for x in (5 / 8, *[-3 / 8] * 3, *[1 / 8] * 4)])
     config.whiten_over = "sequences"
     assert config.advantages(batch)[4:].tolist() == [0.0] * 4
+    # Around the length-weighted mean, 1/4: (3/4, -1/4, 0, 0) with the mean 1/8 and the variance (25 + 9 + 1 + 1) / 256 over sequences.
+    config.baseline = "length_weighted"
+    assert config.advantages(batch).tolist() == pytest.approx([5 / 3, *[-1] * 3, *[-1 / 3] * 4])
 
 
 def test_a_length_penalty_gives_an_all_right_group_gradient() -> None:
     # All right, lengths 8 and 30 of 32 with the ramp over the last quarter (8 tokens): rewards 1 and 1 - 6/8 = 0.25. Dead by accuracy,
     # not by reward: which is why DAPO's constraint is on accuracy.
     config, right, lengths = algorithm("dapo"), torch.tensor([[True, True]]), torch.tensor([[8, 30]])
-    rewards = shaped_rewards(right, right, lengths, 32, config.reward, config.overlong, ~right)
+    components = reward_components(right, right, lengths, 32, config.reward, config.overlong, ~right)
+    rewards = shaped_rewards(components, config.overlong)
     assert rewards.tolist() == [[1.0, 0.25]]
     batch = RolloutBatch(rewards, right, lengths, right)
     assert (group.Config().advantages(batch) != 0).all()

@@ -106,10 +106,9 @@ def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
     rest = (torch.tensor([5, 8, 5, 8]), 8, reward)
     for policy, expected in (("score", [1.1, 1.1, 0.1, 0.1]), ("wrong", [1.1, 0.0, 0.1, 0.0])):
         overlong = OverlongConfig(policy=policy)
-        rewards = shaped_rewards(correct, answered, *rest, overlong, truncated)
-        assert rewards.tolist() == pytest.approx(expected)
         parts = reward_components(correct, answered, *rest, overlong, truncated)
         assert parts.sum(-1).tolist() == pytest.approx(expected)
+        assert shaped_rewards(parts, overlong).tolist() == pytest.approx(expected)
 
 
 def test_whitening_over_tokens_weighs_long_responses_more() -> None:
