@@ -121,7 +121,7 @@ def surrogate_faults(member: Any) -> Iterator[str]:
 def aggregation_faults(member: Any) -> Iterator[str]:
     """One finite float64 weight a response, above zero where it has tokens."""
     lengths_R, group_R = torch.tensor([3, 0, 5, 2]), torch.tensor([7, 7, 9, 9])
-    counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=1, right_tokens=0)
+    counts = TokenCounts(responses=4, groups=2, tokens=10)
     weights_R = member.Config().response_weights(lengths_R, group_R, counts)
     if weights_R.shape != (4,) or weights_R.dtype != torch.float64:
         yield f"weights are {weights_R.dtype} of shape {list(weights_R.shape)}, not float64 of shape [4]"

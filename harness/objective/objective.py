@@ -116,7 +116,6 @@ class Objective:
             responses=len(lengths_R),
             groups=len(group_R.unique()),
             tokens=int(lengths_R.sum()),
-            micro_batches=self.aggregation.micro_batches(lengths_R),
             right_tokens=0 if correct_R is None else int((lengths_R * (correct_R > 0)).sum()),
         )
 

@@ -78,7 +78,6 @@ class TokenCounts:
     responses: int
     groups: int
     tokens: int
-    micro_batches: int = 1
     right_tokens: int = 0
 
 

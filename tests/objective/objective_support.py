@@ -1,10 +1,10 @@
-"""A toy policy (a table of logits) and the update of any algorithm on it, in float64, over any split into micro-batches and ranks."""
+"""A toy policy (a table of logits) and the update of any algorithm on it, in float64, over any split into micro-batches."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from harness.configuration.compose import compose_run, options
 from harness.configuration.sections import AlgorithmConfig
 from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.objective.types import RolloutBatch, TokenBatch
 
 STATES, VOCABULARY = 7, 5
 
@@ -111,32 +111,20 @@ def sample(groups: int = 4, size: int = 4, seed: int = 0, drift: float = 0.4, co
     return result
 
 
-def total_counts(objective: Objective, data: Sample, shards: Sequence[torch.Tensor]) -> TokenCounts:
-    """The update's denominators, added over shards of responses (ranks)."""
-    lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
-    parts = [objective.count(lengths[rows], data.group_R[rows], correct[rows]) for rows in shards]
-    names = [field.name for field in fields(TokenCounts)]
-    return TokenCounts(**{name: sum(getattr(part, name) for part in parts) for name in names})
-
-
 def loss(
     objective: Objective,
     data: Sample,
     table: torch.Tensor,
     parts: Sequence[torch.Tensor] | None = None,
-    shards: Sequence[torch.Tensor] | None = None,
     advantages_N: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The update's loss: `shards` are the ranks' responses (weights are made per shard), `parts` the micro-batches."""
+    """The update's loss; `parts` are its micro-batches."""
     everything = torch.arange(data.responses)
-    shards = [everything] if shards is None else shards
     lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
     if advantages_N is None:
         advantages_N = objective.advantages(data.batch(objective), torch.float64)
-    counts = total_counts(objective, data, shards)
-    weights_R, likelihood_R = torch.zeros(data.responses).double(), None
-    for rows in shards:
-        weights_R[rows] = objective.aggregation.response_weights(lengths[rows], data.group_R[rows], counts)
+    counts = objective.count(lengths, data.group_R, correct)
+    weights_R = objective.aggregation.response_weights(lengths, data.group_R, counts)
     likelihood_R = objective.likelihood_weights(lengths, correct, counts)
     response_N = everything.repeat_interleave(lengths)
     log_probs, entropy = data.log_probs(table), data.entropy(table)

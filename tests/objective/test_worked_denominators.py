@@ -32,15 +32,14 @@ LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
 def test_the_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
     module = member("harness.objective.aggregation", kind)
     config = module.Config(**settings)
-    counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=config.micro_batches(LENGTHS))
+    counts = TokenCounts(responses=4, groups=2, tokens=10)
     assert config.response_weights(LENGTHS, GROUPS, counts).tolist() == pytest.approx(weights)
 
 
 def test_masked_responses_open_no_micro_batch() -> None:
     module = member("harness.objective.aggregation", "microbatch_token_mean")
     config, lengths = module.Config(micro_batch_tokens=128), torch.tensor([10, 200, 0, 0])
-    assert config.micro_batches(lengths) == 2
-    counts = TokenCounts(responses=4, groups=2, tokens=210, micro_batches=2)
+    counts = TokenCounts(responses=4, groups=2, tokens=210)
     weights = config.response_weights(lengths, GROUPS, counts)
     assert weights[:2].tolist() == pytest.approx([1 / 20, 1 / 400])
 

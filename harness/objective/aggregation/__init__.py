@@ -31,9 +31,5 @@ class Aggregation(Checked, ABC, key="algorithm.aggregation"):
             counts: totals over all micro-batches and ranks, counted before backward; so the gradient depends on neither, nor on padding.
         """
 
-    def micro_batches(self, lengths_R: Tensor) -> int:
-        """Count the declared micro-batches of these responses, for a member that needs more than the totals."""
-        return 1
-
 
 Member = Aggregation

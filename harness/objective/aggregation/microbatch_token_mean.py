@@ -29,13 +29,10 @@ class Config(Aggregation):
 
     def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
         index_R = self._assign(lengths_R)
+        micro_batches = int(index_R[-1]) + 1 if len(index_R) else 0
         lengths = lengths_R.double()
-        tokens = lengths.new_zeros(self.micro_batches(lengths_R)).index_add_(0, index_R, lengths)
-        return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
-
-    def micro_batches(self, lengths_R: Tensor) -> int:
-        index_R = self._assign(lengths_R)
-        return int(index_R[-1]) + 1 if len(index_R) else 0
+        tokens = lengths.new_zeros(micro_batches).index_add_(0, index_R, lengths)
+        return 1.0 / (tokens.clamp(min=1)[index_R] * micro_batches)
 
     def _assign(self, lengths_R: Tensor) -> Tensor:
         """The micro-batch number of each response, cut in the given order; by tokens greedily."""
