@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.configuration.sections import GIB, GPU_MEMORY_GIB, host_memory_gib, visible_memory_gib
-from harness.model.shapes import ModelSize, positions_of, shape_of
+from harness.model.shapes import SCORES_CHUNK, ModelSize, positions_of, shape_of
 from harness.model.system import processor
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
 
-# Logits that `harness.model.scoring` computes at once (the same numbers there, where torch is).
-SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _RESIDENT_PARTS = ("weights", "rounded weights", "gradients", "moments", "reference")  # in updates and rollouts
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
 _NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs

@@ -10,6 +10,7 @@ from torch import nn
 
 from harness.configuration.error import ConfigError
 from harness.model.layout import Layout
+from harness.model.shapes import SCORES_CHUNK
 
 # Configuration keys by which an architecture changes its logits after the output projection.
 _LOGIT_CHANGES = ("final_logit_softcapping", "logit_scale", "logits_scaling")
@@ -45,9 +46,7 @@ class ScoringModel(nn.Module):
             position_ids=layout.place_N[None],
             use_cache=False,
             cu_seq_lens_q=boundaries,
-            cu_seq_lens_k=boundaries,
             max_length_q=layout.length,
-            max_length_k=layout.length,
             expand=expand,
             places=places,
         )
@@ -68,8 +67,6 @@ def check_logits(model: Any) -> None:
         )
 
 
-CHUNK_ELEMENTS = 2**23
-CHUNK_ELEMENTS_GPU = 2**27  # 256 MiB of bfloat16: products of a few dozen rows would wait for memory
 LinearMap = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -93,9 +90,9 @@ def token_scores(
         with_entropy: also return the entropy, with gradient.
         linear: `(x [N, in], weight [out, in]) -> [N, out]`, the kernel of all products.
         recompute: keep no logits for backward.
-        chunk_rows: tokens a chunk; by default as many as `CHUNK_ELEMENTS` (`_GPU`) logits.
+        chunk_rows: tokens a chunk; by default as many as `SCORES_CHUNK` logits.
     """
-    elements = CHUNK_ELEMENTS if hidden_NE.device.type == "cpu" else CHUNK_ELEMENTS_GPU
+    elements = SCORES_CHUNK["cpu" if hidden_NE.device.type == "cpu" else "cuda"]
     rows = chunk_rows or max(1, elements // head_VE.shape[0])
     # Without a backward nobody reads the logits again.
     recompute = recompute or not torch.is_grad_enabled()

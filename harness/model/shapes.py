@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SHAPES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
+# Logits that `harness.model.scoring` computes at once. On a GPU 256 MiB of bfloat16: products of a few dozen rows would wait for memory.
+SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _HUB = {
     "Qwen/Qwen2.5-0.5B": "qwen2.5-0.5b",
     "Qwen/Qwen2.5-0.5B-Instruct": "qwen2.5-0.5b",

@@ -346,7 +346,6 @@ def rollout_batch(
         lengths_PG=groups.lengths_PG,
         counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
         kl_penalty_N=penalty_N,
-        old_logprobs_N=groups.completions.log_probs_N,
         old_logprobs_NV=groups.completions.log_probs_NV,
         earlier_P=groups.earlier_P if config.algorithm.dead_groups.policy == "never_give_up" else None,
     )

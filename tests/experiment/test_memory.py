@@ -16,7 +16,6 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import GIB
 from harness.experiment import memory
 from harness.experiment.memory import (
-    SCORES_CHUNK,
     activation_bytes,
     awake_engine,
     computer_memory,
@@ -197,10 +196,6 @@ def test_logits_of_a_real_vocabulary_come_in_chunks():
     assert update_memory(run, shape, 8)["logits"] == 6 * 2**27 + 6 * head
     run.runtime.device = "cpu"
     assert update_memory(run, shape, 8)["logits"] == 8 * 2**23 + 8 * head, "float32 where no GPU computes"
-
-
-def test_chunks_are_as_large_as_the_scores_are_computed():
-    assert {"cpu": scoring.CHUNK_ELEMENTS, "cuda": scoring.CHUNK_ELEMENTS_GPU} == SCORES_CHUNK
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.error import ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
 
@@ -22,17 +22,12 @@ class Config(Surrogate):
     """`power_positive`, `decay_positive`: k and λ for advantages ≥ 0; `power_negative`, `decay_negative`: for negative ones."""
 
     kind: str = "gamma_weight"
-    power_positive: float = 2.0
-    decay_positive: float = 3.0
-    power_negative: float = 3.0
-    decay_negative: float = 2.0
+    power_positive: float = ranged(2.0, low=1e-4)
+    decay_positive: float = ranged(3.0, low=1e-4)
+    power_negative: float = ranged(3.0, low=1e-4)
+    decay_negative: float = ranged(2.0, low=1e-4)
     folds_correction = True
     ratio_keys = ("power_positive", "decay_positive", "power_negative", "decay_negative")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.ratio_keys:
-            require_range(f"algorithm.surrogate.{name}", getattr(self, name), 1e-4)
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         """See `Surrogate`; W is of tokens' ratios, whatever level the objective's ratio has."""
