@@ -1,7 +1,7 @@
 """A Llama / Qwen2 / Qwen3 decoder with fused weights, shared by the sampler and the update.
 
 The parameters are those of the `transformers` model with the same mathematics; q, k, v and gate, up are stored fused, so that
-small models spend fewer operator calls. `to_transformers` gives back the ordinary names. Dimension letters: B sequences,
+small models spend fewer operator calls. `named_tensors` gives back the ordinary names. Dimension letters: B sequences,
 S positions, N = B·S tokens, E hidden, H heads, K key/value heads, D head size, V vocabulary.
 """
 
