@@ -111,7 +111,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
         if len(row) != len(header):
             raise TableError(f"{path}: row {number + 2} has {len(row)} cells, and the header {len(header)}")
     # Texts as they are spelled, since an arm may be called `nan`, `001` or `1e-3`; `_parse_numbers` makes numbers of the others.
-    columns = [name.strip() for name in header]
+    # Row labels that pandas writes have no name in the header; `unnamed` is what pandas calls them.
+    columns = [name.strip() or f"unnamed {place}" for place, name in enumerate(header)]
     return pd.DataFrame(list(numbered_rows.values()), index=list(numbered_rows), columns=columns, dtype="str")
 
 

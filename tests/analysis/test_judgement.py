@@ -70,6 +70,7 @@ def test_long_wide_and_every_kind_of_file_say_the_same(tmp_path: Path):
     WIDE.to_parquet(tmp_path / "c.parquet")
     WIDE.to_json(tmp_path / "d.jsonl", orient="records", lines=True)
     WIDE.to_json(tmp_path / "e.json", orient="records")
+    WIDE.to_csv(tmp_path / "f.csv")  # with its row labels
     named = WIDE.assign(Name=WIDE["arm"] + "-seed" + WIDE["seed"].astype(str)).drop(columns=["arm", "seed"])
     named.to_csv(tmp_path / "wandb.csv", index=False)
     keys = ["arm", "benchmark"]
