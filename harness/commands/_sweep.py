@@ -141,10 +141,10 @@ class Sweep:
     def run_to_end(self) -> Summary:
         """Run what is not finished, say what became of it, and set the exit code."""
         summary = self._bring_all()
-        if self.plan.waits_for and summary.complete:  # the budget of the other arms is known now
+        if self.plan.waits_for and summary.ended_well:  # the budget of the other arms is known now
             self.plan = refuse(with_runs(self.plan))
             summary = self._bring_all()
-        if self.plan.looks and summary.complete:  # how many seeds are asked for is known now
+        if self.plan.looks and summary.ended_well:  # how many seeds are asked for is known now
             _say(dropped_runs_line(self.part, self._previous_runs))
         self.summary = summary
         outcome.get().exit_code = exit_code(summary) or (Exit.FOUND if self._is_blocked(summary) else Exit.DONE)
@@ -161,7 +161,6 @@ class Sweep:
         send_results(store, name, self.plan.arms[0].config.runtime.trackers)
         if part == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
-            outcome.get().exit_code = exit_code(summary) or Exit.AGAIN
 
     def _bring_all(self) -> Summary:
         plan, name = self.plan, self.plan.name
@@ -171,7 +170,7 @@ class Sweep:
             _, decisions, summary = until_decided(
                 plan, decide=partial(decide, store=self.store), record=self._record, bring=self.bring, show=self._show
             )
-            undecidable_count = decisions.open if summary.complete and not plan.waits_for else 0
+            undecidable_count = decisions.open if summary.ended_well and not plan.waits_for else 0
         else:
             self._record(plan)
             summary = self.bring(plan)
@@ -556,7 +555,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
-    if not summary.complete:
+    if not summary.ended_well:
         lines.append(f"run the same command again to finish the rest: {command}")
     return "\n".join(lines)
 
@@ -574,7 +573,7 @@ def _shorten(reason: str) -> str:
 
 
 def exit_code(summary: Summary) -> int:
-    """0: complete; 1: something failed; 75: stopped or elsewhere, repeat the command."""
-    if summary.failed:
+    """75: stopped or elsewhere, repeat the command; 1: something failed; 0: complete."""
+    if summary.failed and summary.stopped_by is None:
         return Exit.FOUND
-    return Exit.DONE if summary.complete else Exit.AGAIN
+    return Exit.DONE if summary.ended_well else Exit.AGAIN

@@ -52,6 +52,11 @@ class Summary:
     def complete(self) -> bool:
         return not (self.failed or self.interrupted or self.elsewhere or self.not_started)
 
+    @property
+    def ended_well(self) -> bool:
+        """Say if all runs are finished and no stop came, so that what follows may begin."""
+        return self.complete and self.stopped_by is None
+
     def then(self, later: Summary) -> Summary:
         """The summary of two dispatches. A run of both is listed as the later one left it, but what the earlier finished stays so."""
         later_ids = {run_id for each in (later.skipped, later.finished, later.failed) for run_id in each}
@@ -483,7 +488,7 @@ def until_decided(
     bring: Callable[[Plan], Summary],
     show: Callable[[Decisions], None],
 ) -> tuple[Plan, Decisions, Summary]:
-    """Bring look after look to its end, until no comparison waits for seeds, or runs are left over.
+    """Bring look after look to its end, until no comparison waits for seeds, runs are left over, or a stop came.
 
     Args:
         plan: with the runs of all seeds.
@@ -500,7 +505,7 @@ def until_decided(
         part = plan.first_seeds(decisions.seed_counts)
         record(part, decisions)
         summary = summary.then(bring(part))
-        if not summary.complete or not decisions.open:
+        if not summary.ended_well or not decisions.open:
             return part, decisions, summary
         next_decisions = decide(plan)
         if next_decisions.seed_counts == decisions.seed_counts:

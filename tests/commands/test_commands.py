@@ -292,6 +292,25 @@ def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeyp
     assert batches == [[failed.run_id]]
 
 
+@pytest.mark.parametrize("outcome", ["finished", "failed"])
+def test_a_stop_while_the_last_runs_end_begins_no_others_and_asks_for_the_command_again(
+    store, launched, said, monkeypatch, outcome
+):
+    monkeypatch.setattr("harness.commands._sweep.write_answer", lambda *_, **__: None)
+    batches = []
+
+    def launch(work):
+        batches.append([spec.run_id for spec in work.specs])
+        for spec in work.specs:
+            finish(store, spec, status=outcome)
+        return Summary(**{outcome: batches[-1]}, stopped_by=15)
+
+    launched(launch)
+    told = said("run", *overrides(store, "match=tokens"), code=75)
+    assert len(batches) == 1, "the other arms wait for the budget"
+    assert "run the same command again to finish the rest" in told
+
+
 # ---- one clear line ------------------------------------------------------------------------------------------------------
 
 

@@ -37,10 +37,10 @@ def finish(store, spec):
 
 
 class Invocation:
-    """One `harness run`: it is interrupted after `patience` runs."""
+    """One `harness run`: it is interrupted after `patience` runs; `stop`: a signal that comes while the last ones end."""
 
-    def __init__(self, root, patience=1000):
-        self.store, self.left, self.swept, self.shown = ResultStore(root), patience, [], []
+    def __init__(self, root, patience=1000, stop=None):
+        self.store, self.left, self.swept, self.shown, self.stop = ResultStore(root), patience, [], [], stop
         self.part, self.decisions, self.summary = until_decided(
             make_plan(root),
             decide=lambda plan: decide(plan, self.store),
@@ -53,7 +53,7 @@ class Invocation:
         self.store.write_plan(NAME, {**part.record(), "decisions": list(decisions.comparisons)})
 
     def bring(self, part):
-        summary = Summary()
+        summary = Summary(stopped_by=self.stop)
         for spec in part.specs:
             if self.store.run(spec.run_id).status == "finished":
                 summary.skipped.append(spec.run_id)
@@ -98,6 +98,11 @@ def test_interrupted_at_any_run_and_repeated_it_ends_with_the_same_bytes(undistu
     assert resumed.store.run_ids() == whole.store.run_ids()
     again = Invocation(tmp_path)
     assert (again.summary.finished, len(again.summary.skipped), again.shown) == ([], 17, [])
+
+
+def test_a_stop_while_the_last_runs_of_a_look_end_begins_no_other_look(tmp_path):
+    stopped = Invocation(tmp_path, stop=15)
+    assert (stopped.swept, stopped.summary.complete, stopped.shown) == ([9], True, [])
 
 
 def status_lines(root):
