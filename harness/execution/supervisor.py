@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig, visible_gpus
+from harness.configuration.sections import RuntimeConfig, installed_gpus, visible_gpus
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import ExitEvent, StartEvent, Workers
@@ -390,9 +390,12 @@ class GpuLeases:
         return None
 
     def _slots(self) -> Iterator[tuple[str, Path]]:
+        # One GPU has other indices for jobs of Slurm and for commands that name it by UUID.
+        uuids = {gpu.index: gpu.uuid for gpu in installed_gpus()}
         for slot in range(self._runs_per_gpu):
             for gpu in self._gpus:
-                yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
+                name = uuids.get(gpu, gpu).replace("/", "_")
+                yield gpu, self._directory / f"{socket.gethostname()}-gpu-{name}-{slot}.lock"
 
 
 def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collection[str] | None = None) -> Summary:

@@ -15,8 +15,9 @@ from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
+from harness.configuration.sections import InstalledGpu
 from harness.execution.progress import PlainProgress, Progress
-from harness.execution.supervisor import GpuLeases, dispatch
+from harness.execution.supervisor import GpuLease, GpuLeases, dispatch
 from harness.experiment.planning import plan_jobs
 from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
 
@@ -271,6 +272,22 @@ def test_gpu_leases_share_and_span(store):
     for lease in taken:
         lease.release()
     assert spanning.take().devices == "0,1"
+
+
+@pytest.mark.parametrize("name", ["1", "GPU-b"])
+def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
+    """Slurm numbers the GPUs of a job anew, and CUDA_VISIBLE_DEVICES takes a UUID, too."""
+    directory = store.cache_dir("leases")
+
+    def take(gpu: str, uuids: list[str]) -> GpuLease | None:
+        installed = tuple(InstalledGpu(str(index), uuid, "H200", "1", "1") for index, uuid in enumerate(uuids))
+        monkeypatch.setattr("harness.execution.supervisor.installed_gpus", lambda: installed)
+        return GpuLeases(directory, [gpu]).take()
+
+    of_a_job = take("0", ["GPU-b"])
+    assert take(name, ["GPU-a", "GPU-b"]) is None
+    of_a_job.release()
+    assert take(name, ["GPU-a", "GPU-b"]).devices == name
 
 
 def test_arms_that_want_other_gpus_are_not_given_those_of_the_first(store):
