@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import OptimizerConfig
+from harness.configuration.sections import OptimizerConfig, RuntimeConfig, visible_gpus
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.memory import billions, misfits
 from harness.experiment.plan import Plan, PlannedArm
@@ -481,9 +481,20 @@ def _absent_here(config: RunConfig) -> list[str]:
         reasons.append(
             "model.lora.rank > 0 needs the package peft, which is not installed here: pip install -e '.[lora]'"
         )
-    if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
-        reasons.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
+    if config.runtime.device == "cuda":
+        reasons += _absent_gpus(config.runtime)
     return reasons
+
+
+def _absent_gpus(runtime: RuntimeConfig) -> list[str]:
+    if (torch := version("torch")).endswith("+cpu"):
+        return [f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only"]
+    # Those of a Ray that verl joins are its own.
+    if visible_gpus() or runtime.verl.ray_address is not None:
+        return []
+    return [
+        "runtime.device=cuda, but no GPU is visible here; `harness doctor runtime.device=cuda` looks, or name them in CUDA_VISIBLE_DEVICES"
+    ]
 
 
 def refuse(plan: Plan) -> Plan:

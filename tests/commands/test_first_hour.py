@@ -53,6 +53,17 @@ def test_plan_reads_local_problems(text, says, tmp_path, said):
     assert "cannot start" not in said("plan", *given, "runtime.elsewhere=true")
 
 
+def test_a_gpu_that_is_not_visible_is_missed_before_anything_runs(tmp_path, said, monkeypatch):
+    monkeypatch.setattr("harness.experiment.checks.version", lambda _: "2.13.0")  # torch for GPUs
+    given = ("runtime.device=cuda", f"runtime.results={tmp_path}")
+    for visible, is_told in (("", True), ("0", False)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert ("no GPU is visible here" in " ".join(said("plan", *given).split())) is is_told
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "no GPU is visible here" in said("run", *given, code=2)
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_path, said):
     given = ("model=pretrained", "optimizer=verl_dapo", f"runtime.results={tmp_path}")
     folder = (tmp_path / "policy").mkdir() or f"model.path={tmp_path / 'policy'}"
