@@ -295,13 +295,15 @@ def _merge_run(ours: RunDir, theirs: RunDir, result: MergeResult) -> None:
 def _is_better(theirs: RunDir, ours: RunDir) -> bool:
     """Whether a run may take the place of the one here.
 
-    One here that finished and lost a file gives way to a finished one alone; one that cannot be read, perhaps of a newer version, to none.
+    One here that finished and lost or changed a file gives way to a finished one alone; one that cannot be read, perhaps of a newer
+    version, to none.
     """
-    if ours.status in ("finished", layout.UNREADABLE):
+    status = _status(ours)
+    if status in ("finished", layout.UNREADABLE):
         return False
     if theirs.status == "finished":
         return True
-    return ours.status != layout.INCOMPLETE and _progress(theirs) > _progress(ours)
+    return status != layout.INCOMPLETE and _progress(theirs) > _progress(ours)
 
 
 def _copy_run(source: Path, target: Path) -> None:
@@ -338,7 +340,7 @@ def _is_same(ours: RunDir, theirs: RunDir) -> bool:
     """Whether two runs hold the same: byte for byte, or what they found where both have finished."""
     if _content(ours) == _content(theirs):
         return True
-    return ours.status == theirs.status == "finished" and _findings(ours) == _findings(theirs)
+    return _status(ours) == theirs.status == "finished" and _findings(ours) == _findings(theirs)
 
 
 def _content(run: RunDir) -> dict[str, bytes]:
@@ -361,9 +363,14 @@ def _progress(run: RunDir) -> tuple[int, int]:
     return run.resume_step(), int((run.last_step() or {"step": -1})["step"])
 
 
+def _status(run: RunDir) -> str | None:
+    """The status of a run by what its files hold, too."""
+    return layout.INCOMPLETE if run.status == "finished" and run.fault() else run.status
+
+
 def _describe(run: RunDir) -> str:
-    if run.status in ("finished", layout.INCOMPLETE):
-        return "finished" if run.status == "finished" else "finished, a file is gone or changed"
+    if (status := _status(run)) in ("finished", layout.INCOMPLETE):
+        return "finished" if status == "finished" else "finished, a file is gone or changed"
     checkpoint, step = _progress(run)
     return f"unfinished, {max(step, 0)} steps, {f'checkpoint {checkpoint}' if checkpoint >= 0 else 'no checkpoint'}"
 

@@ -175,6 +175,20 @@ def test_a_run_that_finishes_during_a_merge_is_not_replaced(store, other, monkey
     assert f"run {spec.run_id}: kept, finished" in " ".join(merged.notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [("config.yaml", "seed: 0", "seed: 1"), ("metrics.jsonl", "1000", "1001")]
+)
+def test_a_whole_copy_takes_the_place_of_a_finished_run_whose_content_changed(store, other, name, before, after):
+    run = other.run(grid(other, "[0]").specs[0].run_id)
+    run.write_manifest(run.seal_manifest(run.manifest()))
+    shutil.copytree(other.root, store.root)
+    path = store.run(run.run_id).path / name
+    path.write_text(path.read_text().replace(before, after, 1))
+    merged = merge(store, other.root)
+    assert merged.notes == [f"run {run.run_id}: taken, finished (here: finished, a file is gone or changed)"]
+    assert same(store, other, run.run_id)
+
+
 def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):
     run = other.run(grid(other, "[0]").specs[0].run_id)
     (tmp_path / "secret").write_text("s")
