@@ -57,8 +57,10 @@ def publish_file(path: Path, write: Callable[[Path], object], *, durable: bool =
 def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one."""
     with _fill_directory(path, write) as temporary:
-        remove_directory(path)
+        trash = _set_aside(path)
         os.rename(temporary, path)
+    if trash is not None:  # only now, since deleting a checkpoint takes seconds
+        shutil.rmtree(trash)
 
 
 def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
@@ -96,12 +98,18 @@ def _fill_directory(path: Path, write: Callable[[Path], None]) -> Iterator[Path]
 
 def remove_directory(path: Path) -> None:
     """Delete a published directory; a reader never sees it half deleted. No error if it is absent."""
+    if (trash := _set_aside(path)) is not None:
+        shutil.rmtree(trash)
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Take a directory away from its readers, and return where it is now, to be deleted; None where there is none."""
     trash = _temporary(path)
     try:
         os.rename(path, trash)
     except FileNotFoundError:
-        return
-    shutil.rmtree(trash)
+        return None
+    return trash
 
 
 def leftovers(directory: Path, name: str = "") -> list[Path]:

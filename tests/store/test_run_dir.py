@@ -212,6 +212,19 @@ def test_checkpoints_list_only_complete_ones_and_keep_the_newest(run):
     assert sorted(os.listdir(run.path / "checkpoints")) == ["step-000010", "step-000015"]
 
 
+def test_a_new_checkpoint_is_in_place_before_the_old_one_of_its_step_is_deleted(run, monkeypatch):
+    rmtree, weights_then = shutil.rmtree, []
+
+    def delete(path):
+        weights_then.append((run.path / "checkpoints/step-000005/weights").read_text())
+        rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", delete)
+    for text in ("old", "new"):
+        run.publish_checkpoint(5, lambda path, text=text: (path / "weights").write_text(text) and None)
+    assert weights_then == ["new"]
+
+
 def test_attempts_count_up(run):
     assert [run.new_attempt().name for _ in range(3)] == ["000", "001", "002"]
 
