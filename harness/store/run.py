@@ -173,7 +173,8 @@ class RunDir:
 
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
-        files = (name for _, _, names in os.walk(self.path) for name in names)
+        # `.hydra/` is of the command, not of the run.
+        files = (name for folder, _, names in os.walk(self.path) if Path(folder).name != ".hydra" for name in names)
         flags = (name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files)
         return not self.exists() and all(flags)
 
