@@ -136,9 +136,13 @@ def store_rows(
         regenerated = names.trainer == "verl" and "generated_tokens" not in values
         if responses_per_step and length is not None and not (regenerated and "trained_tokens" in values):
             row.setdefault("generated_tokens", float(length) * responses_per_step * steps)
-        if any(name in names.metrics for name in values) or "generated_tokens" in row:
+        known_total = row.get("generated_tokens_total")  # of a table with a column for it
+        if known_total is not None or any(name in names.metrics for name in values) or "generated_tokens" in row:
             tokens = row.get("generated_tokens")
-            total = math.nan if tokens is None else total + float(tokens)
+            if known_total is not None:
+                total = float(known_total)
+            else:
+                total = math.nan if tokens is None else total + float(tokens)
             previous = step
             if tokens is not None:
                 row["generated_tokens"] = round(float(tokens))

@@ -159,6 +159,11 @@ def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
         read_log(tmp_path / "a.csv", Names())
 
 
+def test_the_total_of_a_log_that_begins_late_is_its_own() -> None:
+    entries = [{"step": 10, "generated_tokens": 5, "generated_tokens_total": 105}, {"step": 11, "generated_tokens": 7}]
+    assert [row["generated_tokens_total"] for row in store_rows(entries, Names())] == [105, 112]
+
+
 def test_a_line_separator_inside_a_text_ends_no_line_of_json(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"step": 1, "loss": 0.5, "text": "a\u2028b"}\n{"step": 2, "loss": 0.25}\n')
     assert [row["loss"] for row in read_log(tmp_path / "a.jsonl", Names())] == [0.5, 0.25]
