@@ -67,7 +67,8 @@ class Attempt:
                 raise StoreError(manifest["error"])
             for attempt in manifest["attempts"]:
                 attempt["outcome"] = attempt["outcome"] or "lost"
-            path = run.new_attempt()
+            # A pack leaves their folders out.
+            path = run.new_attempt(least=len(manifest["attempts"]))
             manifest |= {
                 "identity_version": IDENTITY_VERSION,
                 "arm_id": spec.arm_id,

@@ -61,6 +61,8 @@ def write_pack(store: ResultStore, experiment: str, out: str, *, checkpoints: bo
             if checkpoints:
                 folders = (folder.rglob("*") for _, folder in run.checkpoints())
                 files |= dict.fromkeys(path for paths in folders for path in paths if path.is_file())
+                # A resumed run keeps its kernel.
+                files |= dict.fromkeys(run.path.glob(f"attempts/[0-9]*/{layout.NUMERICS}"))
     # Checkpoints are gigabytes that hardly shrink.
     preset = 1 if checkpoints else 9 | lzma.PRESET_EXTREME
     if "://" not in out:
@@ -117,7 +119,8 @@ def _passing_folder() -> Iterator[Path]:
 # What `write_pack` writes. Steps and parts have no more than one name each. One name begins with a dot: the index of torch's shards.
 _NAMES = re.compile(
     r"experiments/{0}/(?:plan\.json|claim\.json|study\.journal)|runs/[0-9a-f]{{16}}/(?:config\.yaml|manifest\.json|metrics\.jsonl"
-    r"|samples/{0}/step-\d{{6,9}}/part-{0}\.parquet|checkpoints/step-\d{{6,9}}/(?:shards/\.metadata|{0}(?:/{0}){{0,4}}))"
+    r"|samples/{0}/step-\d{{6,9}}/part-{0}\.parquet|checkpoints/step-\d{{6,9}}/(?:shards/\.metadata|{0}(?:/{0}){{0,4}})"
+    r"|attempts/\d{{3,9}}/numerics\.json)"
     .format(r"\w[\w=+.-]{0,200}"), re.ASCII
 )  # fmt: skip
 # A pack of ours is a fifth to a third of its content. Beyond the first GiB one that claims a hundredth is a bomb.

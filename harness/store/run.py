@@ -192,13 +192,13 @@ class RunDir:
             atomic.remove_leftovers(self.path)
             atomic.remove_directory(self.path / "attempts")
 
-    def new_attempt(self) -> Path:
-        """Make the next `attempts/NNN`. Only the holder of `lock()` may call this."""
+    def new_attempt(self, least: int = 0) -> Path:
+        """Make the next `attempts/NNN`, number `least` or above. Only the holder of `lock()` may call this."""
         attempts = self.path / "attempts"
         with write_errors(attempts):
             atomic.make_folder(attempts)
             numbers = [int(entry.name) for entry in attempts.iterdir() if entry.name.isdigit()]
-            path = attempts / f"{max(numbers, default=-1) + 1:03d}"
+            path = attempts / f"{max([least - 1, *numbers]) + 1:03d}"
             path.mkdir()
         return path
 

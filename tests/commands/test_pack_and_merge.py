@@ -58,7 +58,9 @@ def test_a_pack_holds_what_a_report_reads_and_its_bytes_follow_from_that_alone(s
     planned = grid(store, "[0]")
     run = store.run(planned.specs[0].run_id)
     (run.path / "rollouts.jsonl").write_text("{}")
-    (run.new_attempt() / "stdout.log").write_text("x")
+    attempt = run.new_attempt()
+    (attempt / "stdout.log").write_text("x")
+    (attempt / "numerics.json").write_text("{}")
     first = packed(store, tmp_path / "first")
     copy = shutil.copytree(store.root, tmp_path / "copy")
     for path in copy.rglob("*"):
@@ -76,9 +78,13 @@ def test_a_pack_holds_what_a_report_reads_and_its_bytes_follow_from_that_alone(s
     out = tmp_path / "third"
     told = said("pack", EXPERIMENT, f"out={out}", "checkpoints=true", f"runtime.results={store.root}")
     assert f"{ARMS} finished runs of {ARMS}" in told
-    assert set(names(out)) - set(names(first)) == {
+    checkpoints = {
         f"runs/{spec.run_id}/checkpoints/step-000060/{name}" for spec in planned.specs for name in ("state", SEAL)
     }
+    numerics = f"runs/{run.run_id}/attempts/000/numerics.json"
+    assert set(names(out)) - set(names(first)) == {numerics, *checkpoints}
+    with open_root(str(out)) as root:
+        assert (root / numerics).exists()
 
 
 def test_a_report_of_a_pack_is_the_report_of_the_store(store, tmp_path, said, monkeypatch):

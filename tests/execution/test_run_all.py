@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,10 +102,12 @@ def test_the_last_words_of_a_worker_are_kept(store):
 
 def test_a_failed_run_is_retried_by_the_next_call(store):
     assert run(store, [spec(0, code=3)]).failed == [spec(0).run_id]
+    shutil.rmtree(store.run(spec(0).run_id).path / "attempts")  # a pack has none
     summary = run(store, [spec(0)])  # the cause was outside the identity of the run and is gone
     assert summary.finished == [spec(0).run_id]
     manifest = store.run(spec(0).run_id).manifest()
     assert [attempt["outcome"] for attempt in manifest["attempts"]] == ["failed", "failed", "finished"]
+    assert [attempt["index"] for attempt in manifest["attempts"]] == [0, 1, 2]
     assert manifest["error"] is None
 
 
