@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What was looked at: `checks` of this machine, or `members` of one's own, by what was asked for."""
+    """What was looked at, by what was asked for: `checks` of this machine or of the store, `members` of one's own."""
 
     checks: list[Check] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
@@ -80,12 +80,15 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     values, overrides = take_values(options.overrides, ("members", "store"), "doctor")
-    if take_switch(values, "members"):
-        return _check_members(overrides)
+    if any(item.startswith("experiment=") for item in overrides):
+        raise ConfigError("doctor looks at the whole store: leave experiment= out")
+    members = _check_members(overrides) if take_switch(values, "members") else []
+    reads_store = take_switch(values, "store")
+    if members and not reads_store:
+        return Answer(members=members)
     selection = select(overrides)
-    if take_switch(values, "store"):
-        return Answer(checks=list(_contents(selection.store)))
-    return Answer(checks=list(examine(selection.store, selection.runtime)))
+    checks = _contents(selection.store) if reads_store else examine(selection.store, selection.runtime)
+    return Answer(list(checks), members)
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
@@ -99,12 +102,12 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         Terminal().print(table)
 
 
-def _check_members(overrides: Sequence[str]) -> Answer:
+def _check_members(overrides: Sequence[str]) -> list[Member]:
     compose_values(overrides)
     faults = own_members_faults()
     if not faults:
         raise ConfigError("doctor: no members of your own; give --config-dir FOLDER (docs/own_members.md)")
-    return Answer(members=[Member(str(path), lines) for path, lines in faults.items()])
+    return [Member(str(path), lines) for path, lines in faults.items()]
 
 
 def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
@@ -152,7 +155,9 @@ def file_system(path: Path) -> str:
 
 
 def _contents(store: ResultStore) -> Iterator[Check]:
-    """A line for every run and checkpoint that is not what was written, and one that says how much was compared."""
+    """A line for every run and checkpoint that is not what was written, and one that says how much was compared. Raises `StoreError`."""
+    if not store.root.is_dir():
+        raise StoreError(f"there is no folder {store.root.absolute()}; set runtime.results")
     count, ids = 0, store.run_ids()
     for run in map(store.run, ids):
         manifest = run.manifest() or {}

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
+from harness.commands import doctor
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.supervisor import Summary
@@ -318,7 +319,15 @@ def test_flags_may_stand_between_overrides(store, said):
     assert "could remove" in said("clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1")
 
 
-def test_doctor_finds_a_usable_store(store, said):
+def test_doctor_finds_a_usable_store_and_an_absent_package(store, said, monkeypatch):
+    monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "no_such_extra")
     text = said("doctor", f"runtime.results={store.root}")
     assert "writable, has file locks" in text
-    assert "pip install -e '.[" in text or "submitit" in text
+    assert "absent: pip install -e '.[no_such_extra]'" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"), [("store=true", "there is no folder"), (EXPERIMENT, "leave experiment= out")]
+)
+def test_doctor_refuses_what_it_would_not_look_at(store, said, given, says):
+    assert says in said("doctor", given, f"runtime.results={store.root}", code=2)

@@ -239,6 +239,9 @@ def test_the_contract_tests_run_on_members_of_ones_own(said: Said, mine: Path) -
     write(mine, "problems/benchmarks/twins", TWINS, "benchmark")
     told = said("doctor", "members=true", "--config-dir", str(mine))
     assert [line.split()[0] for line in told.splitlines()] == ["ok"] * 6
+    both = said("doctor", "members=true", "store=true", "--config-dir", str(mine), f"runtime.results={mine}")
+    assert "0 of 0 runs list their files" in both
+    assert told in both
     for member in OTHERS:
         family, kind = member.split("/")[1:]
         config = getattr(composed(mine, choice=f"algorithm/{family}={kind}").algorithm, family)
