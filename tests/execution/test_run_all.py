@@ -195,24 +195,27 @@ def test_a_living_claim_elsewhere_is_left_alone(store):
 
 
 def test_a_worker_waits_for_the_last_worker_of_its_run_to_end(store):
-    target = store.run(spec(0).run_id)
-    held = subprocess.Popen(
-        [sys.executable, "-c", HOLD_WORKER_LOCK, str(target.path)], stdout=subprocess.PIPE, text=True
-    )
-    held.stdout.readline()
-    summary = run(store, [spec(0)])
-    held.stdout.close()
+    target, ended = store.run(spec(0).run_id), store.root / "ended"
+    command = [sys.executable, "-c", HOLD_WORKER_LOCK, str(target.path), str(ended)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as held:
+        held.stdout.readline()
+        summary = run(store, [spec(0)])
+        held.kill()
     assert summary.finished == [spec(0).run_id]
-    assert held.poll() is not None or held.wait(1) == 0, "the new worker began before the old one had ended"
+    assert ended.exists(), "the new worker began before the old one had ended"
 
 
 HOLD_WORKER_LOCK = """
 import sys, time
 from pathlib import Path
 from harness.store import RunDir
-with RunDir(Path(sys.argv[1])).worker_lock():
+run = Path(sys.argv[1])
+with RunDir(run).worker_lock():
     print("held", flush=True)
+    while not (run / "attempts/000/stderr.log").exists():  # the new worker opens it, then waits
+        time.sleep(0.01)
     time.sleep(0.8)
+    Path(sys.argv[2]).touch()
 """
 
 
