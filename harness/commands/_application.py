@@ -84,6 +84,9 @@ def main(arguments: Sequence[str]) -> int:
     argv, sys.argv = sys.argv, ["harness run", *hydra_argv]
     try:
         application()
+    except SystemExit:
+        if outcome.get().error is None:
+            raise
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
         # Of the run's directory: composing says what is wrong with the run.
         if isinstance(error, InterpolationResolutionError):

@@ -43,7 +43,7 @@ from harness.configuration.schema import RunConfig, load
 from harness.execution.progress import PlainProgress, progress_on
 from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, slurm_job
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
-from harness.experiment.checks import absent, refusal_lines, refusals, refuse, report_checks
+from harness.experiment.checks import Objection, absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
 from harness.experiment.history import format_count, longest_first, mixed_devices_note
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
@@ -52,6 +52,7 @@ from harness.experiment.planning import (
     job_config,
     plan_experiment,
     plan_jobs,
+    plan_multirun,
     refuse_declarations,
     run_overrides,
     shared_overrides,
@@ -77,7 +78,8 @@ class Outcome:
     """What one call of the application does: its sweep, how that ended, and an error that a callback met.
 
     `overrides` are those of keys among its `arguments`. `jobs` are those of a sweeper that is not ours, which knows of no arms; `summary`
-    is of the runs that were launched last. `multirun` is Hydra's configuration of the sweep; `lost_job`: a job of it died.
+    is of the runs that were launched last. `checks`: what was said of the jobs before another launcher took them. `multirun` is Hydra's
+    configuration of the sweep; `lost_job`: a job of it died.
     """
 
     arguments: Sequence[str] = ()
@@ -85,6 +87,7 @@ class Outcome:
     sweep: Sweep | SearchSweep | None = None
     jobs: list[Sequence[str]] = field(default_factory=list)
     summary: Summary | None = None
+    checks: list[Objection] | None = None
     exit_code: int = Exit.DONE
     multirun: DictConfig | None = None
     lost_job: bool = False
@@ -118,7 +121,7 @@ outcome: ContextVar[Outcome] = ContextVar("outcome")
 
 
 class Sweep:
-    """The runs of a plan on their way to their end. `bring` runs a part of it; `tables`: show them between looks.
+    """The runs of a plan on their way to their end. `bring` runs a part of it, by default here; `tables`: show them between looks.
 
     `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `record` what is stored of it.
     """
@@ -127,12 +130,13 @@ class Sweep:
     record: dict[str, Any]
     summary: Summary
 
-    def __init__(self, plan: Plan, bring: Bring) -> None:
-        config = plan.arms[0].config
-        self.plan, self.bring, self.store = plan, bring, ResultStore(config.runtime.results)
-        self.tables = "--no-answer" not in outcome.get().arguments
+    def __init__(self, plan: Plan, bring: Bring | None = None) -> None:
+        config, state = plan.arms[0].config, outcome.get()
+        self.plan, self.bring, self.store = plan, bring or self.supervise, ResultStore(config.runtime.results)
+        self.tables = "--no-answer" not in state.arguments
         refuse_imported(self.store, plan.name)
-        self.checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
+        objections = report_checks(plan, config.runtime.checks) if state.checks is None else state.checks
+        self.checks = [str(objection) for objection in objections]
         report_data(config)
         self._previous_runs = answered_runs(self.store, plan.name)
         _say(dropped_runs_line(plan, self._previous_runs))
@@ -211,13 +215,6 @@ class Sweep:
     def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
         """Bring runs of a part of the plan to their end in processes of this machine: all, or those whose ids are in `run_ids`."""
         return dispatch(part, self.store, progress_on(), run_ids)
-
-
-def supervise_here(part: Plan, run_ids: Collection[str] | None = None) -> Summary:
-    """Bring runs of the current sweep to their end in processes of this machine."""
-    sweep = outcome.get().sweep
-    assert sweep is not None
-    return sweep.supervise(part, run_ids)
 
 
 # ---- a declared experiment as jobs, for whatever launcher ---------------------------------------------------------------------
@@ -325,8 +322,9 @@ def launch_here(config: DictConfig, jobs: Sequence[Sequence[str]]) -> list[JobRe
         state.jobs += jobs
         plan = refuse(plan_jobs(state.jobs, outcome.get().overrides))
         last_summary = state.summary or Summary()
-        state.sweep = Sweep(plan, lambda part: last_summary.then(supervise_here(part, run_ids)))
-        state.summary = state.sweep.run_to_end()
+        sweep = state.sweep = Sweep(plan)
+        sweep.bring = lambda part: last_summary.then(sweep.supervise(part, run_ids))
+        state.summary = sweep.run_to_end()
     assert state.sweep is not None
     specs = {spec.run_id: spec for spec in state.sweep.plan.specs}
     pairs = zip(run_ids, map(list, jobs), strict=True)
@@ -358,7 +356,7 @@ def run_alone(config: DictConfig) -> float | list[float]:
     """Train the composed run as an experiment of one arm, and write its answer; returns its value."""
     refuse_settings(HydraConfig.get())
     state, job = outcome.get(), list(HydraConfig.get().overrides.task)
-    sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)), supervise_here)
+    sweep = state.sweep = Sweep(refuse(plan_jobs([job], outcome.get().overrides)))
     sweep.run_to_end()
     if HydraConfig.get().callbacks.answer.write:
         sweep.answer()
@@ -448,9 +446,20 @@ class Answer(Callback):  # type: ignore[misc]
         self.write = write
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Forget the jobs of an earlier sweep that had the same directory."""
-        outcome.get().multirun = config
+        """Forget the jobs of an earlier sweep that had the same directory, and check those that another launcher will take.
+
+        Raises:
+            SystemExit: they are refused, and `Outcome.code` raises the reason; Hydra goes on after any other error of a callback.
+        """
+        state, choices = outcome.get(), config.hydra.runtime.choices
+        state.multirun = config
         shutil.rmtree(Path(config.hydra.sweep.dir) / _JOBS, ignore_errors=True)
+        if choices["hydra/sweeper"] == "basic" and choices["hydra/launcher"] != "processes":
+            try:
+                state.checks = _check_jobs(config)
+            except (ConfigError, StoreError) as error:
+                state.error = error
+                raise SystemExit from error
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Judge what the store holds of the sweep's runs; an error is raised by `Outcome.code`."""
@@ -462,6 +471,14 @@ class Answer(Callback):  # type: ignore[misc]
                 state.sweep.answer()
         except Exception as error:
             state.error = error
+
+
+def _check_jobs(config: DictConfig) -> list[Objection]:
+    """Say what is wrong with the jobs of Hydra's own sweeper before any begins. Raises `ConfigError` and `StoreError` as `Sweep` does."""
+    plan = refuse(plan_multirun(_launcher_overrides(config, outcome.get().overrides)))
+    runtime = plan.arms[0].config.runtime
+    refuse_imported(ResultStore(runtime.results), plan.name)
+    return report_checks(plan, runtime.checks)
 
 
 def _gather(config: DictConfig) -> None:

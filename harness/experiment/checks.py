@@ -40,10 +40,14 @@ class Objection:
 
 
 def report_checks(plan: Plan, mode: str) -> list[Objection]:
+    """Check a plan, and report as `report`."""
+    return report(check_plan(plan), mode) if mode != "off" else []
+
+
+def report(objections: list[Objection], mode: str) -> list[Objection]:
     """Print objections to standard error (warn), raise on any (refuse), or do nothing (off)."""
     if mode == "off":
         return []
-    objections = check_plan(plan)
     for objection in objections:
         print(f"check {objection}", file=sys.stderr)
     if objections and mode == "refuse":

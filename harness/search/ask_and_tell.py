@@ -23,7 +23,7 @@ from harness.configuration.schema import RunConfig, load_dataclass
 from harness.configuration.sections import of_machine, visible_gpus
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import Summary, dispatch_runs, worker_count
-from harness.experiment.checks import absent, refusals
+from harness.experiment.checks import Objection, absent, check_plan, refusals, report
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
@@ -54,7 +54,7 @@ class Sweep:
     def __init__(
         self, experiment: Experiment, fixed_overrides: Sequence[str], store: ResultStore, command: str
     ) -> None:
-        self.experiment, self.store = experiment, store
+        self.experiment, self.store, self._command = experiment, store, command
         self.search = search = search_of(experiment)
         if experiment.match != "steps":
             raise ConfigError(
@@ -67,12 +67,14 @@ class Sweep:
         base = compose_run(self.fixed_overrides)
         if not any(parameter.key.lstrip("+").startswith("evaluation") for parameter in self.parameters):
             refuse_benchmark(experiment.benchmark, base, "the trials")
-        self._refuse_what_cannot_run()
+        # A searched value may mend what the fixed ones do wrong, so only what holds at every edge of the space is said.
+        edges = [self._objections(edge) for edge in self._possible_edges()]
+        shared = [objection for objection in self._objections() if all(objection in edge for edge in edges)]
+        report(shared, base.runtime.checks)
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
         if search.sampler == "grid":
             self.total = min(self.total, math.prod(map(len, grid_values(self.parameters).values())))
-        self._command = command
         self._open: dict[int, list[RunSpec]] = {}  # runs of the trials that are not told yet
         self.reasons: list[str] = []  # why trials of this call could not begin
         self.summary = Summary()  # of all runs of this call
@@ -105,19 +107,28 @@ class Sweep:
                 f"experiment.name={name}: the store holds another experiment under this name; choose another"
             )
 
-    def _refuse_what_cannot_run(self) -> None:
-        """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
+    def _possible_edges(self) -> list[str]:
+        """The edges of the space that compose by themselves. Raises `ConfigError` for a key with none, before anything runs."""
+        edges = []
         for parameter in self.parameters:
             errors = []
             for override in parameter.edge_overrides:
                 try:
                     compose_run([*self.fixed_overrides, override])
+                    edges.append(override)
                 except ConfigError as error:
                     errors.append(f"{override}: {error}")
             if len(errors) == len(parameter.edge_overrides):
                 raise ConfigError(f"experiment.search.space: {errors[0]}")
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
+        return edges
+
+    def _objections(self, *overrides: str) -> list[Objection]:
+        """The objections to a trial with these overrides."""
+        arm = Arm("every trial", (*self.fixed_overrides, *overrides))
+        planned = planned_arm(arm, compose_run(arm.overrides), self.experiment)
+        return check_plan(plan_of(self.experiment, [planned], self._command))
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
         """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again."""

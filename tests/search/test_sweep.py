@@ -278,6 +278,15 @@ def test_a_key_that_no_trial_could_have_is_refused_before_any(store):
     assert not list(store.root.rglob("*.journal"))
 
 
+def test_checks_speak_of_what_every_trial_has_before_the_study_is_opened(store):
+    refused = [STEPS, "runtime.checks=refuse"]
+    with pytest.raises(ConfigError, match=r"1 check.* first: \[inert clip\] every trial: with one update per rollout"):
+        sweep(store, fixed=[*refused, "algorithm.updates_per_step=1"])
+    assert not list(store.root.rglob("*.journal"))
+    caps = "sampling.max_response_tokens=choice(32,64)"  # the default is not evaluated, and a trial may take the other
+    sweep(store, space=[RATE, caps], fixed=[*refused, "evaluation.caps=[64]"])
+
+
 def test_trials_that_cannot_run_say_why(store, capsys):
     feed = sweep(store, space=["algorithm=choice(grpo,no_such)"], trials=5, sampler="random")
     assert "no_such" in capsys.readouterr().err
