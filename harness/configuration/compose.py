@@ -32,8 +32,6 @@ from harness.configuration.identity import flatten, run_id
 from harness.configuration.registry import nearest, own_members
 from harness.configuration.schema import RunConfig, load
 
-__all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "parse_overrides"]
-
 _HYDRA_WORDS = {  # what Hydra has a word of its own for
     "config_dir": "give --config-dir {}, as Hydra calls it",
     "launcher": "say where runs are sent as Hydra does: hydra/launcher=submitit_slurm, submitit_local, ray, joblib or processes",

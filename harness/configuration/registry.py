@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import nearest as nearest
-from harness.configuration.user_code import module_of, own_files, own_kinds, own_member, register
-
-
-class UnknownMemberError(ValueError):
-    """A `kind` that no module of the family has."""
+from harness.configuration.user_code import family_label, module_of, own_files, own_kinds, own_member, register
 
 
 @functools.cache
@@ -33,15 +29,14 @@ def kinds(family: str) -> dict[str, str]:
 
 
 def member(family: str, kind: str) -> Any:
-    """Return the module of one member, shipped or a user's own. Raises `UnknownMemberError` that names the nearest."""
+    """Return the module of one member, shipped or a user's own. Raises `ValueError` that names the nearest."""
     members = kinds(family)
     own_module = own_member(family, kind)
     if own_module is not None:
         return own_module
     if kind not in members:
-        label = family.removeprefix("harness.").replace(".", "/")
         valid_kinds = [*members, *own_kinds(family)]
-        raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), valid_kinds)}")
+        raise ValueError(f"{family_label(family)} has no member {kind!r}{nearest(str(kind), valid_kinds)}")
     return importlib.import_module(members[kind])
 
 

@@ -109,9 +109,7 @@ def read_only_config(family: str, values: dict[str, Any]) -> Any:
     current_code = code_of(path) if path is not None and path.exists() else ""
     if code == current_code:
         return None
-    place = (
-        path or f"{family.removeprefix('harness.').replace('.', '/')}/{values.get('kind')}.py of the run's config_dir"
-    )
+    place = path or f"{family_label(family)}/{values.get('kind')}.py of the run's config_dir"
     state = f"it is {current_code} now" if current_code else "it is not there"
     reason = (
         f"{place}: the run is of its code {code}, and {state}; put that file back, or repeat the command that planned the run, which "
@@ -153,7 +151,7 @@ def _load(family: str, path: Path, code: str) -> ModuleType:
         missing = function in config.__abstractmethods__ if base else not callable(getattr(module, function, None))
         if missing:
             owner = "" if base is None else "Config."
-            raise ConfigError(f"{path} defines no {owner}{function}; {_label(family)} asks `{signature}`")
+            raise ConfigError(f"{path} defines no {owner}{function}; {family_label(family)} asks `{signature}`")
     field = ("code", str, dataclasses.field(default=code))
     module.__dict__["Config"] = config_with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
     config_with_code.__module__ = name
@@ -176,7 +174,8 @@ def base_of(family: str) -> type | None:
     return member if issubclass(member, Checked) else None
 
 
-def _label(family: str) -> str:
+def family_label(family: str) -> str:
+    """`objective/advantage`, as a folder of one's own has it."""
     return family.removeprefix("harness.").replace(".", "/")
 
 
@@ -194,7 +193,7 @@ def blame_members() -> Iterator[None]:
                 family = families[frame.filename]
                 signatures = "; ".join(f"`{signature}`" for signature in member_signatures(family).values())
                 raise MemberError(
-                    f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}; {_label(family)} asks {signatures}"
+                    f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}; {family_label(family)} asks {signatures}"
                 ) from error
         raise
 
