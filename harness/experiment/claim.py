@@ -176,7 +176,9 @@ def is_seeds(override: str) -> bool:
 def refuse_shared(name: str, first: Mapping[int, str], second: Mapping[int, str]) -> None:
     """Raise `ConfigError` where the looks have a seed or a base policy in common."""
     if overlap := overlap_text(first, second):
+        fix = "choose others, for example 'experiment.seeds={first: 16, start: 8, step: 4, most: 16}'"
+        if len({*first.values(), *second.values()}) == 1:
+            fix = "every seed starts from that policy, so name another one (model=...), and seeds that were not used"
         raise ConfigError(
-            f"{name}: a second look must not share what the first one used, and they share {overlap}; choose others, for example "
-            "'experiment.seeds={first: 16, start: 8, step: 4, most: 16}'"
+            f"{name}: a second look must not share what the first one used, and they share {overlap}; {fix}"
         )
