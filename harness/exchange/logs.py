@@ -111,7 +111,7 @@ def store_rows(
     """
     ambiguous_names = {name for log_names in shared_scores(entries, names).values() for name in log_names} - {score}
     rows: list[dict[str, float | int | None]] = []
-    previous, total = 0, 0.0  # the total is no number once a step's tokens are unknown
+    previous, total = 0, 0.0
     for entry in entries:
         step = int(entry["step"])
         steps = max(step - previous, 1) if names.trainer == "trl" else 1
@@ -136,20 +136,22 @@ def store_rows(
         regenerated = names.trainer == "verl" and "generated_tokens" not in values
         if responses_per_step and length is not None and not (regenerated and "trained_tokens" in values):
             row.setdefault("generated_tokens", float(length) * responses_per_step * steps)
-        known_total = row.get("generated_tokens_total")  # of a table with a column for it
-        if known_total is not None or any(name in names.metrics for name in values) or "generated_tokens" in row:
-            tokens = row.get("generated_tokens")
-            if known_total is not None:
-                total = float(known_total)
-            else:
-                total = math.nan if tokens is None else total + float(tokens)
-            previous = step
-            if tokens is not None:
+        if any(name in names.metrics for name in values) or row.keys() & {"generated_tokens", "generated_tokens_total"}:
+            total, previous = _total_tokens(row, total), step
+            if (tokens := row.get("generated_tokens")) is not None:
                 row["generated_tokens"] = round(float(tokens))
             if math.isfinite(total):
                 row["generated_tokens_total"] = round(total)
         rows.append(row)
     return rows
+
+
+def _total_tokens(row: Mapping[str, float | int | None], total: float) -> float:
+    """The tokens generated up to a row, `total` before it: its own column's, else the sum, which is no number from an unknown step on."""
+    known_total, tokens = row.get("generated_tokens_total"), row.get("generated_tokens")
+    if known_total is not None:
+        return float(known_total)
+    return math.nan if tokens is None else total + float(tokens)
 
 
 def with_tokens(values: Mapping[str, float]) -> dict[str, float]:

@@ -7,6 +7,7 @@ moment, by several processes at once, until it has the wanted number of trials.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -42,6 +43,7 @@ from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 _ASKING_SECONDS = 60.0
+_DRAWN_TRIALS = 8
 _TRIAL = "trial_"
 _REPEATS = "repeats"  # of a trial: the number of the failed one that it stands for
 _DECLARED = {"name", "title", "question", "benchmark"}
@@ -67,10 +69,8 @@ class Sweep:
         base = compose_run(self.fixed_overrides)
         if not any(parameter.key.lstrip("+").startswith("evaluation") for parameter in self.parameters):
             refuse_benchmark(experiment.benchmark, base, "the trials")
-        # A searched value may mend what the fixed ones do wrong, so only what holds at every edge of the space is said.
-        edges = [self._objections(edge) for edge in self._possible_edges()]
-        shared = [objection for objection in self._objections() if all(objection in edge for edge in edges)]
-        report(shared, base.runtime.checks)
+        self._refuse_what_cannot_run()
+        report(self._shared_objections(), base.runtime.checks)
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
         if search.sampler == "grid":
@@ -107,28 +107,30 @@ class Sweep:
                 f"experiment.name={name}: the store holds another experiment under this name; choose another"
             )
 
-    def _possible_edges(self) -> list[str]:
-        """The edges of the space that compose by themselves. Raises `ConfigError` for a key with none, before anything runs."""
-        edges = []
+    def _refuse_what_cannot_run(self) -> None:
+        """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
         for parameter in self.parameters:
             errors = []
             for override in parameter.edge_overrides:
                 try:
                     compose_run([*self.fixed_overrides, override])
-                    edges.append(override)
                 except ConfigError as error:
                     errors.append(f"{override}: {error}")
             if len(errors) == len(parameter.edge_overrides):
                 raise ConfigError(f"experiment.search.space: {errors[0]}")
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
-        return edges
 
-    def _objections(self, *overrides: str) -> list[Objection]:
-        """The objections to a trial with these overrides."""
-        arm = Arm("every trial", (*self.fixed_overrides, *overrides))
-        planned = planned_arm(arm, compose_run(arm.overrides), self.experiment)
-        return check_plan(plan_of(self.experiment, [planned], self._command))
+    def _shared_objections(self) -> list[Objection]:
+        """The objections that trials drawn at random have in common: those to a searched value are no objections to the search."""
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        objections = []
+        for _ in range(_DRAWN_TRIALS):
+            trial = study.ask({item.key: item.distribution for item in self.parameters})
+            with contextlib.suppress(ConfigError):  # a combination that cannot run
+                plan = plan_of(self.experiment, [self._arm_of(trial)], self._command)
+                objections.append([dataclasses.replace(item, arm="every trial") for item in check_plan(plan)])
+        return [item for item in objections[0] if all(item in others for others in objections)] if objections else []
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
         """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again."""

@@ -83,7 +83,6 @@ def open_study(
     lock = optuna.storages.journal.JournalFileSymlinkLock(str(path))
     _drop_torn_line(path, lock)
     backend = optuna.storages.journal.JournalFileBackend(str(path), lock)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     try:
         storage = optuna.storages.JournalStorage(backend)
@@ -256,6 +255,7 @@ def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
 
 
 matplotlib.use("Agg")
+optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
