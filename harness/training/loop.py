@@ -185,7 +185,7 @@ def warn_of_mismatch(parts: RunParts, kl: float) -> None:
     elif algorithm.engine_correction.kind != "none":
         fix = "The engine correction weighs it; sample in the trainer's precision for less"
     else:
-        fix = "Correct for it with algorithm.engine_correction.kind=token and old_log_probs=recomputed, or sample in the trainer's precision"
+        fix = "Correct for it with algorithm.engine_correction.kind=token and old_log_probs=recomputed or sample in the trainer's precision"
     print(
         f"{layout.WARNING}step {parts.progress.step}: the engine samples from another distribution than the trainer computes, by {kl:.3g} "
         f"nats a token (more than {LARGE_KL:g}): training is off-policy. {fix}",
