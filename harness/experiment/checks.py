@@ -481,6 +481,15 @@ def _absent_here(config: RunConfig) -> list[str]:
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
         reasons.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
+    elif (
+        config.engine.kind == "vllm"
+        and config.runtime.device != "cuda"
+        and visible_gpus()
+        and "cpu" not in version(name)
+    ):
+        reasons.append(
+            "engine=vllm samples on a GPU, and a run without runtime.device=cuda sees none: set runtime.device=cuda"
+        )
     if config.model.kind == "pretrained" and config.model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
         reasons.append(
             "model.lora.rank > 0 needs the package peft, which is not installed here: pip install -e '.[lora]'"

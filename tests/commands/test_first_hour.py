@@ -59,6 +59,10 @@ def test_a_gpu_that_is_not_visible_is_missed_before_anything_runs(tmp_path, said
     for visible, is_told in (("", True), ("0", False)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert ("no GPU is visible here" in " ".join(said("plan", *given).split())) is is_told
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    told = said("run", "engine=vllm", "algorithm=grpo", "runtime.device=cpu", given[1], code=2)
+    assert "set runtime.device=cuda" in " ".join(told.split())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert "no GPU is visible here" in said("run", *given, code=2)
     assert not list(tmp_path.glob("runs/*"))
