@@ -48,7 +48,7 @@ def test_an_unfinished_start_is_no_problem_and_is_taken_over(tmp_path, death):
     die(death, tmp_path)
     assert run.path.exists()
     (run.path / ".hydra").mkdir()
-    (run.path / ".hydra" / "config.yaml").touch()  # Hydra writes it before the run is claimed
+    (run.path / ".hydra" / "overrides.yaml").touch()  # Hydra writes it before the run is claimed
     assert (run.unfinished_start(), run.exists(), store.problems(), store.run_ids()) == (True, False, [], [])
     die(death, tmp_path)  # and once more
     attempt = Attempt.begin(spec(0), run, **RECORD)
