@@ -102,7 +102,7 @@ class Methods:
         others = [arm for arm in steps if arm not in budgets]
         labels = _join((self.results.experiment.plan.arm(arm).label for arm in others), " or ")
         rest = f"; one of {labels} takes {_join((steps[arm] for arm in others), ' or ')} steps" if others else ""
-        yield f"A run ends after the step that spends {_join(budgets.values(), ' or ')}{rest}."
+        yield f"A run ends after the step that reaches {_join(budgets.values(), ' or ')}{rest}."
 
     def _protocol(self) -> str:
         experiment, n = self.results.experiment, samples(self.results)

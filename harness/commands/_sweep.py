@@ -137,7 +137,8 @@ class Sweep:
         refuse_imported(self.store, plan.name)
         objections = report_checks(plan, config.runtime.checks) if state.checks is None else state.checks
         self.checks = [str(objection) for objection in objections]
-        report_data(config)
+        if state.checks is None:
+            report_data(config)
         self._previous_runs = answered_runs(self.store, plan.name)
         _say(dropped_runs_line(plan, self._previous_runs))
         _say("\n".join(code_change_lines(plan, self.store)))
@@ -292,7 +293,8 @@ def sweep_search(
         [spec for spec in sweep.begun_specs if run_state(sweep.store, spec.run_id).status == "finished"], sweep.store
     )
     sweep.run(lambda specs: jobs.bring(sweep.part, specs, sweep.store), places)
-    state.exit_code = Exit.FOUND if sweep.has_failed else Exit.DONE if sweep.is_complete else Exit.AGAIN
+    failed = sweep.has_failed and sweep.summary.stopped_by is None
+    state.exit_code = Exit.FOUND if failed else Exit.DONE if sweep.is_complete else Exit.AGAIN
     return jobs.returns
 
 
@@ -478,7 +480,9 @@ def _check_jobs(config: DictConfig) -> list[Objection]:
     plan = refuse(plan_multirun(_launcher_overrides(config, outcome.get().overrides)))
     runtime = plan.arms[0].config.runtime
     refuse_imported(ResultStore(runtime.results), plan.name)
-    return report_checks(plan, runtime.checks)
+    objections = report_checks(plan, runtime.checks)
+    report_data(plan.arms[0].config)
+    return objections
 
 
 def _gather(config: DictConfig) -> None:

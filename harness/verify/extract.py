@@ -38,10 +38,13 @@ _MARKER = re.compile(
     r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
 )
-_LINE = re.compile(  # a line that begins as an answer line
+_WORD_LINE = re.compile(  # a line that begins as an answer line and says so, where `####` may begin a heading, and `A:` an option
     r"final answer is|^[\s>*_$#\[\\-]{0,8}(?:(?:so|thus|hence|therefore)\b,?[^\S\n]+)?(?:(?:the|my|our|final|correct)\b[^\S\n]+){0,3}"
-    r"answer\b[*_\"']{0,3}[^\S\n]*(?:is\b|[:：=]|[*_]{0,3}$)|^[^\S\n]{0,8}(?:####|[*_]{0,2}A[*_]{0,2}[^\S\n]*:|<(?:final_)?answer>|答案)",
+    r"answer\b[*_\"']{0,3}[^\S\n]*(?:is\b|[:：=]|[*_]{0,3}$)|^[^\S\n]{0,8}(?:<(?:final_)?answer>|答案)",
     re.IGNORECASE | re.MULTILINE,
+)
+_LINE = re.compile(
+    _WORD_LINE.pattern + r"|^[^\S\n]{0,8}(?:####|[*_]{0,2}A[*_]{0,2}[^\S\n]*:)", re.IGNORECASE | re.MULTILINE
 )
 _JSON_MEMBER = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)+)\"|([^\s,\"{}\[\]]+))\s*(?=[,}\n]|$)")
 _LINE_CHARS = 4_000
@@ -146,8 +149,8 @@ def _extract(body: str, extraction: str) -> RawAnswer | None:
     if extraction == "boxed":
         return box
     if box is not None:
-        return _last_line(body, box.end) or box
-    answer = _last_line(body, max(0, len(body) - _TAIL_CHARS)) or _answer_line(body)
+        return _last_line(body, box.end, _LINE) or box
+    answer = _last_line(body, max(0, len(body) - _TAIL_CHARS), _WORD_LINE) or _answer_line(body)
     return answer or (_last_value(body) if extraction == "any" else None)
 
 
@@ -216,15 +219,17 @@ def _is_joint(gap: str) -> bool:
 # ---------------------------------------------------------------- answer lines
 
 
-def _last_line(body: str, begin: int) -> RawAnswer | None:
-    """Return the value of the last line behind `begin` that begins as an answer line, is not denied and gives its value at once."""
+def _last_line(body: str, begin: int, lines: re.Pattern[str]) -> RawAnswer | None:
+    """Return the value of the last answer line behind `begin` that is not denied; None where it is empty or gives no value at once."""
     stop = len(body)
-    for line in reversed(deque(_LINE.finditer(body, begin), maxlen=_MOST_LINES)):
+    for line in reversed(deque(lines.finditer(body, begin), maxlen=_MOST_LINES)):
         marker = _last_match(_MARKER.finditer(body, line.start(), min(stop, line.end() + len(_line(body, line.end())))))
         stop = line.start()
         answer = None if marker is None else _answer_behind(body, marker)
-        if marker is None or answer is None:
+        if marker is None or (answer is None and any(map(str.isalnum, body[marker.end() :]))):
             continue
+        if answer is None:
+            return None
         position = body.find(answer.text, marker.end(), answer.end)
         explains = position < 0 or any(map(str.isalnum, body[marker.end() : position])) or _prose(answer.text)
         return None if explains else answer

@@ -70,12 +70,12 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
         (
             [["training.generated_tokens=200000"]] * 2,
             "Training takes at most 50 rollout steps of",
-            "the step that spends 200,000 generated tokens.",
+            "the step that reaches 200,000 generated tokens.",
         ),
         (
             [[], ["training.steps=1000", "training.seconds=90.5"]],
             "Training takes at most 1000 rollout steps of",
-            "the step that spends 90.5 seconds of training; one of naive GRPO takes 50 steps.",
+            "the step that reaches 90.5 seconds of training; one of naive GRPO takes 50 steps.",
         ),
     ],
 )

@@ -33,6 +33,8 @@ from harness.verify.read.nodes import parse_node
         ("Answer: 8\nThe answer is then 9.", "9"),
         ("**Answer:**\n\nStep 1: add 2.\nSo, as it turns out, the correct option should be 12", "12"),
         ("#### Step 1\nAdd 2. We see that the answer is 12.", "12"),
+        ("#### 2. Compute the total\nAdding them, we see that the answer is 12.", "12"),
+        ("The options are\nA: 5\nB: 7\nAdding gives 7, so the answer is B.", "B"),
         ("<answer>12</answer>", "12"),
         ("The correct answer is C", "C"),
         ("Final Answer: The final answer is $[-3, 2]$. I hope it is correct.", "[-3, 2]"),
