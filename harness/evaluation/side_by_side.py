@@ -525,10 +525,9 @@ def _counts(side: Side) -> Counts:
 
 def _cap_notes(sides: Sequence[Side]) -> list[str]:
     """A note where the sides were sampled with different caps."""
+    column = "max_response_tokens"
     caps = {
-        side.name: sorted(
-            {cap for frame in side.runs for cap in frame.get("max_response_tokens", pd.Series(dtype=int)).unique()}
-        )
+        side.name: sorted({cap for frame in side.runs if column in frame for cap in frame[column].unique()})
         for side in sides
     }
     if len({tuple(values) for values in caps.values() if values}) < 2:

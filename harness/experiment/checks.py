@@ -40,14 +40,12 @@ class Objection:
 
 
 def report_checks(plan: Plan, mode: str) -> list[Objection]:
-    """Check a plan, and report as `report`."""
+    """Check a plan, and report as `report` does; with mode `off` nothing."""
     return report(check_plan(plan), mode) if mode != "off" else []
 
 
 def report(objections: list[Objection], mode: str) -> list[Objection]:
-    """Print objections to standard error (warn), raise on any (refuse), or do nothing (off)."""
-    if mode == "off":
-        return []
+    """Print objections to standard error; with mode `refuse` raise `ConfigError` on any."""
     for objection in objections:
         print(f"check {objection}", file=sys.stderr)
     if objections and mode == "refuse":
@@ -66,10 +64,8 @@ def check_plan(plan: Plan) -> list[Objection]:
         parent = plan.reference_of(arm) if arm.parent or listed else None
         if parent is not None:
             checks = _PAIR_CHECKS
-            if plan.design == "one_factor":
-                checks = tuple(
-                    check for check in checks if check is not _no_parent
-                )  # every arm is a change to the base
+            if plan.design == "one_factor":  # every arm is a change to the base
+                checks = tuple(check for check in checks if check is not _no_parent)
             if plan.match != "steps":
                 checks = tuple(check for check in checks if check is not undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
