@@ -37,8 +37,6 @@ def check(config: RunConfig) -> list[str]:
 def refused_engines(config: RunConfig) -> Iterator[str]:
     """What an engine of ours cannot do in the processes that train, whoever trains in them."""
     runtime, engine = config.runtime, config.engine.kind
-    if engine == "openai":
-        yield "engine.kind=openai: a server's weights cannot be updated; use engine=vllm, native or transformers"
     if engine == "vllm" and runtime.device == "cuda" and runtime.runs_per_gpu > 1:
         yield (
             f"runtime.runs_per_gpu={runtime.runs_per_gpu} with engine=vllm: vLLM sizes its cache by what is free on the whole GPU and "

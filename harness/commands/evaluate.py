@@ -8,8 +8,8 @@ harness evaluate check benchmark=aime24 task=gsm8k_train [out=DIR]    golds, dup
 
 Models are Hugging Face ids (ORG/NAME[@REVISION]), folders, or runs (RUN_ID, RUN_ID@0). Presets of the protocol: evaluation=dapo (default),
 dr_grpo, olmo3, sober_reasoning, deepseekmath, open_r1; any key can be overridden (evaluation.samples_per_problem=8
-evaluation.caps=[3000] verifier.extraction=boxed engine=vllm runtime.results=DIR). engine=openai engine.base_url=URL asks a server, for
-which model= names the tokenizer only. Repeat an interrupted command to go on.
+evaluation.caps=[3000] verifier.extraction=boxed engine=vllm runtime.results=DIR). Repeat an interrupted command to go
+on.
 """
 
 from __future__ import annotations
@@ -139,20 +139,18 @@ def evaluate_models(items: Sequence[str]) -> int:
 
     from harness.evaluation import result as tables
     from harness.evaluation import side_by_side as compare
-    from harness.evaluation.evaluate import reads_weights
     from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
 
     values, request = _request(items, (*_CHECKED, "model", "ks", "figures"), "evaluate model=")
     figures = take_switch(values, "figures", default=True)
-    machine_config = compose_run(request.machine)
-    runtime, weights = machine_config.runtime, reads_weights(machine_config.engine)
+    runtime = compose_run(request.machine).runtime
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
     kernel = resolve_kernel(runtime.linear_kernel)
     names = [stored_name(store, name) for name in listed_names(values["model"])]
-    models = [resolve(name, store, kernel, weights) for name in names]
+    models = [resolve(name, store, kernel) for name in names]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
     result = compare.evaluate_models(models, config, store, kernel, ks_of(values.get("ks")), Counter)
     out = Path(str(values["out"])) if "out" in values else store.root / "evaluations" / result["id"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -205,34 +204,26 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
     `longest`: prompt and response together, in tokens; it bounds the rows that fit into memory.
     """
     engine, runtime, tokenizer = config.engine, config.runtime, load_tokenizer(model.folder)
-    if reads_weights(engine):
-        from transformers import AutoConfig
+    from transformers import AutoConfig
 
-        device = runtime.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
-        dtype = torch.bfloat16 if device == "cuda" else torch.float32
-        architecture = AutoConfig.from_pretrained(model.folder)
-        positions = getattr(architecture, "max_position_embeddings", None)
-        settings = {"engine": engine.kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
-        if engine.kind == "native":
-            try:
-                shape = Shape.from_config(architecture)
-            except UnsupportedArchitectureError:
-                engine = member(ENGINE, "transformers").Config()
-                settings["engine"] = "transformers"
-            else:
-                fit = _rows_that_fit(shape, longest, dtype, device, model.folder)
-                runtime = dataclasses.replace(runtime, rollout_rows=min(runtime.rollout_rows, fit))
-                settings["linear_kernel"] = linear_kernel
-    else:  # samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them
-        family, config_file = implementation(ENGINE, engine), model.folder / "config.json"
-        # A server says what it serves: another model at the same address has samples of its own.
-        engine = family.resolve(engine)
-        positions = json.loads(config_file.read_text()).get("max_position_embeddings") if config_file.exists() else None
-        device, dtype, linear_kernel = "cpu", torch.float32, "torch"
-        settings = {"engine": engine.kind, **family.identity(engine)}
+    device = runtime.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    architecture = AutoConfig.from_pretrained(model.folder)
+    positions = getattr(architecture, "max_position_embeddings", None)
+    settings = {"engine": engine.kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
+    if engine.kind == "native":
+        try:
+            shape = Shape.from_config(architecture)
+        except UnsupportedArchitectureError:
+            engine = member(ENGINE, "transformers").Config()
+            settings["engine"] = "transformers"
+        else:
+            fit = _rows_that_fit(shape, longest, dtype, device, model.folder)
+            runtime = dataclasses.replace(runtime, rollout_rows=min(runtime.rollout_rows, fit))
+            settings["linear_kernel"] = linear_kernel
 
     def open_engine() -> RolloutEngine:
         loaded_engine: RolloutEngine = implementation(ENGINE, engine).open_folder(
@@ -241,11 +232,6 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
         return StopStringEngine(loaded_engine, tokenizer)
 
     return Sampler(open_engine, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
-
-
-def reads_weights(engine: Any) -> bool:
-    """Return whether an engine samples from the checkpoint's own weights (a server does not)."""
-    return getattr(implementation(ENGINE, engine), "READS_WEIGHTS", True)
 
 
 def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str, folder: Path) -> int:

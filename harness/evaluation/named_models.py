@@ -28,8 +28,8 @@ class Model:
     run: RunDir | None = None
 
 
-def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = True) -> Model:
-    """Find a checkpoint, or download it from the Hub; without `weights` a tokenizer is enough. Raises `ConfigError`."""
+def resolve(name: str, store: ResultStore, linear_kernel: str) -> Model:
+    """Find a checkpoint, or download it from the Hub. Raises `ConfigError`."""
     stem, _, mark = name.partition("@")
     if RUN_ID.fullmatch(stem):
         return _run_model(name, store.run(stem), mark, store, linear_kernel)
@@ -39,7 +39,7 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
         return Model(name, folder, content_fingerprint(folder))
     path = Path(stem)
     if path.is_dir() and not mark:
-        return _folder_model(name, path, store, linear_kernel, weights)
+        return _folder_model(name, path, store, linear_kernel)
     if name.startswith(("/", "./", "../", "~")) or not HUB_ID.fullmatch(stem):
         raise ConfigError(f"model={name}: no such folder")
     if members := [member for member in options("model") if member.startswith(stem)]:
@@ -47,7 +47,7 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
         raise ConfigError(
             f"model={name}: a path is asked for here; harness run model={members[0]} takes {where or 'one, too'}"
         )
-    return _hub_model(name, stem, mark or None, weights)
+    return _hub_model(name, stem, mark or None)
 
 
 def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: str) -> Model:
@@ -74,25 +74,23 @@ def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_ker
     return Model(name, folder, content_fingerprint(folder), run)
 
 
-def _folder_model(name: str, path: Path, store: ResultStore, linear_kernel: str, weights: bool) -> Model:
+def _folder_model(name: str, path: Path, store: ResultStore, linear_kernel: str) -> Model:
     """A run's directory, one of its checkpoints, or any checkpoint folder."""
     if (path / MANIFEST).exists() and RUN_ID.fullmatch(path.resolve().name):
         root = ResultStore(path.resolve().parent.parent)
         return _run_model(name, RunDir(path.resolve()), "", root, linear_kernel)
     folder = path / POLICY if (path / POLICY / "config.json").exists() else path
-    marker = "config.json" if weights else "tokenizer_config.json"
-    if not (folder / marker).exists():
-        what = "transformers model" if weights else "tokenizer"
-        raise ConfigError(f"model={name}: {path} has no {marker}; give the folder of a saved {what}")
+    if not (folder / "config.json").exists():
+        raise ConfigError(f"model={name}: {path} has no config.json; give the folder of a saved transformers model")
     parents = folder.resolve().parents
     run = next((RunDir(p) for p in parents if RUN_ID.fullmatch(p.name) and (p / MANIFEST).exists()), None)
     inside = run is not None and any(parse_step(parent.name) is not None for parent in parents)
     return Model(name, folder, content_fingerprint(folder), run if inside else None)
 
 
-def _hub_model(name: str, repository: str, revision: str | None, weights: bool) -> Model:
+def _hub_model(name: str, repository: str, revision: str | None) -> Model:
     try:
-        folder = download(repository, revision, weights)
+        folder = download(repository, revision)
     except ConfigError as error:
         raise ConfigError(f"model={name}: {error}") from error
     return Model(name, folder, f"{repository}@{folder.name}")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _RESIDENT_PARTS = ("weights", "rounded weights", "gradients", "moments", "reference")  # in updates and rollouts
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
-_NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,6 @@ def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
 
     vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights.
     """
-    if config.engine.kind in _NO_WEIGHTS:
-        return 0.0
     if config.engine.kind != "vllm":
         return float(element_bytes(config) * shape.parameters)
     return 0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
@@ -200,7 +197,7 @@ class RolloutMemory:
 def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, resident: float) -> RolloutMemory:
     """Beside `resident` bytes of training. Precision of the engine and its cache is the trainer's."""
     width, settings = element_bytes(config), config.engine
-    engine = 0.0 if settings.kind in _NO_WEIGHTS else width * shape.parameters / plant.engine_gpus
+    engine = width * shape.parameters / plant.engine_gpus
     cache = plant.usable - resident - engine
     if settings.kind == "vllm":  # it is told a share of the GPU; others take what is left
         cache = settings.kv_cache_memory_gib * GIB or settings.gpu_memory_utilization * plant.memory - engine

@@ -17,8 +17,7 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.store.seal import ensure_folder
 
-_WEIGHTS = "*.safetensors"
-_PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")
+_PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors")
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -66,13 +65,12 @@ def path_fault(path: str, revision: str | None) -> str:
     return ""
 
 
-def download(repository: str, revision: str | None, weights: bool = True) -> Path:
-    """A snapshot of configuration, tokenizer and (`weights`) safetensors weights. Raises `ConfigError` where it cannot be had."""
+def download(repository: str, revision: str | None) -> Path:
+    """A snapshot of configuration, tokenizer and safetensors weights. Raises `ConfigError` where it cannot be had."""
     import huggingface_hub
 
-    patterns = [*_PATTERNS, _WEIGHTS] if weights else list(_PATTERNS)
     try:
-        return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
+        return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=list(_PATTERNS)))
     except Exception as error:  # errors of its HTTP library have no common base with the others
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(

@@ -141,7 +141,7 @@ class Completions:
 
 
 class RolloutEngine:
-    """The contract of every engine (native, transformers, vllm, openai); the defaults are those of one that has nothing to free.
+    """The contract of every engine (native, transformers, vllm); the defaults are those of one that has nothing to free.
 
     `seeds_PG` holds one 64-bit seed a response. The same seed, prompt, weights and parameters give the same response whatever else is in
     the batch (an engine that cannot promise it says so in its module docstring).

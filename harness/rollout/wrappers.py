@@ -53,7 +53,7 @@ class EngineWrapper(RolloutEngine):
 class StopStringEngine(EngineWrapper):
     """Ends responses at `params.stop_strings`: the first token with which the decoded response contains one is its last.
 
-    Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM and servers stop early by themselves; for
+    Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
     the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
     """
 

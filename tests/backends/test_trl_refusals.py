@@ -87,7 +87,6 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
             "an update's number of micro-batches, 1, is no multiple of 2",
         ),
         (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
-        (["engine=openai"], "a server's weights cannot be updated"),
         (["engine=vllm", "engine.tensor_parallel=2", "runtime.device=cuda", "runtime.gpus_per_run=2"], "engine.tensor_parallel=2 shards"),
         (["engine=vllm", "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with engine=vllm"),
         ([*VLLM, "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with backend.sampler=vllm_colocate"),

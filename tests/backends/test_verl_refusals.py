@@ -89,7 +89,6 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
         (["model.precision=float32"], "model.precision"),
         (["model.lora.rank=8"], "model.lora.rank=8"),
         (["model=testbed"], "model=testbed, float32"),
-        (["engine=openai"], "engine=openai: a server's samples"),
         (["backend.overrides=['trainer.nnodes=2']"], "trainer.nnodes follows from the configuration"),
         (["backend.overrides=['data={}']"], "data follows from the configuration"),
         (["runtime.deterministic=true"], "runtime.deterministic=true: verl's full determinism gives all requests"),

@@ -245,7 +245,6 @@ def test_a_head_needs_no_small_vocabulary(engine: str) -> None:
 @pytest.mark.parametrize(
     ("change", "fix"),
     [
-        (["engine=openai"], "its likeliest tokens, and engine=openai reports the sampled one's; use engine=native"),
         (["algorithm/advantage=optimal_token_baseline"], "set algorithm.surrogate.head=0"),
         (["sampling.top_p=0.9"], "set sampling.top_p=1"),
     ],

@@ -35,12 +35,12 @@ def prompts(folder: Path) -> list[list[int]]:
 
 
 @pytest.fixture
-def opener(tmp_path: Path) -> Iterator[Opener]:
+def opener() -> Iterator[Opener]:
     """Opens engines of the test's own, and closes them."""
     opened: list[RolloutEngine] = []
 
     def opening(name: str, folder: Path, policy: NativePolicy) -> RolloutEngine:
-        opened.append(open_engine(name, folder, policy, tmp_path))
+        opened.append(open_engine(name, folder, policy))
         return opened[-1]
 
     yield opening

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fake_server import FakeServer
 
 from harness.configuration.registry import kinds, member
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
-from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine
 from harness.rollout.wrappers import key, sample_seeds
 from harness.testbed.demonstrator import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"
 ROWS = 64
 # Members with weights of their own, to be loaded after an update: a new one is in the suite by itself.
-COPIES = tuple(kind for kind in sorted(kinds(FAMILY)) if getattr(member(FAMILY, kind), "READS_WEIGHTS", True))
+COPIES = tuple(sorted(kinds(FAMILY)))
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
-HAS_OPENAI = importlib.util.find_spec("openai") is not None
 Opener = Callable[[str, Path, NativePolicy], RolloutEngine]  # engine's name, checkpoint, policy
-
-
-needs_openai = pytest.mark.skipif(not HAS_OPENAI, reason="the package openai is not installed here")
 
 
 def cases(*names: str) -> list[Any]:
@@ -47,100 +34,20 @@ def cases(*names: str) -> list[Any]:
             not HAS_VLLM, reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it"
         ),
     ]
-    marks = {"vllm": vllm, "vllm-serve": vllm, "openai": [needs_openai]}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
+    return [pytest.param(name, marks=vllm if name == "vllm" else []) for name in names]
 
 
-def open_engine(name: str, folder: Path, policy: NativePolicy, scratch: Path, **settings: Any) -> RolloutEngine:
+def open_engine(name: str, folder: Path, policy: NativePolicy, **settings: Any) -> RolloutEngine:
     """The engine of that name over the checkpoint, float32 on the CPU. `shared` samples from the policy's own tensors."""
     runtime = RuntimeConfig(rollout_rows=ROWS)
     if name == "shared":
         built: RolloutEngine = member(FAMILY, "native").build(member(FAMILY, "native").Config(), policy, runtime)
         return built
-    if name == "openai":
-        return Served(policy, **settings)
-    if name == "vllm-serve":
-        return VllmServe(folder, scratch)
     engine = member(FAMILY, name)
     opened: RolloutEngine = engine.open_folder(
         engine.Config(**settings), folder, runtime, "cpu", torch.float32, "torch"
     )
     return opened
-
-
-class OverHttp(RolloutEngine):
-    """The openai engine over a server that ends with it."""
-
-    def connect(self, address: str, **settings: Any) -> None:
-        openai = member(FAMILY, "openai")
-        config = openai.Config(base_url=address, **{"logprobs": "processed", **settings})
-        self.engine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
-
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        made: Completions = self.engine.generate(prompts, seeds_PG, params)
-        return made
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        self.engine.load_weights(weights)
-
-
-class Served(OverHttp):
-    """Over a native engine in a thread."""
-
-    def __init__(self, policy: NativePolicy, **settings: Any) -> None:
-        self.server = FakeServer(NativeEngine(policy.decoder))
-        self.connect(self.server.base_url, **{"concurrency": 8, **settings})
-
-    def close(self) -> None:
-        self.server.close()
-
-
-class VllmServe(OverHttp):
-    """Over a real vLLM server. Starting takes a quarter of a minute."""
-
-    def __init__(self, folder: Path, scratch: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        options = f"--host 127.0.0.1 --port {port} --served-model-name tiny --dtype float32 --enforce-eager"
-        options += f" --logprobs-mode processed_logprobs --max-num-seqs {ROWS} --kv-cache-memory-bytes {1 << 30}"
-        environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1", "VLLM_NO_USAGE_STATS": "1"}
-        environment.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)  # set by engines in this process
-        environment.pop("VLLM_LOGGING_LEVEL", None)
-        self.log = scratch / "serve.log"
-        # What `vllm serve` starts; the command itself fails under vllm-cpu, which is not installed under the name that it looks up.
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [*command, *options.split()],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        address = f"http://127.0.0.1:{port}/v1"
-        self._wait_for(address)
-        self.connect(address, concurrency=ROWS)
-
-    def _wait_for(self, address: str) -> None:
-        deadline = time.monotonic() + 180
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"{address}/models", timeout=2):
-                    return
-            except OSError:
-                time.sleep(0.5)
-        self.close()
-        pytest.fail(f"vllm serve did not come up:\n{self.log.read_text()[-3000:]}")
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
 
 
 def seeds_for(prompts: Sequence[Sequence[int]], samples: int, stream: str = "contract") -> np.ndarray:

@@ -22,14 +22,12 @@ from harness.rollout.wrappers import filter_logits
 EOS = 1
 CAP = 24
 PARAMS = SamplingParams(CAP, stop_token_ids=(EOS,))
-EVERY = cases("shared", *COPIES, "openai", "vllm-serve")
+EVERY = cases("shared", *COPIES)
 
 
 @pytest.fixture(scope="module", params=EVERY)
-def engine(
-    request: pytest.FixtureRequest, folder: Path, policy: NativePolicy, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RolloutEngine]:
-    opened = open_engine(request.param, folder, policy, tmp_path_factory.mktemp("engine"))
+def engine(request: pytest.FixtureRequest, folder: Path, policy: NativePolicy) -> Iterator[RolloutEngine]:
+    opened = open_engine(request.param, folder, policy)
     yield opened
     opened.close()
 

@@ -51,7 +51,7 @@ def test_the_string_that_comes_first_ends_it() -> None:
     assert made.finished_R.tolist() == [True, False]
 
 
-@pytest.mark.parametrize("name", cases("shared", "transformers", "openai", "vllm"))
+@pytest.mark.parametrize("name", cases("shared", "transformers", "vllm"))
 def test_every_engine_ends_at_the_same_place(
     name: str, folder: Path, policy: NativePolicy, prompts: list[list[int]], opener: Opener
 ) -> None:

@@ -256,8 +256,6 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
     if config.runtime.deterministic:
         yield f"runtime.deterministic=true: {_NO_DETERMINISM}"
-    if config.engine.kind == "openai":
-        yield "engine=openai: a server's samples are not the trained policy's; use engine=vllm, native or transformers"
     interim_samples, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
     if interim_samples is not None and interim_samples < samples:
         yield f"evaluation.samples_between={interim_samples}: verl validates with {samples} samples every time; set it to null"

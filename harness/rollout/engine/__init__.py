@@ -5,9 +5,6 @@
 
 Optional:
 
-`READS_WEIGHTS = False` marks a member whose samples do not come from the checkpoint's weights: of the folder it needs the tokenizer only,
-and it evaluates but does not train. It defines `resolve(config) -> Config`, which asks the server for what the configuration leaves open,
-and `identity(config) -> dict[str, Any]`: what its samples depend on besides sampling and numerics.
 `EXACT_ENTROPY = False` marks one that reports no entropy: minus the log-probability of the sampled token stands for it, good for means.
 `REPORTS_HEAD = True` marks one of these that reports the log-probabilities of the likeliest tokens (`SamplingParams.head`).
 `PACKAGE = (name, where it comes from)` names a package that only this member needs.
