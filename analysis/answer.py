@@ -14,7 +14,7 @@ from typing import Any
 from analysis import effects, headline
 from analysis.caveats import NOTHING_MEASURED, Engagement, engagements
 from analysis.colours import FEW_SEEDS
-from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, SHAPLEY, FollowedComparison
+from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
 from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
@@ -38,7 +38,7 @@ from harness.store import ResultStore
 # By design: what a row is called, and the head of the column of their names.
 _ROW_NOUNS = {
     "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
-    "factorial": ("patch", "effect of"), "shapley": ("patch", "share of"),
+    "factorial": ("patch", "effect of"),
 }  # fmt: skip
 _COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
 
@@ -175,7 +175,7 @@ def warnings_of(results: Results) -> list[str]:
 
 def _wording(plan: Plan) -> Wording:
     references = {reference.label for reference in plan.references}
-    alone = plan.design not in ("cumulative", *_CROSSED) and len(references) == 1
+    alone = plan.design not in ("cumulative", "factorial") and len(references) == 1
     identifiers = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
     return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers)
 
@@ -185,13 +185,12 @@ def _row_nouns(plan: Plan) -> tuple[str, str]:
 
 
 _WAITS = "no finished run yet"
-_CROSSED = ("factorial", "shapley")
 
 
 def _lines(results: Results) -> list[Line]:
-    """The comparisons that answer the question: main effects and interactions, or Shapley values, of a design that has them."""
+    """The comparisons that answer the question: main effects and interactions of a factorial."""
     plan = results.experiment.plan
-    kinds = {"factorial": [MAIN, INTERACTIONS], "shapley": [SHAPLEY]}.get(plan.design, [])
+    kinds = [MAIN, INTERACTIONS] if plan.design == "factorial" else []
     attributions = [effects.effects_of(results, kind) for kind in kinds if kind in effects.kinds_of(plan)]
     if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
         return lines

@@ -179,12 +179,10 @@ MAIN, INTERACTIONS, ORDER, SHAPLEY = "main-effects", "interactions", "order", "s
 
 def kinds_of(plan: Plan) -> list[str]:
     """List what the design computes. The order of patches and their Shapley values are those of patches that are on or off."""
-    if plan.design not in ("factorial", "shapley"):
+    if plan.design != "factorial":
         return []
     subsets = all(len(levels) == 2 and levels[0] == NONE for levels in plan.crossing.factors.values())
-    return [MAIN, INTERACTIONS] * (plan.design == "factorial") + (
-        [ORDER] * (plan.design == "factorial") + [SHAPLEY] if subsets else []
-    )
+    return [MAIN, INTERACTIONS, *([ORDER, SHAPLEY] if subsets else [])]
 
 
 def effects_of(results: Results, kind: str) -> Attribution:
@@ -199,7 +197,7 @@ def effects_of(results: Results, kind: str) -> Attribution:
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
         INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),
         ORDER: lambda: attribution.last_minus_first(patches, scores, judging),
-        SHAPLEY: lambda: attribution.shapley(patches, scores, judging, plan.orders or None),
+        SHAPLEY: lambda: attribution.shapley(patches, scores, judging),
     }
     try:
         return Attribution(missing=missing) if missing else makers[kind]()

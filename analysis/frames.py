@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from analysis.samples import (
-    COLUMNS,
     Floats,
     Question,
     Reduce,
@@ -98,14 +97,13 @@ class Frames:
 
     @cached_property
     def collapses(self) -> set[tuple[str, int]]:
-        """Arm and seed of each finished run that collapsed by the plan's definition."""
+        """Arm and seed of each finished run whose last evaluation is below half of its own best one, before RL included."""
         collapses = set()
         for arm, seed, run_id in self.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
             if (cells := self.evaluations.get((run_id, arm, self.plan.primary_cap))) is None:
                 continue
-            last = cells.iloc[-1]
-            last_values = {name: float(last.get(COLUMNS[name], np.nan)) for name in self.plan.collapse.bounds}
-            if self.plan.collapse.is_met(cells["avg"].dropna().tolist(), last_values):
+            accuracies = cells["avg"].dropna()
+            if len(accuracies) and accuracies.iloc[-1] < accuracies.max() / 2:
                 collapses.add((str(arm), int(seed)))
         return collapses
 

@@ -244,13 +244,14 @@ def design_tables(results: Results) -> list[Table]:
 
 
 def effects_table(results: Results, kind: str) -> Table:
-    """Make the table of one kind of effects of a factorial or Shapley design; a note where arms are missing."""
+    """Make the table of one kind of effects of a factorial; a note where arms are missing."""
     plan, attribution, (name, meaning) = results.experiment.plan, effects.effects_of(results, kind), _EFFECTS[kind]
     notes, short = [f"Not computed: {attribution.missing}."], list[str]()
     if not attribution.missing:
         factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
         levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
-        orders = f"Averaged over {attribution.orders} orders of the patches." if attribution.orders else ""
+        count = math.factorial(len(plan.crossing.factors))
+        orders = f"Averaged over {count} orders of the patches." if kind == effects.SHAPLEY else ""
         meanings = [meaning] * bool(meaning) + [levels_note] * (effects.SHAPLEY not in effects.kinds_of(plan))
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
         seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."

@@ -24,7 +24,7 @@ from harness.store import StoreError
 MARK = " †"
 ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
 REFERENCE = {
-    "cumulative": "rung below", "leave_one_out": "full recipe", "one_factor": "base", "factorial": "base", "shapley": "base",
+    "cumulative": "rung below", "leave_one_out": "full recipe", "one_factor": "base", "factorial": "base",
     "arms": "reference",
 }  # fmt: skip
 
@@ -281,7 +281,7 @@ def _units(estimate: Estimate, plan: Plan) -> int:
 
 
 def collapse_warnings(results: Results) -> list[str]:
-    """Say how many seeds of an arm collapsed by the plan's definition, and where the word on its difference is another one without."""
+    """Say how many seeds of an arm collapsed, and where the word on its difference is another one without."""
     plan, metric, collapses = results.experiment.plan, results.metric, results.experiment.collapses
     pairs = zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
     rest = replace(results, per_seed=results.per_seed[np.array([pair not in collapses for pair in pairs], dtype=bool)])
@@ -291,7 +291,8 @@ def collapse_warnings(results: Results) -> list[str]:
         if seeds := [seed for seed in sorted(values) if (arm.name, seed) in collapses]:
             low, high = (100 * end for end in intervals.clopper_pearson(len(seeds), len(values)))
             share = f"{len(seeds)} of {len(values)} seeds collapsed (exact 95 % interval {low:.0f} to {high:.0f} %)"
-            details = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}: at the last evaluation {plan.collapse.text}."
+            numbers = f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+            details = f"{numbers}: at the last evaluation accuracy below half of the run's own best one."
             warnings.append(f"{arm.plain_label}: {share}. {details}")
         if reference is None:
             continue

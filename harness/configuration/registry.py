@@ -66,6 +66,7 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "trends": ([], False),
         "contrast_to": ("first", False),
         "reference": (None, True),
+        "orders": (8, True),
     },
     "harness.experiment.plan.Arm": {"group": (None, False)},
     "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False)},

@@ -347,8 +347,8 @@ def undeclared_cost(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
 
 
 def unequal_cells(plan: Plan) -> Iterator[Objection]:
-    """The same where cells are averaged and none has a parent (factorial, Shapley): a reason once, with the level whose cells have it."""
-    if plan.design not in ("factorial", "shapley") or plan.match != "steps":
+    """The same where cells are averaged and none has a parent (factorial): a reason once, with the level whose cells have it."""
+    if plan.design != "factorial" or plan.match != "steps":
         return
     base, *others = plan.arms
     cells: dict[str, list[PlannedArm]] = {}

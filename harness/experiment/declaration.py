@@ -19,7 +19,7 @@ from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms, short_names
-from harness.experiment.plan import BOUNDED, Arm, Collapse
+from harness.experiment.plan import Arm
 from harness.statistics.attribution import Crossing
 from harness.store import METRICS, layout
 
@@ -44,8 +44,7 @@ class Experiment:
         name: required and path-safe; results go to `results/experiments/<name>`.
         title: for tables and the report.
         question: one sentence.
-        design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
-            shapley.
+        design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial.
         seeds: training seeds; or `{start: 5, step: 3, most: 20}`, `{looks: [5, 10, 20]}`, with `first: 16` from that seed on: seeds until
             it is decided (docs/statistics.md).
         looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, at the end.
@@ -53,9 +52,7 @@ class Experiment:
         patches: patch names (designs from patches).
         factors: instead of patches, factors with levels, `{group: [group_4, group_8], bonus: [none, entropy_bonus]}`. A level is a patch,
             `none` the base, the first the reference.
-        collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
         together: one patch for several that write the same key, `{name: [patch, patch]}`, in an arm that has them all.
-        orders: random orders for shapley.
         arms: name, overrides, and optionally label, parent, patch, published, seeds of each. In a cumulative design their order
             gives parent and patch.
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
@@ -84,9 +81,7 @@ class Experiment:
     base: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
     factors: dict[str, list[str]] = neutral_when(dict, dict)
-    collapse: Collapse = neutral_when(Collapse, Collapse)
     together: dict[str, list[str]] = field(default_factory=dict)
-    orders: int = 8
     arms: list[dict[str, Any]] = field(default_factory=list)
     grid: list[str] = field(default_factory=list)
     search: dict[str, Any] | None = None
@@ -107,7 +102,6 @@ class Experiment:
         if self.factors and self.design == "arms":
             self.design = "factorial"
         require("experiment.design", self.design, DESIGNS)
-        _check_collapse(self.collapse)
         self._check_crossing()
         check_metrics(self.metrics, self.margin)
         if self.claim is not None:
@@ -122,7 +116,6 @@ class Experiment:
                 raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens or match=seconds")
         if self.match_budget is not None and not 0 < self.match_budget < math.inf:
             raise ConfigError(f"experiment.match_budget={self.match_budget} must be a finite number above 0")
-        require_range("experiment.orders", self.orders, 1)
         if not self.seeds:
             raise ConfigError("experiment.seeds=[] must name at least one seed")
         _check_seeds("experiment.seeds", self.seeds)
@@ -147,7 +140,7 @@ class Experiment:
                 raise ConfigError(
                     f"experiment.{name}={value} has no effect beside experiment.{way}; leave out the one or the other"
                 )
-        if self.design in ("leave_one_out", "factorial", "shapley"):
+        if self.design in ("leave_one_out", "factorial"):
             raise ConfigError(
                 f"experiment.design={self.design} makes its arms from experiment.patches, and this experiment lists its arms; use "
                 "design=arms, cumulative or one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
@@ -161,7 +154,7 @@ class Experiment:
             )
         own_seeds = any(isinstance(arm, dict) and arm.get("seeds") for arm in self.arms)
         conflicts = {
-            f"design={self.design}, which compares no two arms": self.design in ("shapley", "factorial"),
+            f"design={self.design}, which compares no two arms": self.design == "factorial",
             "a grid, whose best cell is asked for": bool(self.grid),
             "a search": self.search is not None,
             "arms that have seeds of their own": own_seeds,
@@ -188,7 +181,7 @@ class Experiment:
             raise ConfigError(
                 f"experiment {self.name!r} is a search, whose arms are not known before; run it: harness run experiment={self.name}"
             )
-        return design_arms(self.design, self.base, self.crossing, self.orders, self.together, common)
+        return design_arms(self.design, self.base, self.crossing, self.together, common)
 
     @property
     def crossing(self) -> Crossing:
@@ -211,14 +204,6 @@ def refuse_seed(overrides: Sequence[str], instead: str = "'experiment.seeds=[0,1
         if numbers := re.fullmatch(r"\[?([\d, ]+)\]?", seed_overrides[0].partition("=")[2]):
             instead = instead.replace("[0,1]", f"[{numbers[1]}]")
         raise ConfigError(f"{where}{seed_overrides[0]} would be overridden: the seeds of an experiment are {instead}")
-
-
-def _check_collapse(collapse: Collapse) -> None:
-    require_range("experiment.collapse.accuracy", collapse.accuracy, 0.0, 1.0)
-    for name in BOUNDED:
-        ends = getattr(collapse, name)
-        if ends is not None and not (len(ends) == 2 and ends[0] < ends[1]):
-            raise ConfigError(f"experiment.collapse.{name}={ends} must be [lowest, highest]")
 
 
 def _refuse_second_choice(key: str, overrides: Sequence[str]) -> None:

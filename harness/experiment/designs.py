@@ -1,4 +1,4 @@
-"""Arms from patches and rungs: cumulative, leave-one-out, one-factor, factorial (also of factors with levels), random orders.
+"""Arms from patches and rungs: cumulative, leave-one-out, one-factor, factorial (also of factors with levels).
 
 A *patch* is one YAML under `conf/patch` that changes a few keys; a *rung*, one under `conf/rung`, is the rung below plus exactly one
 patch. Two patches of a design that write the same key are refused: in Hydra the last one would silently win and the order would decide.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from harness.experiment.plan import Arm
 from harness.statistics.attribution import NONE, Crossing
 
 MOST_ARMS = 256
-DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
+DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial")
 Changes = Mapping[str, tuple[Any, Any]]
 
 
@@ -33,14 +32,13 @@ def design_arms(
     design: str,
     base: Sequence[str],
     crossing: Crossing,
-    orders: int = 8,
     together: Mapping[str, Sequence[str]] | None = None,
     common: Sequence[str] = (),
 ) -> list[Arm]:
     """Expand a design into arms, base first.
 
-    `crossing` has the factors; patches are factors with the levels off and on. `orders` are random, for shapley. `together`: a patch for
-    several, in an arm that has them all. `common`: overrides that all arms get later. Raises `ConfigError`.
+    `crossing` has the factors; patches are factors with the levels off and on. `together`: a patch for several, in an
+    arm that has them all. `common`: overrides that all arms get later. Raises `ConfigError`.
     """
     if design == "arms":
         choices = ", ".join(name for name in DESIGNS if name != "arms")
@@ -52,7 +50,7 @@ def design_arms(
     together = together or {}
     check_factors(crossing)
     patches = tuple(level for levels in crossing.factors.values() for level in levels if level != NONE)
-    subsets = _subsets(design, patches, crossing, orders)
+    subsets = _subsets(design, patches, crossing)
     check_conflicts([*common, *base], crossing, together)
     return [
         Arm(
@@ -67,12 +65,14 @@ def design_arms(
     ]
 
 
-def _subsets(
-    design: str, patches: tuple[str, ...], crossing: Crossing, orders: int
-) -> dict[tuple[str, ...], str | None]:
+def _subsets(design: str, patches: tuple[str, ...], crossing: Crossing) -> dict[tuple[str, ...], str | None]:
     """The patches of each arm, in the declared order, and the name of its parent."""
     if design == "factorial":
-        _require_few(design, math.prod(map(len, crossing.factors.values())))  # before they are made
+        count = math.prod(map(len, crossing.factors.values()))
+        if count > MOST_ARMS:
+            raise ConfigError(
+                f"experiment.design=factorial has {count} arms here; take out patches or levels: at most {MOST_ARMS}"
+            )
         return {tuple(level for level in cell if level != NONE): None for cell in crossing.cells}
     sizes = range(1, len(patches) + 1)
     base: dict[tuple[str, ...], str | None] = {(): None}
@@ -80,28 +80,8 @@ def _subsets(
         return base | {patches[:size]: arm_name(patches[: size - 1]) for size in sizes}
     if design == "one_factor":
         return base | {(patch,): arm_name(()) for patch in patches}
-    if design == "leave_one_out":
-        others = (tuple(patch for patch in patches if patch != omitted_patch) for omitted_patch in patches)
-        return base | {patches: None} | dict.fromkeys(others, arm_name(patches))
-    prefixes = (set(order[:size]) for order in random_orders(patches, orders) for size in sizes)
-    subsets = base | {tuple(patch for patch in patches if patch in prefix): None for prefix in prefixes}
-    _require_few(design, len(subsets))
-    return subsets
-
-
-def random_orders(patches: Sequence[str], orders: int) -> list[tuple[str, ...]]:
-    """Distinct random orders of the patches (all of them where there are no more than asked for), each followed by its reverse.
-
-    Pairing an order with its reverse (antithetic sampling) lowers the variance of Shapley estimates at no cost.
-    """
-    if math.factorial(len(patches)) <= orders:
-        return list(itertools.permutations(patches))
-    rng, sampled_orders = random.Random("orders/0"), dict[tuple[str, ...], None]()
-    while len(sampled_orders) < orders:
-        order = tuple(rng.sample(list(patches), len(patches)))
-        sampled_orders.setdefault(order)
-        sampled_orders.setdefault(order[::-1])
-    return list(sampled_orders)[:orders]
+    others = (tuple(patch for patch in patches if patch != omitted_patch) for omitted_patch in patches)
+    return base | {patches: None} | dict.fromkeys(others, arm_name(patches))  # leave_one_out
 
 
 def _merge_patches(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> list[str]:
@@ -127,13 +107,6 @@ def check_factors(crossing: Crossing) -> None:
             if level in factor_of_level and level != NONE:
                 raise ConfigError(f"{where}: {level!r} is a level of {factor_of_level[level]!r} already")
             factor_of_level[level] = name
-
-
-def _require_few(design: str, arms: int) -> None:
-    if arms > MOST_ARMS:
-        raise ConfigError(
-            f"experiment.design={design} has {arms} arms here; take out patches, levels or orders: at most {MOST_ARMS}"
-        )
 
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:

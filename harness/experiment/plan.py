@@ -1,8 +1,7 @@
 """The plan of an experiment: its question, its arms and their runs, and how they are judged.
 
 A plan is made once (`harness.experiment.planning`), stored with the results as `plan.json`, and read again by everything that answers from
-the store. `Plan.record` and `Plan.read` are inverse to each other. The drawn orders of a Shapley design are part of the record, so that the
-answer averages over them and not over all orders whose arms happen to be there.
+the store. `Plan.record` and `Plan.read` are inverse to each other.
 """
 
 from __future__ import annotations
@@ -42,43 +41,6 @@ _RECORDED_OF_ARM = (
 
 class PlanError(StoreError, ValueError):
     """The plan lacks something that is asked of it; the message names it."""
-
-
-BOUNDED = ("entropy", "length")
-
-
-@dataclass
-class Collapse:
-    """What a collapsed run is, declared with the experiment; any one of these is enough.
-
-    Attributes:
-        accuracy: its last evaluated accuracy lies below this share of its own best one, before RL included.
-        entropy: lowest and highest entropy of its last evaluation, nats a token; null: any.
-        length: lowest and highest mean response length of its last evaluation, tokens; null: any.
-    """
-
-    accuracy: float = 0.5
-    entropy: list[float] | None = None
-    length: list[float] | None = None
-
-    @property
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        return {name: (ends[0], ends[1]) for name in BOUNDED if (ends := getattr(self, name)) is not None}
-
-    def is_met(self, accuracies: Sequence[float], last: Mapping[str, float]) -> bool:
-        """True of a run with these accuracies, in the order of its evaluations, and these bounded metrics at the last (NaN: unknown)."""
-        if len(accuracies) > 1 and accuracies[-1] < self.accuracy * max(accuracies):
-            return True
-        return any(last[name] < low or last[name] > high for name, (low, high) in self.bounds.items())
-
-    @property
-    def text(self) -> str:
-        """The definition in words: what a run's last evaluation does."""
-        share = "half" if self.accuracy == 0.5 else f"{100 * self.accuracy:g} %"
-        parts = [f"accuracy below {share} of the run's own best one"]
-        units = {"entropy": "nats a token", "length": "tokens"}
-        parts += [f"{name} outside {low:g} to {high:g} {units[name]}" for name, (low, high) in self.bounds.items()]
-        return ", or ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -192,7 +154,7 @@ class Plan:
         seeds: of all arms; in a sequential design those asked for so far, in the order in which they come.
         looks: the numbers of seeds at which a sequential design looks.
         base_policies: seed s starts from base policy s mod that; None where each seed stands alone, or all start from one.
-        factors: what a factorial crosses; orders: the drawn orders of a Shapley design.
+        factors: what a factorial crosses.
         primary_cap, caps: response caps in tokens at which scores are read.
         checkpoint_rule: last; of imported training curves mean_last_<k>.
         claim: a published claim that the only comparison decides, as recorded.
@@ -222,8 +184,6 @@ class Plan:
     patches: Sequence[str] = ()
     together: Mapping[str, Sequence[str]] = field(default_factory=dict)
     factors: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    orders: tuple[tuple[str, ...], ...] = ()
-    collapse: Collapse = field(default_factory=Collapse)
     match: str = "steps"
     match_reference: str | None = None
     match_budget: float | None = None
@@ -266,9 +226,7 @@ class Plan:
             "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
-            "orders": tuple(map(tuple, raw.get("orders") or ())),
             "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
-            "collapse": Collapse(**raw.get("collapse") or {}),
             "second_look_of": raw.get("replicates"),
             "score": score,
             "metrics": metrics,
@@ -289,8 +247,6 @@ class Plan:
         judgement = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
         optional_values = {
             "factors": self.factors,
-            "orders": self.orders,
-            "collapse": self.collapse if self.collapse != Collapse() else None,
             "replicates": self.second_look_of,
         }
         record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from harness.configuration.sections import base_policy_count
 from harness.engagement.measure import Measure, measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
-from harness.experiment.designs import lower_rungs, random_orders, short_names
+from harness.experiment.designs import lower_rungs, short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm
 from harness.store import ResultStore
 
@@ -46,9 +45,7 @@ def cost_class(config: RunConfig) -> str:
 
 def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
     """The plan of a declaration with these arms. `overrides`: those of the command line that every arm got."""
-    first, shapley = arms[0].config, experiment.design == "shapley"
-    # Of all orders nothing is drawn: their average is exact.
-    is_sample = shapley and math.factorial(len(experiment.patches)) > experiment.orders
+    first = arms[0].config
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
     seeds = _seeds(experiment.seeds, arms)
@@ -62,7 +59,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
             "starts": base_policies(configs, seeds),
         }
     shared_fields = (
-        "name", "question", "design", "benchmark", "paired", "together", "factors", "collapse", "match", "match_reference",
+        "name", "question", "design", "benchmark", "paired", "together", "factors", "match", "match_reference",
         "match_budget",
     )  # fmt: skip
     plan = Plan(
@@ -77,7 +74,6 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
         patches=tuple(experiment.patches),
-        orders=tuple(random_orders(experiment.patches, experiment.orders)) if is_sample else (),
         overrides=tuple(experiment.overrides),
         notes=tuple(experiment.notes),
         second_look_of=experiment.replicates,

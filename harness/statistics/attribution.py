@@ -43,7 +43,6 @@ class Attribution:
 
     names: tuple[str, ...] = ()
     effects: tuple[Estimate, ...] = ()
-    orders: int = 0
     missing: str = ""
 
     @property
@@ -120,21 +119,15 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging) -
     return _judge_sums(_sums_of_gains(patches, gains), scores, judging)
 
 
-def shapley(
-    patches: Sequence[str], scores: Scores, judging: Judging, orders: Iterable[Sequence[str]] | None = None
-) -> Attribution:
-    """Shapley value of each patch: mean over exactly these ``orders`` of its gain when it is added; they add up to full minus base.
+def shapley(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
+    """Shapley value of each patch: its gain when it is added, averaged over all orders; they add up to full minus base.
 
-    Without ``orders``: over all, or those of them whose arms have all run. The interval covers seeds, not the choice of orders.
-    Raises `IncompleteDesign` where an arm of ``orders`` has no finished run; without them, where no order is complete.
+    Raises `IncompleteDesign` where a subset of the patches has no finished run.
     """
-    finished_arms = {subset for subset, by_seed in scores.items() if by_seed}
-    selected_orders = _complete_orders(patches, finished_arms) if orders is None else list(map(tuple, orders))
-    if not selected_orders:
-        raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
-    places = ((order[place], frozenset(order[:place])) for order in selected_orders for place in range(len(order)))
-    gains = ((name, before, 1 / len(selected_orders)) for name, before in places)
-    return _judge_sums(_sums_of_gains(patches, gains), scores, judging, orders=len(selected_orders))
+    orders = list(itertools.permutations(patches))
+    places = ((order[place], frozenset(order[:place])) for order in orders for place in range(len(order)))
+    gains = ((name, before, 1 / len(orders)) for name, before in places)
+    return _judge_sums(_sums_of_gains(patches, gains), scores, judging)
 
 
 def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, float]]) -> dict[str, Weights]:
@@ -147,7 +140,7 @@ def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, fl
 
 
 def _judge_sums(
-    weights: Mapping[str, Weights], scores: Scores, judging: Judging, arms: Iterable[Subset] = (), orders: int = 0
+    weights: Mapping[str, Weights], scores: Scores, judging: Judging, arms: Iterable[Subset] = ()
 ) -> Attribution:
     """Weighted sums of the scores per seed, of the seeds that every arm with a weight has finished.
 
@@ -165,13 +158,4 @@ def _judge_sums(
         by_seed = {seed: math.fsum(row[arm] * scores[arm][seed] for arm in weighted_arms) for seed in seeds}
         differences[name] = Paired(judging.replicates(by_seed), len(by_seed))
     effects = judge(differences, margin=judging.margin, columns=judging.columns)
-    return Attribution(tuple(weights), tuple(effects.values()), orders)
-
-
-def _complete_orders(patches: Sequence[str], arms: set[Subset], order: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Orders that begin with this one and whose every prefix is one of ``arms``."""
-    if frozenset(order) not in arms:
-        return []
-    remaining_patches = [name for name in patches if name not in order]
-    orders = [full for name in remaining_patches for full in _complete_orders(patches, arms, (*order, name))]
-    return orders if remaining_patches else [order]
+    return Attribution(tuple(weights), tuple(effects.values()))

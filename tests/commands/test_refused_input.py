@@ -58,7 +58,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "experiment=aa", "++experiment.arms=[{name:a,seeds:[1,1]}]"], "experiment.arms[0].seeds=[1, 1] names a seed twice"),
         (["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['seed=7']}]"], "arms[0].overrides: seed=7 would be overridden"),
         (["plan", "experiment=aa", "experiment.overrides=['++seed=7']"], "experiment.overrides: ++seed=7 would be overridden"),
-        (["plan", "experiment=dapo_shapley", "experiment.base=['seed=7']"], "experiment.base: seed=7 would be overridden"),
+        (["plan", "experiment=dapo_factorial", "experiment.base=['seed=7']"], "experiment.base: seed=7 would be overridden"),
         (["plan", EXPERIMENT, "experiment.grid=['seed=1,2']"], "experiment.grid: seed=1,2 would be overridden"),
         (["run", "experiment=clip_lr_search", "experiment.search.space=['seed=range(0,4)']"], "space: seed=range(0,4) would be"),
         (["run", "experiment=clip_lr_search", "experiment.search.seed=-1"], "experiment.search.seed=-1 must be between 0 and"),

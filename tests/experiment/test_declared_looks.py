@@ -54,7 +54,7 @@ def test_looks_that_cannot_be_are_refused(override, words):
     assert all(word in str(error.value) for word in words), error.value
 
 
-@pytest.mark.parametrize("name", ["dapo_shapley", "dapo_factorial", "clip_lr_grid", "clip_lr_search", "aa"])
+@pytest.mark.parametrize("name", ["dapo_factorial", "clip_lr_grid", "clip_lr_search", "aa"])
 def test_designs_without_comparisons_and_own_seeds_are_refused(name):
     with pytest.raises(ConfigError, match="does not go with"):
         declared_experiment([f"experiment={name}", LOOKS])

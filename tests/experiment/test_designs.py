@@ -46,7 +46,7 @@ def test_a_factorial_has_every_subset_and_a_patch_for_two_that_write_one_key() -
     }
 
 
-@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_leave_one_out", "dapo_one_factor", "dapo_shapley"])
+@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_leave_one_out", "dapo_one_factor"])
 def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> None:
     def arm_ids(experiment: str) -> set[str]:
         return {planned.spec(0).arm_id for planned in make_plan([f"experiment={experiment}"]).arms}
@@ -177,7 +177,7 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
         ),
         ("{group: [none, group_4]}\nfraction=2", r"experiment\.fraction=2: the key is gone"),
         ("{group: [none, group_4]}\npatches=[bonus]", "instead of experiment.patches"),
-        ("{group: [none, group_4]}\ndesign=shapley", "goes with experiment.design=factorial"),
+        ("{group: [none, group_4]}\ndesign=one_factor", "goes with experiment.design=factorial"),
     ],
 )
 def test_factors_that_cannot_be_crossed_are_refused(declared: str, says: str, factors: Factors) -> None:
@@ -211,10 +211,8 @@ def test_only_what_a_design_makes_is_counted_as_its_arms(folder: Path) -> None:
     with config_dir(str(folder)):
         for design in ("one_factor", "leave_one_out", "cumulative"):
             assert len(design_arms(design, BASE, nine)) == 10 + (design == "leave_one_out")
-        assert 10 < len(design_arms("shapley", BASE, nine)) <= 2 + 8 * 8
-        for design, orders, arms in (("factorial", 1, "512"), ("shapley", 200, r"\d{3}")):
-            with pytest.raises(ConfigError, match=f"design={design} has {arms} arms here; take out .* at most 256"):
-                design_arms(design, BASE, nine, orders)
+        with pytest.raises(ConfigError, match=r"design=factorial has 512 arms here; take out .* at most 256"):
+            design_arms("factorial", BASE, nine)
 
 
 def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,20 +223,10 @@ def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeyp
         refuse(plan)
 
 
-def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
-    plan = plan_experiment(["experiment=dapo_shapley"])
-    drawn = plan.record()["orders"]
-    assert len(drawn) == 8
-    prefixes = {frozenset(order[:size]) for order in drawn for size in range(len(order) + 1)}
-    assert {frozenset(arm.patches) for arm in plan.arms} == prefixes
-    assert Plan.read(plan.record()).record() == plan.record()
-
-
 @pytest.mark.parametrize(
     ("name", "changed", "says"),
     [
         ("dapo_ladder", "design=leave_one_out", "lists its arms"),
-        ("dapo_ladder", "design=shapley", "lists its arms"),
         ("dapo_ladder", "patches=[clip_higher]", "has no effect beside experiment.arms"),
         (
             "dapo_ladder",
@@ -255,9 +243,8 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
         ("clip_lr_grid", "patches=[clip_higher]", "has no effect beside experiment.grid"),
         ("clip_lr_grid", "together={both: [clip_higher, soft_overlong]}", "has no effect beside experiment.grid"),
         ("clip_lr_grid", "design=cumulative", "experiment.design=cumulative has no effect beside experiment.grid"),
-        ("clip_lr_search", "design=shapley", "experiment.design=shapley has no effect beside experiment.search"),
+        ("clip_lr_search", "design=factorial", "experiment.design=factorial has no effect beside experiment.search"),
         ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
-        ("dapo_shapley", "orders=0", "experiment.orders=0 must be at least 1"),
         ("aa", "arms=[{name: a, parent: b}, {name: b, parent: a}]", "parents in a circle, a → b → a"),
         ("aa", "arms=[{name: a, group: loss}]", r"experiment\.arms\[0\]\.group='loss': the key is gone"),
         ("aa", "reference=numbers.csv", r"experiment\.reference='numbers.csv': the key is gone"),
