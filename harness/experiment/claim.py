@@ -123,9 +123,11 @@ def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
             values["training"] = {k: value for k, value in values["training"].items() if k not in _BUDGET}
         arms.append(values)
     keys = ("metric", "margin", "benchmark", "match", "match_reference", "match_budget", "paired")
-    # A protocol never had `reference`.
+    # A protocol never had these.
     retired_items = retired_keys(type(experiment)).items()
-    retired_values = {key: value for key, (value, hashed) in retired_items if hashed and key != "reference"}
+    retired_values = {
+        key: value for key, (value, hashed) in retired_items if hashed and key not in ("reference", "orders")
+    }
     declaration = retired_values | {key: getattr(experiment, key) for key in keys}
     return content_hash(declaration, experiment.claim.expects if experiment.claim else None, arms)
 
