@@ -8,7 +8,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
-from harness.sampling.curriculum import curriculum_faults, offline_filter, retire, success_bands, unsolved
+from harness.sampling.curriculum import curriculum_faults, offline_filter, retire, success_bands
 
 FAMILY = "harness.sampling.curriculum"
 KINDS = sorted(kinds(FAMILY))
@@ -128,45 +128,10 @@ def test_an_exact_bound_counts_as_reached(rights: int) -> None:
     assert curriculum.record()["curriculum_paused_problems"] == ""
 
 
-@pytest.mark.parametrize("kind", ["uniform", "unsolved"])
-def test_all_problems_are_walked_through_before_any_comes_again(kind: str) -> None:
-    curriculum = build(kind)
+def test_all_problems_are_walked_through_before_any_comes_again() -> None:
+    curriculum = build("uniform")
     epochs = [np.concatenate([curriculum.draw(8) for _ in range(5)]).tolist() for _ in range(2)]
     assert [sorted(epoch) for epoch in epochs] == [list(range(40))] * 2
     assert epochs[0] != epochs[1]
 
 
-def test_a_problem_leaves_with_its_first_right_response() -> None:
-    curriculum = unsolved.build(unsolved.Config(), 40, 0)
-    for _ in range(10):
-        drawn = curriculum.draw(8)
-        curriculum.observe(drawn, np.where(drawn < 20, 1 / 8, 0.0))
-    row = curriculum.record()
-    assert row["curriculum_unsolved"] == 20
-    assert row["curriculum_filled"] == 0
-    assert sorted(map(int, row["curriculum_solved_problems"].split())) == list(range(20))
-    for _ in range(10):
-        assert min(curriculum.draw(20)) >= 20
-
-
-def test_a_draw_is_filled_with_what_was_solved_fewest_times() -> None:
-    curriculum = unsolved.build(unsolved.Config(), 6, 0)
-    for solved in ([1, 2, 3, 4, 5], [1, 2, 3], [1]):  # successes 0, 3, 2, 2, 1, 1
-        curriculum.observe(np.array(solved), np.ones(len(solved)))
-    curriculum.record()
-    assert sorted(curriculum.draw(3).tolist()) == [0, 4, 5]
-    row = curriculum.record()
-    assert row["curriculum_unsolved"] == 1
-    assert row["curriculum_filled"] == 2
-    assert sorted(row["curriculum_filled_problems"].split()) == ["4", "5"]
-    assert curriculum.draw(1).tolist() == [0]
-    assert set(curriculum.draw(5).tolist()) == {0, 4, 5, 2, 3}
-
-
-def test_what_the_initial_policy_solves_never_enters_while_others_are_left() -> None:
-    curriculum = unsolved.build(unsolved.Config(samples=4), 40, 0)
-    assert curriculum.calibration_samples == 4
-    curriculum.calibrate(np.where(np.arange(40) % 2, 0.25, 0.0))
-    drawn = np.concatenate([curriculum.draw(5) for _ in range(4)])
-    assert sorted(drawn.tolist()) == list(range(0, 40, 2))
-    assert curriculum.record()["curriculum_filled"] == 0

@@ -77,8 +77,7 @@ def test_a_problem_that_waits_is_not_drawn_twice_in_a_step() -> None:
         ("algorithm.advantage.baseline=length_weighted", "set algorithm.advantage=group with baseline=group_mean"),
         ("algorithm.advantage.scale=others_std", "set algorithm.advantage.scale=group_std or none"),
         ("algorithm/source=initial_policy", "no sampling"),
-        ("algorithm/curriculum=unsolved", "algorithm.curriculum=unsolved .* set it to uniform or offline_filter"),
-        ("algorithm/curriculum=retire", "set it to uniform or offline_filter"),
+        ("algorithm/curriculum=retire", "algorithm.curriculum=retire .* set it to uniform or offline_filter"),
         ("algorithm/curriculum=success_bands", "set it to uniform or offline_filter"),
     ],
 )
