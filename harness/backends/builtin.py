@@ -102,10 +102,6 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
     yield from refused_places(runtime)
     if config.algorithm.source.kind != "policy" and distributed(runtime):
         yield f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
-    surrogate = config.algorithm.surrogate
-    if surrogate.needs_distribution and not config.algorithm.head and distributed(runtime):
-        alternative = ", or algorithm.surrogate.head=128" if hasattr(surrogate, "head") else ""
-        yield f"algorithm.surrogate={surrogate.kind} reads the whole vocabulary on one rank only; set runtime.ranks=1{alternative}"
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

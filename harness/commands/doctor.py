@@ -2,7 +2,6 @@
 
 harness doctor
 harness doctor store=true                           # the files of finished runs and checkpoints, by their hashes
-harness doctor members=true --config-dir FOLDER     # the contract tests on members of your own
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import importlib.metadata
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +19,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.commands._arguments import Exit, VerbAnswer, select, take_switch, take_values
-from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, visible_gpus
-from harness.configuration.user_code import own_members_faults
 from harness.execution.attempt import hardware
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
@@ -42,8 +39,7 @@ ARGUMENTS = {
     "overrides": {
         "nargs": "*",
         "help": "runtime.results=DIR, runtime.device=cuda, ...; "
-        "store=true reads every file of finished runs and checkpoints and compares its hash; "
-        "members=true with --config-dir FOLDER for the contract tests on members of your own",
+        "store=true reads every file of finished runs and checkpoints and compares its hash",
     }
 }
 
@@ -58,56 +54,31 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A member of one's own, and what is wrong with it."""
-
-    path: str
-    faults: list[str]
-
-
-@dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What was looked at, by what was asked for: `checks` of this machine or of the store, `members` of one's own."""
+    """What was looked at: `checks` of this machine, or of the store."""
 
     checks: list[Check] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        wrong = any(check.good is False for check in self.checks) or any(item.faults for item in self.members)
-        return Exit.FOUND if wrong else Exit.DONE
+        return Exit.FOUND if any(check.good is False for check in self.checks) else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    values, overrides = take_values(options.overrides, ("members", "store"), "doctor")
+    values, overrides = take_values(options.overrides, ("store",), "doctor")
     if any(item.startswith("experiment=") for item in overrides):
         raise ConfigError("doctor looks at the whole store: leave experiment= out")
-    members = _check_members(overrides) if take_switch(values, "members") else []
     reads_store = take_switch(values, "store")
-    if members and not reads_store:
-        return Answer(members=members)
     selection = select(overrides)
     checks = _contents(selection.store) if reads_store else examine(selection.store, selection.runtime)
-    return Answer(list(checks), members)
+    return Answer(list(checks))
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    for item in result.members:
-        word = "problem" if item.faults else "ok     "
-        print(f"{word} {item.path}", *(f"        {fault}" for fault in item.faults), sep="\n")
-    if result.checks:
-        table = Table(show_header=False, box=None, pad_edge=False)
-        for check in result.checks:
-            table.add_row(_WORDS[check.good], check.name, escape(check.found))
-        Terminal().print(table)
-
-
-def _check_members(overrides: Sequence[str]) -> list[Member]:
-    compose_values(overrides)
-    faults = own_members_faults()
-    if not faults:
-        raise ConfigError("doctor: no members of your own; give --config-dir FOLDER (docs/own_members.md)")
-    return [Member(str(path), lines) for path, lines in faults.items()]
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for check in result.checks:
+        table.add_row(_WORDS[check.good], check.name, escape(check.found))
+    Terminal().print(table)
 
 
 def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:

@@ -376,33 +376,18 @@ def _tokens(config: RunConfig) -> Iterator[str]:
 
 
 def _distribution(config: RunConfig) -> Iterator[str]:
-    """Members that read the sampler's log-probabilities of other tokens than the sampled; other trainers have means of their own."""
+    """A surrogate that reads the sampler's log-probabilities of other tokens than the sampled; other trainers have means of their own."""
     algorithm, sampling = config.algorithm, config.sampling
-    if not algorithm.needs_distribution or config.backend.kind != "builtin":
+    if not algorithm.surrogate.likeliest or config.backend.kind != "builtin":
         return
-    surrogate, advantage = algorithm.surrogate, algorithm.advantage
-    name = f"surrogate={surrogate.kind}" if surrogate.needs_distribution else f"advantage={advantage.kind}"
-    reason = (
-        f"algorithm.{name} reads the sampler's probabilities of {'its likeliest' if algorithm.head else 'all'} tokens"
-    )
-    takes_head = hasattr(surrogate, "head") and surrogate.needs_distribution and not advantage.needs_distribution
-    head_hint = ", or algorithm.surrogate.head=128 (the authors')" if takes_head else ""
-    engine = implementation("harness.rollout.engine", config.engine)
-    reports_head = getattr(engine, "REPORTS_HEAD", False)
-    if not getattr(engine, "EXACT_ENTROPY", True) and not (algorithm.head and reports_head):
-        fix = f"use engine=native or engine=transformers{head_hint if reports_head else ''}"
-        yield f"{reason}, and engine={config.engine.kind} reports the sampled one's; {fix}"
-    if config.model.kind != "testbed" and not algorithm.head:
-        yield f"{reason}, which are kept for the testbed's small vocabulary only; set model=testbed{head_hint}"
-    if algorithm.head and advantage.needs_distribution:
-        yield f"algorithm.advantage={advantage.kind} reads the sampler's probabilities of all tokens; set algorithm.surrogate.head=0"
+    reason = f"algorithm.surrogate={algorithm.surrogate.kind} reads the sampler's probabilities of its likeliest tokens"
     if algorithm.source.kind != "policy":
         yield f"{reason}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
     if algorithm.engine_correction.old_log_probs != "sampler":
         yield f"{reason} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
     if sampling.top_p < 1 or sampling.top_k > 0:
         yield f"{reason}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
-    if surrogate.needs_distribution and algorithm.importance_ratio != "token":
+    if algorithm.importance_ratio != "token":
         yield f"{reason}, token by token; set algorithm.importance_ratio=token"
 
 

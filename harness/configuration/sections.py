@@ -533,16 +533,6 @@ class AlgorithmConfig(Checked, key="algorithm"):
     advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
     weighting: Any = family(WEIGHTING, "uniform", neutral=True)
 
-    @property
-    def needs_distribution(self) -> bool:
-        """Whether a member reads more of the sampler's distribution than the sampled token: the whole vocabulary, or the `head`."""
-        return bool(self.advantage.needs_distribution or self.surrogate.needs_distribution)
-
-    @property
-    def head(self) -> int:
-        """How many tokens, the sampler's likeliest, a surrogate reads of its distribution; 0: all."""
-        return int(getattr(self.surrogate, "head", 0)) if self.surrogate.needs_distribution else 0
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.entropy_control.target_nats is not None:

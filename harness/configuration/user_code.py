@@ -57,22 +57,6 @@ def register(folders: Iterable[Path], families: Iterable[str], shipped_kinds: Ca
     FILES.update(paths)
 
 
-def own_members_faults() -> dict[Path, list[str]]:
-    """Load every member that is known, run the contract tests that its family has, and tell what is wrong with each."""
-    faults: dict[Path, list[str]] = {}
-    for (family, kind), path in FILES.items():
-        room, _, name = family.rpartition(".")
-        try:
-            member = own_member(family, kind)
-            module = f"{room}.contracts" if importlib.util.find_spec(f"{room}.contracts") else family
-            tests = getattr(importlib.import_module(module), "CONTRACTS", {})
-            with blame_members():
-                faults[path] = list(tests[name](member)) if name in tests else []
-        except (ConfigError, MemberError) as error:
-            faults[path] = [str(error)]
-    return faults
-
-
 def own_kinds(family: str) -> list[str]:
     """The kinds of a family's members of one's own."""
     return [kind for member_family, kind in FILES if member_family == family]

@@ -84,13 +84,6 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
             "verl's gdpo whitens the sum over tokens, here it is divided over sequences",
             f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
         ]
-    elif advantage.kind == "optimal_token_baseline":
-        out.settings[f"{ACTOR}.calculate_sum_pi_squared"] = True
-        if config.algorithm.engine_correction.old_log_probs == "sampler":
-            reason = (
-                "verl sums squared probabilities where it recomputes the old log-probabilities; set it to recomputed"
-            )
-            out.cannot("algorithm.engine_correction.old_log_probs", "sampler", reason)
     elif advantage.kind == "gae":
         out.notes.append("verl's critic begins with a random head, ours with zeros")
         if advantage.lambda_value != advantage.lambda_policy:
@@ -121,7 +114,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     # gspo weighs each token's gradient by its own advantage: with a critic, a baseline of tokens or a penalty of tokens these differ.
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     kind = algorithm.advantage.kind
-    is_per_token = kind in ("gae", "optimal_token_baseline") or (kind == "return_to_go" and in_reward)
+    is_per_token = kind == "gae" or (kind == "return_to_go" and in_reward)
     if is_per_token and mode == "gspo":
         reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
         out.cannot("algorithm.advantage.kind", kind, reason)

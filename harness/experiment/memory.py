@@ -69,7 +69,7 @@ def rows_at_once(config: RunConfig) -> int:
 
 def head_bytes(config: RunConfig) -> int:
     """Bytes of the likeliest tokens and their log-probabilities (int32, float32), for which the native engine makes room as well."""
-    head = config.algorithm.head if config.engine.kind == "native" else 0
+    head = config.algorithm.surrogate.likeliest if config.engine.kind == "native" else 0
     return 8 * head * rows_at_once(config) * config.sampling.max_response_tokens
 
 

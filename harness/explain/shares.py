@@ -154,7 +154,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
     new_N = torch.tensor([x for row in group.new_log_probs for x in row], dtype=torch.float64)
     new_N.requires_grad_()
     reference_N = old_N if objective.needs_reference else None
-    old_NV, new_NV = map(_binary, (old_N, new_N))
+    old_NK, new_NK = map(_binary, (old_N, new_N))
     batch = RolloutBatch(
         rewards_PG=rewards,
         correct_PG=correct_R[None],
@@ -164,7 +164,6 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
         kl_penalty_N=None if reference_N is None else objective.kl_penalty(old_N, reference_N),
         values_N=torch.full_like(old_N, group.value),
         old_logprobs_N=old_N,
-        old_logprobs_NV=old_NV,
     )
     advantages_N = objective.advantages(batch, torch.float64)
     group_R = torch.zeros(number, dtype=torch.long)
@@ -181,8 +180,8 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             weights_R=objective.aggregation.response_weights(lengths_R, group_R, counts),
             ref_logprobs_N=reference_N,
             likelihood_weights_R=likelihood_R,
-            sampler_logprobs_NV=old_NV,
-            logprobs_NV=new_NV,
+            sampler_logprobs_NK=old_NK,
+            logprobs_NK=new_NK,
             selected_N=objective.surrogate.select(new_N.detach(), old_N, advantages_N, draws_N)
             if objective.surrogate.selects
             else None,
@@ -204,7 +203,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
 
 
 def _binary(logprobs_N: torch.Tensor) -> torch.Tensor:
-    """Token against all others, [N, 2]: what a member that reads the whole vocabulary is told here."""
+    """Token against all others, [N, 2]: what a member that reads the likeliest tokens is told here."""
     others_N = torch.log1p(-logprobs_N.exp().clamp(max=1 - 1e-6))
     return torch.stack([logprobs_N, others_N], -1)
 

@@ -153,17 +153,6 @@ class NativePolicy:
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return log_probs.gather(-1, targets_N[:, None])[:, 0].cpu(), entropy.cpu()
 
-    def token_distributions(
-        self,
-        prompts: Sequence[Sequence[int]],
-        tokens_N: torch.Tensor,
-        lengths_R: torch.Tensor,
-        temperature: float = 1.0,
-    ) -> torch.Tensor:
-        """Log-probabilities of the whole vocabulary in each response token's place, [N, V]; see `token_log_probs`."""
-        logits = self.decoder.logits(self.response_hidden(prompts, tokens_N, lengths_R)).float()
-        return (logits / temperature).log_softmax(-1).cpu()
-
     def response_hidden(
         self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
     ) -> torch.Tensor:

@@ -22,8 +22,7 @@ class RolloutBatch:
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
     the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions; `old_logprobs_N` are the
-    old policy's, `old_logprobs_NV` the sampler's of the whole vocabulary, or of the surrogate's `head`, where a member needs them;
-    `earlier_P` is the number of all-wrong groups that the prompt had in the steps before, where it is tried again.
+    old policy's; `earlier_P` is the number of all-wrong groups that the prompt had in the steps before, where it is tried again.
     """
 
     rewards_PG: Tensor
@@ -34,7 +33,6 @@ class RolloutBatch:
     kl_penalty_N: Tensor | None = None
     values_N: Tensor | None = None
     old_logprobs_N: Tensor | None = None
-    old_logprobs_NV: Tensor | None = None
     earlier_P: Tensor | None = None
 
     @property
@@ -95,8 +93,8 @@ class TokenBatch:
         advantages_N: A.
         ref_logprobs_N: log π_ref.
         sampler_logprobs_N: the sampler's own log-probabilities, where they are not the old ones.
-        sampler_logprobs_NV: those of the whole vocabulary, or of the surrogate's `head`, where a member needs them.
-        logprobs_NV: the current policy's of the same tokens, with gradient, where a surrogate needs them.
+        sampler_logprobs_NK: those of its K likeliest tokens, where a surrogate reads them.
+        logprobs_NK: the current policy's of the same tokens, with gradient.
         policy_weights_N: a factor of each token's policy loss: the engine correction, and 0 where a mask leaves the token out.
         selected_N: the tokens that a surrogate treats apart, bool.
         entropy_coefficient: that of the step, where it is not the configuration's.
@@ -110,8 +108,8 @@ class TokenBatch:
     likelihood_weights_R: Tensor | None = None
     ref_logprobs_N: Tensor | None = None
     sampler_logprobs_N: Tensor | None = None
-    sampler_logprobs_NV: Tensor | None = None
-    logprobs_NV: Tensor | None = None
+    sampler_logprobs_NK: Tensor | None = None
+    logprobs_NK: Tensor | None = None
     policy_weights_N: Tensor | None = None
     selected_N: Tensor | None = None
     entropy_coefficient: float | None = None

@@ -29,8 +29,7 @@ class EngineDied(RuntimeError):
 class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
-    `with_distribution` asks for `Completions.log_probs_NV`, which engines with exact entropies have: of the whole vocabulary, or where
-    `head` is above 0, of the `head` likeliest tokens, which vLLM has too.
+    `head` asks for the log-probabilities of so many of the likeliest tokens (`Completions.head_NK`).
     `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
     """
 
@@ -40,7 +39,6 @@ class SamplingParams:
     top_k: int = 0
     stop_token_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
-    with_distribution: bool = False
     head: int = 0
 
     def __post_init__(self) -> None:
@@ -71,8 +69,8 @@ class Completions:
 
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
-    probability gives an estimate of the entropy (see `Completions.from_responses`). `log_probs_NV`, where they were asked for, are those of
-    the whole vocabulary, or of the tokens `head_NV` (int32): the likeliest in each place.
+    probability gives an estimate of the entropy (see `Completions.from_responses`). `head_log_probs_NK`, where they were asked for, are
+    those of the likeliest tokens in each place, `head_NK` (int32).
     """
 
     tokens_N: torch.Tensor
@@ -80,8 +78,8 @@ class Completions:
     entropy_N: torch.Tensor
     lengths_R: torch.Tensor
     finished_R: torch.Tensor
-    log_probs_NV: torch.Tensor | None = None
-    head_NV: torch.Tensor | None = None
+    head_log_probs_NK: torch.Tensor | None = None
+    head_NK: torch.Tensor | None = None
 
     @property
     def offsets(self) -> torch.Tensor:
@@ -107,7 +105,7 @@ class Completions:
     def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
         """The responses that some of the tokens make; `index` is a mask [N] or positions."""
         flat = (self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index])
-        wide = (None if values is None else values[index] for values in (self.log_probs_NV, self.head_NV))
+        wide = (None if values is None else values[index] for values in (self.head_log_probs_NK, self.head_NK))
         return Completions(*flat, lengths_R, finished_R, *wide)
 
     @staticmethod
@@ -128,7 +126,7 @@ class Completions:
             finished_R=torch.tensor([item.finished for item in responses], dtype=torch.bool),
         )
         if heads:
-            completions.log_probs_NV, completions.head_NV = (
+            completions.head_log_probs_NK, completions.head_NK = (
                 torch.from_numpy(np.concatenate(parts)) for parts in zip(*heads, strict=True)
             )
         return completions

@@ -256,8 +256,8 @@ def choose(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingPar
         params: temperature, top-k and top-p are applied in this order.
 
     Returns:
-        Token ids [R], their log-probabilities and the entropy (nats) of the distribution that was sampled from; with `with_distribution`
-        also its log-probabilities [R, V], or with `head` those of the likeliest tokens, and these tokens (int32) [R, K].
+        Token ids [R], their log-probabilities and the entropy (nats) of the distribution that was sampled from; with `head`
+        also the log-probabilities of the likeliest tokens, and these tokens (int32), [R, K] each.
     """
     rows = max(1, CHUNK_ELEMENTS // logits_RV.shape[-1])
     if logits_RV.is_cuda or len(logits_RV) <= rows:
@@ -281,10 +281,8 @@ def _choose_rows(logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: Sampl
         tokens_R = draw_by_integers(probs, uniform_R) if logits.is_cuda else draw(probs, uniform_R)
     entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if is_filtered else log_probs)).sum(-1)
     draws = tokens_R, log_probs.gather(-1, tokens_R[:, None])[:, 0], entropy
-    if not params.with_distribution:
-        return draws
     if not params.head:
-        return *draws, log_probs
+        return draws
     head = log_probs.topk(min(params.head, log_probs.shape[-1]), -1)
     return *draws, head.values, head.indices.int()
 
@@ -341,7 +339,7 @@ class ResponseBuffers:
         count, cap = len(seeds_R), params.max_response_tokens
         self.params = params
         self.uniform_TR = torch.from_numpy(uniforms(seeds_R, cap).T.copy()).to(device)
-        self.buffers: list[torch.Tensor] = []  # [T, R] or [T, R, V] of everything that `choose` makes
+        self.buffers: list[torch.Tensor] = []  # [T, R] or [T, R, K] of everything that `choose` makes
         self.lengths_R = torch.full((count,), cap, device=device)
         self.finished_R = torch.zeros(count, dtype=torch.bool, device=device)
         self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)

@@ -245,8 +245,7 @@ def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> Samp
         top_k=sampling.top_k,
         stop_token_ids=stop_token_ids,
         stop_strings=tuple(sampling.stop_strings),
-        with_distribution=config.algorithm.needs_distribution,
-        head=config.algorithm.head,
+        head=config.algorithm.surrogate.likeliest,
     )
 
 

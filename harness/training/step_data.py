@@ -43,7 +43,7 @@ class StepData(TokenBatch):
     Attributes:
         prompts: token ids of each response's prompt.
         tokens_N: response tokens.
-        head_NV: the tokens of the columns of `sampler_logprobs_NV`, where these are not the whole vocabulary.
+        head_NK: the tokens of the columns of `sampler_logprobs_NK`.
         loss_lengths_R: tokens that carry loss: all of a response, or 0 where it is masked.
         correct_R: 1 where the response is right.
         correction_N: the engine correction's weight of each token.
@@ -55,7 +55,7 @@ class StepData(TokenBatch):
     tokens_N: torch.Tensor
     loss_lengths_R: torch.Tensor
     correct_R: torch.Tensor
-    head_NV: torch.Tensor | None = None
+    head_NK: torch.Tensor | None = None
     correction_N: torch.Tensor | None = None
     values_N: torch.Tensor | None = None
     value_targets_N: torch.Tensor | None = None
@@ -81,8 +81,8 @@ class StepData(TokenBatch):
             old_logprobs_N=old_N,
             advantages_N=torch.zeros_like(old_N),
             weights_R=torch.zeros(len(lengths_R)),
-            sampler_logprobs_NV=completions.log_probs_NV,
-            head_NV=completions.head_NV,
+            sampler_logprobs_NK=completions.head_log_probs_NK,
+            head_NK=completions.head_NK,
         )
 
     @classmethod
@@ -110,7 +110,7 @@ class StepData(TokenBatch):
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, torch.Tensor):
-                value = value[index_N if item.name.endswith(("_N", "_NV")) else rows]
+                value = value[index_N if item.name.endswith(("_N", "_NK")) else rows]
             values[item.name] = value
         values["prompts"] = [self.prompts[row] for row in rows.tolist()]
         return StepData(**values)

@@ -306,18 +306,13 @@ class Updater:
 
     def _forward(self, batch: StepData) -> tuple[torch.Tensor, ObjectiveStats]:
         temperature, needs_entropy = self.config.sampling.temperature, self.objective.needs_entropy
-        if batch.head_NV is not None:
-            targets_NK = torch.cat([batch.tokens_N[:, None], batch.head_NV.long()], -1)
-            scores_NK, entropy_N = self.policy.token_log_probs(*batch.inputs, temperature, needs_entropy, targets_NK)
-            batch.logprobs_NV = scores_NK[:, 1:]
-            return self.objective(scores_NK[:, 0], batch, entropy_N)
-        if self.objective.surrogate.needs_distribution:
-            assert isinstance(self.policy, NativePolicy)  # others are refused before launch
-            batch.logprobs_NV = p_NV = self.policy.token_distributions(*batch.inputs, temperature)
-            logprobs_N = p_NV.gather(-1, batch.tokens_N[:, None])[:, 0]
-            return self.objective(logprobs_N, batch, -(p_NV.exp() * p_NV).sum(-1))
-        logprobs_N, entropy_N = self.policy.token_log_probs(*batch.inputs, temperature, needs_entropy)
-        return self.objective(logprobs_N, batch, entropy_N)
+        targets_NK = None
+        if batch.head_NK is not None:
+            targets_NK = torch.cat([batch.tokens_N[:, None], batch.head_NK.long()], -1)
+        scores, entropy_N = self.policy.token_log_probs(*batch.inputs, temperature, needs_entropy, targets_NK)
+        if targets_NK is not None:
+            scores, batch.logprobs_NK = scores[:, 0], scores[:, 1:]
+        return self.objective(scores, batch, entropy_N)
 
 
 def learning_rate(config: RunConfig, step: int) -> float:
@@ -346,7 +341,6 @@ def rollout_batch(
         lengths_PG=groups.lengths_PG,
         counted_PG=~masked_PG if overlong.statistics == "exclude" else torch.ones_like(masked_PG),
         kl_penalty_N=penalty_N,
-        old_logprobs_NV=groups.completions.log_probs_NV,
         earlier_P=groups.earlier_P if config.algorithm.dead_groups.policy == "never_give_up" else None,
     )
     if objective.advantage.uses_components:

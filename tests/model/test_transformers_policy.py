@@ -56,7 +56,8 @@ def test_scores_and_gradients_are_those_of_the_native_policy(checkpoint: Path) -
 
 def test_tokens_that_were_not_sampled_are_scored_in_their_places(checkpoint: Path) -> None:
     native, targets_NK = NativePolicy.load(checkpoint, "torch"), torch.stack([TOKENS, TOKENS + 9, TOKENS], -1)
-    whole = native.token_distributions(PROMPTS, TOKENS, LENGTHS, 0.9).detach()
+    logits = native.decoder.logits(native.response_hidden(PROMPTS, TOKENS, LENGTHS)).detach()
+    whole = (logits / 0.9).log_softmax(-1)
     for policy in (native, load(checkpoint), load(checkpoint, gradient_checkpointing=True)):
         scores_NK, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS, 0.9, targets_NK=targets_NK)
         torch.testing.assert_close(scores_NK.detach(), whole.gather(-1, targets_NK), atol=1e-5, rtol=1e-5)

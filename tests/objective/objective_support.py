@@ -86,7 +86,6 @@ class Sample:
             kl_penalty_N=penalty,
             values_N=self.values_N,
             old_logprobs_N=self.old_N,
-            old_logprobs_NV=self.sampler_NV,
         )
 
 
@@ -144,8 +143,8 @@ def loss(
             ref_logprobs_N=data.reference_N[index] if objective.needs_reference else None,
             likelihood_weights_R=None if likelihood_R is None else likelihood_R[rows],
             selected_N=None if selected is None else selected[index],
-            sampler_logprobs_NV=data.sampler_NV[index],
-            logprobs_NV=table.log_softmax(-1)[data.states_N[index]],
+            sampler_logprobs_NK=data.sampler_NV[index],
+            logprobs_NK=table.log_softmax(-1)[data.states_N[index]],
         )
         total = total + objective(log_probs[index], batch, entropy[index])[0]
     return total

@@ -7,11 +7,11 @@ import math
 
 import pytest
 import torch
+from contracts import CONTRACTS
 from objective_support import Sample, algorithm, responses, sample
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
-from harness.objective.contracts import CONTRACTS
 from harness.objective.kl import k3_ratio
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch

@@ -15,7 +15,7 @@ from harness.reward.shaping import reward_components, shaped_rewards
 WITHOUT_GROUP_BASELINE = {
     "reinforce", "reinforce_pp", "dr_grpo_batch_std", "ppo",
     "vapo", "sft", "sft_selected", "rft",
-    "online_rft", "optimal_token_baseline",
+    "online_rft",
 }  # fmt: skip
 
 

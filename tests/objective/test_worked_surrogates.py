@@ -144,15 +144,15 @@ def test_the_quadratic_pull_by_hand() -> None:
     assert torch.autograd.grad(loss.sum(), log_probs)[0].tolist() == pytest.approx([0.05 - 2, 0.05])
 
 
-def centred_slopes(p: list[float], q: list[float], head: int = 0, **settings: object) -> torch.Tensor:
+def centred_slopes(p: list[float], q: list[float], **settings: object) -> torch.Tensor:
     """The slope in the trainer's logits for each token that might have been sampled, at A = 1, [V, V]; q falls."""
     number = len(p)
     logits = torch.tensor(p, dtype=torch.float64).log().requires_grad_()
     p_NV = logits.log_softmax(-1).expand(number, -1)
     q_NV = torch.tensor(q, dtype=torch.float64).log().expand(number, -1)
-    more = {"sampler_logprobs_NV": q_NV[:, : head or number], "logprobs_NV": p_NV[:, : head or number]}
+    more = {"sampler_logprobs_NK": q_NV, "logprobs_NK": p_NV}
     batch = responses([1] * number, q_NV[0], torch.ones(number).double(), **more)
-    loss_N = score_centering.Config(head=head, **settings).token_loss(p_NV[0], p_NV[0] - q_NV[0], batch)  # type: ignore[arg-type]
+    loss_N = score_centering.Config(**settings).token_loss(p_NV[0], p_NV[0] - q_NV[0], batch)  # type: ignore[arg-type]
     return torch.stack([torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in loss_N])
 
 
@@ -171,21 +171,3 @@ def test_a_constant_reward_does_not_move_a_centred_policy(weight: str) -> None:
     q, p = [0.6, 0.3, 0.08, 0.02], [0.1, 0.3, 0.2, 0.4]
     mean = torch.tensor(q, dtype=torch.float64) @ centred_slopes(p, q, weight=weight, floor=0.5, cap=5.0)
     assert mean.tolist() == pytest.approx([0.0] * 4, abs=1e-12)
-
-
-@pytest.mark.parametrize("weight", ["none", "truncated", "masked"])
-def test_a_head_of_all_tokens_is_the_whole_vocabulary(weight: str) -> None:
-    q, p = [0.6, 0.3, 0.08, 0.02], [0.1, 0.3, 0.2, 0.4]
-    whole, head = (centred_slopes(p, q, weight=weight, head=head) for head in (0, 4))
-    torch.testing.assert_close(whole, head, rtol=0, atol=1e-12)
-    assert not torch.allclose(whole, centred_slopes(p, q, weight=weight, head=1))
-
-
-def test_a_head_of_one_token_by_hand() -> None:
-    # tails 0.4 and 0.8, rho = 1/2: sum_v (q - p/2) d log p over token 0 alone is 0.5 (e_0 - p); a token outside it has its own score
-    p, q = [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]
-    expected = [[0.5 * (v == 0) - (v == a) + 0.5 * p[v] for v in range(3)] for a in range(3)]
-    assert centred_slopes(p, q, head=1).tolist() == [pytest.approx(row) for row in expected]
-    # and the tail is modelled, not dropped: where the sampler's is the trainer's own, rescaled, it is exact
-    q = [0.6, 0.15, 0.25]
-    torch.testing.assert_close(centred_slopes(p, q, head=1), centred_slopes(p, q), rtol=0, atol=1e-12)

@@ -52,12 +52,6 @@ def tensors(seed: int, gap: float = 0.25) -> dict[str, Any]:
     }
 
 
-def whole_vocabulary(data: dict[str, Any]) -> Any:
-    """The old policy's probabilities of five tokens, the sampled one first, [responses, width, 5]."""
-    sampled = np.exp(data["old"])[..., None]
-    return np.concatenate([sampled, (1 - sampled) * data["old_others"]], -1)
-
-
 def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     """Loss and gradient of one update with these numbers by our objective."""
     algorithm = config.algorithm
@@ -77,7 +71,6 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         kl_penalty_N=objective.kl_penalty(at["old"], at["reference"]),
         values_N=at["values"],
         old_logprobs_N=at["old"],
-        old_logprobs_NV=torch.from_numpy(whole_vocabulary(data))[flat].log(),
     )
     loss_lengths = lengths_R * ~masked_PG.reshape(-1)
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)

@@ -51,7 +51,7 @@ def test_score_centering_has_the_gradient_of_the_authors(weight: str, head: int)
     logits_NV, q_NV, tokens_N, advantages_N = inputs()
     p_NV = logits_NV.requires_grad_().log_softmax(-1)
     likeliest_NV = q_NV.topk(head or VOCABULARY, -1).indices
-    read = {"sampler_logprobs_NV": q_NV.gather(-1, likeliest_NV), "logprobs_NV": p_NV.gather(-1, likeliest_NV)}
+    read = {"sampler_logprobs_NK": q_NV.gather(-1, likeliest_NV), "logprobs_NK": p_NV.gather(-1, likeliest_NV)}
     batch = tokens_of(q_NV, tokens_N, advantages_N, **read)
     logprobs_N = p_NV.gather(-1, tokens_N[:, None])[:, 0]
     config = score_centering.Config(weight=weight, head=head, **WEIGHTS[weight])

@@ -83,9 +83,6 @@ def advantages(settings, tensors):
     if name in PLAIN:
         more = {"norm_adv_by_std_in_grpo": config.norm_adv_by_std_in_grpo} if name == "grpo" else {}
         return PLAIN[name](rewards.clone(), mask, index, **more)[0]
-    if name == "optimal_token_baseline":
-        known = {"old_log_probs": tensors["old"], "sum_pi_squared": tensors["sum_pi_squared"]}
-        return core_algos.compute_optimal_token_baseline_advantage(rewards, mask, index, **known)[0]
     if name == "reinforce_plus_plus":
         return core_algos.compute_reinforce_plus_plus_outcome_advantage(rewards, mask, config=config)[0]
     return core_algos.compute_gae_advantage_return(rewards, tensors["values"] * mask, mask, config.gamma, config.lam)[0]

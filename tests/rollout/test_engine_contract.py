@@ -163,20 +163,22 @@ def test_the_head_is_the_trainers_likeliest_tokens(
 ) -> None:
     engine, rows = opener(name, folder, policy), [prompt for prompt in prompts for _ in range(4)]
     for head in (5, 1000):
-        params = SamplingParams(CAP, 0.7, stop_token_ids=(EOS,), with_distribution=True, head=head)
+        params = SamplingParams(CAP, 0.7, stop_token_ids=(EOS,), head=head)
         made = engine.generate(prompts, seeds_for(prompts, 4), params)
-        whole_NV = policy.token_distributions(rows, made.tokens_N, made.lengths_R, 0.7).detach()
+        with torch.no_grad():
+            hidden_NE = policy.response_hidden(rows, made.tokens_N, made.lengths_R)
+        whole_NV = (policy.decoder.logits(hidden_NE).detach() / 0.7).log_softmax(-1)
         likeliest_NV = whole_NV.topk(min(head, whole_NV.shape[-1]), -1).values
-        assert made.log_probs_NV is not None
-        assert made.head_NV is not None
-        assert made.head_NV.dtype == torch.int32
-        torch.testing.assert_close(made.log_probs_NV, likeliest_NV, rtol=0, atol=1e-4)
-        torch.testing.assert_close(whole_NV.gather(-1, made.head_NV.long()), likeliest_NV, rtol=0, atol=1e-4)
+        assert made.head_log_probs_NK is not None
+        assert made.head_NK is not None
+        assert made.head_NK.dtype == torch.int32
+        torch.testing.assert_close(made.head_log_probs_NK, likeliest_NV, rtol=0, atol=1e-4)
+        torch.testing.assert_close(whole_NV.gather(-1, made.head_NK.long()), likeliest_NV, rtol=0, atol=1e-4)
         cut = made.prefix(3).select(torch.tensor([2, 5]))
-        assert cut.log_probs_NV is not None
-        assert cut.head_NV is not None
-        assert torch.equal(cut.head_NV[:3], made.head_NV[made.offsets[2] :][:3])
-        assert torch.equal(cut.log_probs_NV[:3], made.log_probs_NV[made.offsets[2] :][:3])
+        assert cut.head_log_probs_NK is not None
+        assert cut.head_NK is not None
+        assert torch.equal(cut.head_NK[:3], made.head_NK[made.offsets[2] :][:3])
+        assert torch.equal(cut.head_log_probs_NK[:3], made.head_log_probs_NK[made.offsets[2] :][:3])
 
 
 def test_greedy_responses_are_the_native_engines(

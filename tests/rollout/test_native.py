@@ -49,23 +49,6 @@ def test_the_same_request_gives_the_same_bits_in_any_batch(policy: NativePolicy,
         assert torch.equal(alone.log_probs_N, wanted.log_probs_N)
 
 
-@pytest.mark.parametrize("rows", [8, 512])
-@torch.no_grad()
-def test_the_whole_distribution_is_the_one_that_was_sampled_from_and_the_trainers(
-    policy: NativePolicy, prompts: list[list[int]], rows: int
-) -> None:
-    params = SamplingParams(24, temperature=0.7, stop_token_ids=(EOS,), with_distribution=True)
-    made = NativeEngine(policy.decoder, rows).generate(prompts, seeds_for(prompts, 4), params)
-    assert made.log_probs_NV is not None
-    assert torch.equal(made.log_probs_NV.gather(-1, made.tokens_N[:, None])[:, 0], made.log_probs_N)
-    repeated = [prompt for prompt in prompts for _ in range(4)]
-    whole = policy.token_distributions(repeated, made.tokens_N, made.lengths_R, 0.7)
-    torch.testing.assert_close(made.log_probs_NV, whole, rtol=0, atol=1e-4)
-    cut = made.prefix(3).select(torch.tensor([2, 5]))
-    assert cut.log_probs_NV is not None
-    assert torch.equal(cut.log_probs_NV.gather(-1, cut.tokens_N[:, None])[:, 0], cut.log_probs_N)
-
-
 def test_a_smaller_cap_only_cuts(policy: NativePolicy, prompts: list[list[int]]) -> None:
     long = generate(policy, prompts, 4).prefix(6)
     short = NativeEngine(policy.decoder).generate(

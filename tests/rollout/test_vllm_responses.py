@@ -52,22 +52,22 @@ def answered(
 def test_the_likeliest_tokens_without_the_sampled_one(
     head: int, vocabulary: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, asked = answered(monkeypatch, SamplingParams(3, with_distribution=True, head=head), FLAT, vocabulary)
+    made, asked = answered(monkeypatch, SamplingParams(3, head=head), FLAT, vocabulary)
     assert [request["logprobs"] for request in asked] == [2, 2]
     assert made.token_lists() == TOKENS
     assert made.log_probs_N.tolist() == pytest.approx([-3.30605, -4.58897, -3.14729, -3.10727, -2.39354, -5.30038])
-    assert made.head_NV is not None
-    assert made.log_probs_NV is not None
-    assert made.head_NV.dtype == torch.int32
-    assert made.head_NV.tolist() == [[47, 7], [9, 59], [7, 9], [47, 7], [32, 7], [1, 47]]
-    assert made.log_probs_NV[1].tolist() == pytest.approx([-1.54180, -2.09028])
-    assert made.log_probs_NV[4].tolist() == pytest.approx([-2.28830, -2.39354])
+    assert made.head_NK is not None
+    assert made.head_log_probs_NK is not None
+    assert made.head_NK.dtype == torch.int32
+    assert made.head_NK.tolist() == [[47, 7], [9, 59], [7, 9], [47, 7], [32, 7], [1, 47]]
+    assert made.head_log_probs_NK[1].tolist() == pytest.approx([-1.54180, -2.09028])
+    assert made.head_log_probs_NK[4].tolist() == pytest.approx([-2.28830, -2.39354])
 
 
 def test_without_a_head_only_the_sampled_tokens_entry_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     made, asked = answered(monkeypatch, SamplingParams(3), TOKENS)
     assert [request["logprobs"] for request in asked] == [0, 0]
-    assert made.head_NV is made.log_probs_NV is None
+    assert made.head_NK is made.head_log_probs_NK is None
 
 
 @pytest.mark.parametrize("flat", [TOKENS, [FLAT[0][:8], FLAT[1]], [[*FLAT[0][:3], 9, 32, *FLAT[0][5:]], FLAT[1]]])
@@ -75,4 +75,4 @@ def test_entries_that_are_not_those_of_the_tokens_end_the_engine(
     flat: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(EngineDied, match="not those of the sampled tokens"):
-        answered(monkeypatch, SamplingParams(3, with_distribution=True, head=2), flat)
+        answered(monkeypatch, SamplingParams(3, head=2), flat)

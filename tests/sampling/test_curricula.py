@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
-from harness.sampling.curriculum import curriculum_faults, offline_filter, retire, success_bands
+from harness.sampling.curriculum import offline_filter, retire, success_bands
 
 FAMILY = "harness.sampling.curriculum"
 KINDS = sorted(kinds(FAMILY))
@@ -25,8 +27,23 @@ def pass_rate(problems: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_curriculum_keeps_its_contract(kind: str) -> None:
-    assert list(curriculum_faults(member(FAMILY, kind))) == []
+def test_every_curriculum_draws_distinct_problems_and_goes_on_the_same_from_its_state(kind: str) -> None:
+    whole, again, restored = (build(kind) for _ in range(3))
+    for _ in range(20):
+        drawn = whole.draw(7)
+        assert len(set(drawn.tolist())) == 7
+        assert set(drawn.tolist()) <= set(range(40))
+        assert drawn.tolist() == again.draw(7).tolist() == restored.draw(7).tolist()
+        for curriculum in (whole, again, restored):
+            curriculum.observe(drawn, pass_rate(drawn))
+        assert whole.record() == restored.record()
+        checkpoint = io.BytesIO()
+        torch.save(restored.state(), checkpoint)
+        checkpoint.seek(0)
+        restored = build(kind)
+        restored.restore(torch.load(checkpoint, weights_only=True))
+    with pytest.raises(ConfigError):
+        build(kind).draw(41)
 
 
 def test_numpy_numbers_in_a_state_are_written_as_plain_ones() -> None:
@@ -133,5 +150,3 @@ def test_all_problems_are_walked_through_before_any_comes_again() -> None:
     epochs = [np.concatenate([curriculum.draw(8) for _ in range(5)]).tolist() for _ in range(2)]
     assert [sorted(epoch) for epoch in epochs] == [list(range(40))] * 2
     assert epochs[0] != epochs[1]
-
-

@@ -18,6 +18,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig, EngineCorrectionConfig, EntropyControl
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
+from harness.objective.types import RolloutBatch
 from harness.rollout.engine import native, transformers
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
@@ -86,22 +87,40 @@ def gradient(
 
 
 def head_gradient(folder: Path, head: int, tokens: int = 4096) -> torch.Tensor:
-    """The gradient of score centering on random responses and random distributions of the sampler."""
+    """The gradient of score centering on random responses and the `head` likeliest tokens of random distributions of the sampler."""
     config = small_config(algorithm=copy.deepcopy(compose_run(["algorithm=score_centering_truncated"]).algorithm))
     config.algorithm.surrogate.head = head
     groups, prompts = random_groups(6, 4)
     made = groups.completions
     noise_NV = torch.randn(len(made.tokens_N), VOCABULARY, generator=torch.Generator().manual_seed(0))
-    made.log_probs_NV = (2 * noise_NV).log_softmax(-1)
-    made.log_probs_N = made.log_probs_NV.gather(-1, made.tokens_N[:, None])[:, 0]
-    if head:
-        made.log_probs_NV, places_NV = made.log_probs_NV.topk(head, -1)
-        made.head_NV = places_NV.int()
+    q_NV = (2 * noise_NV).log_softmax(-1)
+    made.log_probs_N = q_NV.gather(-1, made.tokens_N[:, None])[:, 0]
+    made.head_log_probs_NK, places_NK = q_NV.topk(head, -1)
+    made.head_NK = places_NK.int()
     return gradient(config, folder, groups, prompts, tokens)[0]
 
 
+def centred_gradient(folder: Path) -> torch.Tensor:
+    """The same over the whole vocabulary, written out: the token mean of A (Σ_v sg(q f) log p - f(p/q) log p(a)), f cut at 2."""
+    config = small_config(algorithm=copy.deepcopy(compose_run(["algorithm=score_centering_truncated"]).algorithm))
+    groups, prompts = random_groups(6, 4)
+    made, policy = groups.completions, NativePolicy.load(folder, "torch")
+    noise_NV = torch.randn(len(made.tokens_N), VOCABULARY, generator=torch.Generator().manual_seed(0))
+    q_NV, rows = (2 * noise_NV).log_softmax(-1), [prompt for prompt in prompts for _ in range(4)]
+    hidden_NE = policy.response_hidden(rows, made.tokens_N, made.lengths_R)
+    p_NV = policy.decoder.logits(hidden_NE).log_softmax(-1)
+    counted = torch.ones_like(groups.correct_PG)
+    batch = RolloutBatch(groups.rewards_PG, groups.correct_PG, groups.lengths_PG, counted)
+    advantages_N = Objective(config.algorithm).advantages(batch)
+    weights_NV = (p_NV - q_NV).detach().exp().clamp(max=2.0)
+    score_NV = weights_NV * p_NV
+    mean_N = (q_NV.exp() * score_NV).sum(-1)
+    (advantages_N * (mean_N - score_NV.gather(-1, made.tokens_N[:, None])[:, 0])).mean().backward()
+    return flat_gradient(policy)
+
+
 def test_a_head_of_the_whole_vocabulary_has_the_exact_gradient(base_policy: Path) -> None:
-    exact = head_gradient(base_policy, 0)
+    exact = centred_gradient(base_policy)
     torch.testing.assert_close(
         head_gradient(base_policy, VOCABULARY), exact, rtol=1e-4, atol=1e-6 * float(exact.abs().max())
     )

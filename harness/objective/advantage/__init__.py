@@ -21,14 +21,12 @@ class Advantage(Checked, ABC, key="algorithm.advantage"):
             says why in its docstring.
         needs_values: the estimator has a critic: `Config` has a section `critic`, and `batch.values_N` holds its predictions.
         uses_components: it reads `batch.components_PGC`.
-        needs_distribution: it reads `batch.old_logprobs_NV`.
     """
 
     kind: str
     dead_groups_vanish: ClassVar[bool] = True
     needs_values: ClassVar[bool] = False
     uses_components: ClassVar[bool] = False
-    needs_distribution: ClassVar[bool] = False
 
     @abstractmethod
     def advantages(self, batch: RolloutBatch) -> Tensor:

@@ -23,8 +23,6 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         folds_correction: it reads the engine's weights `batch.policy_weights_N` itself; otherwise they multiply its loss.
         selects: it treats some tokens of an update apart, which `select` chooses.
         trains_without_advantage: tokens with zero advantage may have gradient, too.
-        needs_distribution: it reads `batch.logprobs_NV` and `batch.sampler_logprobs_NV`, of the whole vocabulary, or where it has a field
-            `head` above 0, of as many tokens, the sampler's likeliest.
         ratio_keys: the fields that matter only where the ratio is not 1.
         far_tokens: what becomes of tokens whose ratio moved far: `clipped` (no gradient), `stopped` (none outside a trust region of its
             own), `kept`, or empty for something else.
@@ -36,9 +34,13 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
     folds_correction: ClassVar[bool] = False
     selects: ClassVar[bool] = False
     trains_without_advantage: ClassVar[bool] = False
-    needs_distribution: ClassVar[bool] = False
     ratio_keys: ClassVar[tuple[str, ...]] = ()
     far_tokens: ClassVar[str] = ""
+
+    @property
+    def likeliest(self) -> int:
+        """How many of the sampler's likeliest tokens it reads, in `batch.logprobs_NK` and `batch.sampler_logprobs_NK`."""
+        return 0
 
     @abstractmethod
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:

@@ -1,9 +1,9 @@
 """Score centering: -A (f(r) log π(a) - Σ_v sg(q(v) f(r(v))) log π(v)), r = π/q with q the sampler (arXiv:2609.20807 Eq. 12).
 
 Subtracts the sampler's expected score (Marek & Ryabinin): what any constant reward pushes a policy along that is not the sampler (drift).
-f is 1, or an importance weight: composed with truncated or masked weights. Over the whole vocabulary the sum is exact. With `head` k it
-runs over the sampler's k likeliest tokens, and the tail of q is modelled as ρ·π with ρ = q(tail) / π(tail). The authors' README has the
-head, and so have vime and Miles, with k = 128; prime-rl and, where it filters, vime sum over the tokens that a filter left, and prime-rl
+f is 1, or an importance weight: composed with truncated or masked weights. The sum runs over the sampler's k likeliest tokens, and the tail
+of q is modelled as ρ·π with ρ = q(tail) / π(tail); over a whole vocabulary its gradient is exact. The authors' README has this head, and so
+have vime and Miles, with k = 128; prime-rl and, where it filters, vime sum over the tokens that a filter left, and prime-rl
 weighs by IPO. Weights are of the current policy, as theirs, not of the one before the updates. Gradients checked against the README's
 function.
 """
@@ -16,6 +16,7 @@ from harness.configuration.error import ConfigError, choice, ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
 
+_HEAD = 128  # the authors'
 _TINY = 1e-6  # the authors' smallest tail mass
 
 
@@ -27,7 +28,7 @@ class Config(Surrogate):
         weight: f: none (1), truncated (r cut to [floor, cap]) or masked (r between floor and cap, else 0).
         cap: the largest weight (the authors: 2 truncated, 5 masked).
         floor: the smallest (0 truncated, 0.5 masked).
-        head: the sampler's likeliest tokens that are summed over (the authors: 128); 0: all, of the testbed's vocabulary only.
+        head: the sampler's likeliest tokens that are summed over; 0: the authors' 128, or all of a smaller vocabulary.
     """
 
     kind: str = "score_centering"
@@ -35,7 +36,6 @@ class Config(Surrogate):
     cap: float = ranged(2.0, low=1.0)
     floor: float = ranged(0.0, low=0.0, high=1.0)
     head: int = ranged(0, low=0)
-    needs_distribution = True
     ratio_keys = ("weight", "cap", "floor", "head")
 
     def __post_init__(self) -> None:
@@ -43,21 +43,23 @@ class Config(Surrogate):
         if self.weight != "none" and self.cap == self.floor == 1:
             raise ConfigError("algorithm.surrogate.cap=floor=1 is no weight: set algorithm.surrogate.weight=none")
 
+    @property
+    def likeliest(self) -> int:
+        return self.head or _HEAD
+
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch
 
-        p_NV, q_NV = batch.logprobs_NV, batch.sampler_logprobs_NV
-        if p_NV is None or q_NV is None:
-            raise ValueError("score_centering needs TokenBatch.logprobs_NV and sampler_logprobs_NV")
+        p_NK, q_NK = batch.logprobs_NK, batch.sampler_logprobs_NK
+        if p_NK is None or q_NK is None:
+            raise ValueError("score_centering needs TokenBatch.logprobs_NK and sampler_logprobs_NK")
         with torch.no_grad():
-            p, q = p_NV.exp(), q_NV.exp()
-            centre_NV = q * self.weights(p_NV - q_NV)
-            if self.head:
-                rest_N = (1 - torch.stack([q, p]).sum(-1)).clamp(min=_TINY).log()
-                tail_N = rest_N[0] - rest_N[1]
-                centre_NV = centre_NV - (tail_N.exp() * self.weights(-tail_N))[:, None] * p
+            p, q = p_NK.exp(), q_NK.exp()
+            rest_N = (1 - torch.stack([q, p]).sum(-1)).clamp(min=_TINY).log()
+            tail_N = rest_N[0] - rest_N[1]
+            centre_NK = q * self.weights(p_NK - q_NK) - (tail_N.exp() * self.weights(-tail_N))[:, None] * p
         score_N = self.weights(log_ratio_N.detach()) * logprobs_N
-        return batch.advantages_N * ((centre_NV * p_NV).sum(-1) - score_N)
+        return batch.advantages_N * ((centre_NK * p_NK).sum(-1) - score_N)
 
     def weights(self, log_ratios: Tensor) -> Tensor:
         """Return f(r) of log-ratios log r of any shape."""

@@ -9,7 +9,6 @@ for a cold start (`model.cold_start`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,17 +18,3 @@ if TYPE_CHECKING:
 class Member(Protocol):
     @abstractmethod
     def load(self, config: Any) -> Benchmark: ...
-
-
-def benchmark_faults(member: Any) -> Iterator[str]:
-    """The same problems twice, some, and each with an id of its own."""
-    first, second = (member.load(member.Config()) for _ in range(2))
-    if not first.problems:
-        yield "there are no problems"
-    if first.content != second.content:
-        yield "loaded twice it has other problems: nothing but the configuration may decide them"
-    if len({problem.id for problem in first.problems}) < len(first.problems):
-        yield "two problems have one id"
-
-
-CONTRACTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"benchmarks": benchmark_faults}

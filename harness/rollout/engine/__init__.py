@@ -6,7 +6,6 @@
 Optional:
 
 `EXACT_ENTROPY = False` marks one that reports no entropy: minus the log-probability of the sampled token stands for it, good for means.
-`REPORTS_HEAD = True` marks one of these that reports the log-probabilities of the likeliest tokens (`SamplingParams.head`).
 `PACKAGE = (name, where it comes from)` names a package that only this member needs.
 """
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -96,49 +94,3 @@ class Report:
 class Member(Protocol):
     @abstractmethod
     def build(self, config: Any, problems: int, seed: int) -> Curriculum: ...
-
-
-_PROBLEMS = 40  # of the contract tests
-
-
-def curriculum_faults(member: Any) -> Iterator[str]:
-    """Draws are distinct, valid and repeatable; a resume changes nothing; more than there is, is refused."""
-    import torch
-
-    whole, again, restored = (member.build(member.Config(), _PROBLEMS, 3) for _ in range(3))
-    for step in range(20):
-        indices = whole.draw(7)
-        if len(set(indices.tolist())) != 7 or not set(indices.tolist()) <= set(range(_PROBLEMS)):
-            yield f"draw(7) of {_PROBLEMS} problems gave {indices.tolist()}: seven different indices below {_PROBLEMS} are asked"
-            return
-        if indices.tolist() != again.draw(7).tolist():
-            yield f"two curricula of one seed draw differently in step {step}"
-            return
-        if indices.tolist() != restored.draw(7).tolist():
-            yield f"restored from its state it draws differently in step {step}: name in STATE what a resume needs"
-            return
-        rates = np.round(indices / _PROBLEMS * 8) / 8  # problem i is solved with probability i / 40, in eighths
-        for curriculum in (whole, again, restored):
-            curriculum.observe(indices, rates)
-        same = whole.record() == restored.record()  # each call tells what came since the last
-        if step and not same:
-            yield f"restored from its state it records otherwise in step {step}"
-            return
-        successor = member.build(member.Config(), _PROBLEMS, 3)
-        checkpoint = io.BytesIO()
-        torch.save(restored.state(), checkpoint)
-        checkpoint.seek(0)
-        try:
-            successor.restore(torch.load(checkpoint, weights_only=True))
-        except pickle.UnpicklingError as error:
-            yield f"its state cannot be read back from a checkpoint; let STATE name numbers, texts, lists and arrays: {error}"
-            return
-        restored = successor
-    try:
-        member.build(member.Config(), _PROBLEMS, 3).draw(_PROBLEMS + 1)
-    except ConfigError:
-        return
-    yield f"draw({_PROBLEMS + 1}) of {_PROBLEMS} problems is not refused (`require_problems`)"
-
-
-CONTRACTS: Mapping[str, Callable[[Any], Iterator[str]]] = {"curriculum": curriculum_faults}

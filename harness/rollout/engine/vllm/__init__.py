@@ -11,7 +11,6 @@ from typing import Any
 from harness.configuration.error import Checked, choice, ranged
 
 EXACT_ENTROPY = False
-REPORTS_HEAD = True
 PACKAGE = ("vllm", "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without")
 
 

@@ -1,4 +1,4 @@
-"""Contract tests of the objective's families, for shipped members in the tests and for a user's own in `harness doctor`.
+"""Contract tests of the objective's families.
 
 Each takes a member's module and yields its faults, one sentence each.
 """
@@ -27,8 +27,8 @@ def rollouts(seed: int) -> RolloutBatch:
     components = torch.stack([rewards, 0.1 * (rewards > 0), -lengths / 40.0], -1)
     values = torch.randn(int(lengths.sum()), generator=source)
     counted_PG = torch.ones(GROUPS, SIZE, dtype=torch.bool)
-    whole_NV = torch.randn(len(values), 3, generator=source).log_softmax(-1)
-    return RolloutBatch(rewards, rewards > 0, lengths, counted_PG, components, None, values, whole_NV[:, 0], whole_NV)
+    old_N = torch.randn(len(values), 3, generator=source).log_softmax(-1)[:, 0]
+    return RolloutBatch(rewards, rewards > 0, lengths, counted_PG, components, None, values, old_N)
 
 
 def permute_batch(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, torch.Tensor]:
@@ -36,7 +36,7 @@ def permute_batch(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatc
     rows = (torch.arange(GROUPS)[:, None] * SIZE + order).reshape(-1)
     index_N = torch.cat([(batch.response_N == row).nonzero()[:, 0] for row in rows.tolist()])
     columns = {
-        name: value[index_N] if name.endswith(("_N", "_NV")) else value[:, order]
+        name: value[index_N] if name.endswith("_N") else value[:, order]
         for name, value in vars(batch).items()
         if value is not None
     }
@@ -88,8 +88,8 @@ def token_batch(advantages_N: torch.Tensor) -> TokenBatch:
         weights_R=torch.ones(number).double(),
         ref_logprobs_N=minus_one_N,
         selected_N=torch.zeros(number, dtype=torch.bool),
-        sampler_logprobs_NV=minus_one_N[:, None].expand(-1, 2),
-        logprobs_NV=minus_one_N[:, None].expand(-1, 2),
+        sampler_logprobs_NK=minus_one_N[:, None].expand(-1, 2),
+        logprobs_NK=minus_one_N[:, None].expand(-1, 2),
     )
 
 
