@@ -17,14 +17,13 @@ from analysis.samples import is_evaluated
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import attribution
-from harness.statistics.aggregates import seeds_to_decide, sign_flip_p
 from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging
-from harness.statistics.intervals import MISSING, Estimate, Paired, is_settled, judge_one
+from harness.statistics.intervals import MISSING, Estimate, is_settled, judge_one
 from harness.statistics.sequential import design_levels
 
 EFFECTS = (
     "kind", "group", "benchmark", "metric", "unit", "comparison", "arm", "reference", "value", "low", "high", "level", "family", "seeds",
-    "margin", "word", "engaged", "sign_flip_p", "seeds_to_decide", "p_value", "adjusted_p", "standard_error", "degrees", "method", "absent",
+    "margin", "word", "engaged", "p_value", "adjusted_p", "standard_error", "degrees", "method", "absent",
 )  # fmt: skip
 
 REFERENCE, BASE, MEAN = "reference", "base", "mean of all"
@@ -51,7 +50,6 @@ class Effect:
     benchmark: str = ""
     group: str = ""
     engaged: str = ""
-    sign_flip_p: float = math.nan
 
     @property
     def shown_estimate(self) -> Estimate:
@@ -62,12 +60,12 @@ class Effect:
     def row(self) -> dict[str, object]:
         """The row of the frame."""
         estimate = self.shown_estimate
-        fields = ("kind", "group", "benchmark", "arm", "reference", "engaged", "sign_flip_p")
+        fields = ("kind", "group", "benchmark", "arm", "reference", "engaged")
         row = {name: getattr(self, name) for name in fields}
         row |= {name: getattr(estimate, name) for name in EFFECTS if hasattr(estimate, name)}
         row |= {"metric": self.metric.name, "unit": self.metric.unit, "comparison": self.comparison or self.arm}
         word = "" if math.isnan(estimate.value) else estimate.words(unit=self.metric.unit)
-        return {**row, "word": word, "seeds_to_decide": seeds_to_decide(estimate)}
+        return {**row, "word": word}
 
 
 def effects_frame(effects: Iterable[Effect]) -> pd.DataFrame:
@@ -92,11 +90,8 @@ def declared_effects(results: Results) -> list[Effect]:
 def _arm_effect(results: Results, kind: str, name: str, estimate: Estimate) -> Effect:
     plan, arm = results.experiment.plan, results.experiment.plan.arm(name)
     reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
-    contrast = results.contrast(arm, reference)
-    # The p-value of one look is not that of the design; the interval is.
-    p = sign_flip_p(contrast.differences) if isinstance(contrast, Paired) and not plan.looks else math.nan
     names = arm.name, reference.name, _comparison_name(arm, reference), plan.benchmark
-    return Effect(kind, results.metric, estimate, *names, sign_flip_p=p)
+    return Effect(kind, results.metric, estimate, *names)
 
 
 def all_effects(results: Results) -> list[Effect]:
@@ -105,7 +100,7 @@ def all_effects(results: Results) -> list[Effect]:
     for view in results.each_metric():
         for name, estimates in benchmark_differences(view).items():
             pairs = (_arm_effect(view, REFERENCE, *pair) for pair in estimates.items())
-            effects += [replace(effect, benchmark=name, sign_flip_p=math.nan) for effect in pairs]
+            effects += [replace(effect, benchmark=name) for effect in pairs]
     return effects
 
 

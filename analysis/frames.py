@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,11 +22,9 @@ from analysis.samples import (
     reduce_run,
 )
 from harness.evaluation.metrics.names import Metric
-from harness.exchange.score_table import FILES, read_file, score_table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
 from harness.store import ResultStore, StoreError, layout
-from harness.store.pack import open_root
 
 # The columns that each frame begins with; steps have every logged metric behind them.
 RUNS = (
@@ -276,60 +273,3 @@ def _label_steps(logs: Sequence[tuple[dict[str, Any], pd.DataFrame]]) -> pd.Data
 def _no_rows(columns: Sequence[str] = STEPS) -> pd.DataFrame:
     types = {"seed": np.int64, "cap": np.int64, "step": np.int64, "value": np.float64}
     return pd.DataFrame({name: pd.Series(dtype=types.get(name, object)) for name in columns})
-
-
-@dataclass(frozen=True)
-class Tidy:
-    """The four frames of something that has no plan: an evaluation, or a table of scores."""
-
-    runs: pd.DataFrame
-    steps: pd.DataFrame
-    scores: pd.DataFrame
-    samples: pd.DataFrame
-
-
-def load(source: Path | str, experiment: str | None = None) -> Frames | Tidy:
-    """The frames of what lies at ``source`` (docs/frames.md).
-
-    Args:
-        source: a results root, with ``experiment``; a pack; a folder that `harness evaluate` wrote; a file of scores.
-        experiment: its name, in a results root; the one of a pack unless named.
-
-    Raises:
-        StoreError: there is no such experiment, or it cannot be read.
-        harness.exchange.score_table.TableError: a file that is no table of scores.
-    """
-    path = Path(source)
-    evaluation = (path / "evaluation.json").is_file() or path.name == "evaluation.json"
-    if experiment is not None and (evaluation or path.suffix.lower() in FILES):
-        raise StoreError(f"{source} holds no experiments; leave {experiment!r} out")
-    if evaluation:
-        return _read_evaluation(path if path.is_dir() else path.parent)
-    if path.suffix.lower() in FILES:
-        rows = score_table(read_file(path)).rows.drop(columns="row")
-        return _tidy_scores(rows.assign(run_id="", cap=np.nan, step=np.nan, metric="score"))
-    with open_root(str(source)) as root:
-        names = ResultStore(root).plans()
-        if experiment is None and len(names) != 1:
-            raise StoreError(f"{source} holds {len(names)} experiments: {', '.join(names)}; name one of them")
-        frames = load_experiment(root, experiment or names[0], further=True)
-        if root != path:  # the samples of a pack go with its folder
-            for one in (frames, *frames.further.values()):
-                one.samples  # noqa: B018
-    return frames
-
-
-def _read_evaluation(folder: Path) -> Tidy:
-    """The cells of an ``evaluation.json`` as scores, an arm a model."""
-    rows = []
-    for cell in json.loads((folder / "evaluation.json").read_bytes())["cells"]:
-        place = dict(zip(_WIDE, (cell["model"], 0, "", np.nan, cell["cap"], cell["benchmark"]), strict=True))
-        ks = {f"{kind}@{k}": value for kind in ("pass", "maj") for k, value in cell[f"{kind}_at"].items()}
-        scalars = {key: value for key, value in cell.items() if isinstance(value, int | float) and key not in place}
-        rows.append({**place, **scalars, **ks})
-    return _tidy_scores(long(pd.DataFrame.from_records(rows)))
-
-
-def _tidy_scores(scores: pd.DataFrame) -> Tidy:
-    runs = scores[["arm", "seed", "run_id"]].drop_duplicates(ignore_index=True).assign(status="finished")
-    return Tidy(runs.reindex(columns=list(RUNS)), _no_rows(), scores.reindex(columns=list(SCORES)), _no_rows(SAMPLES))

@@ -30,7 +30,7 @@ from analysis.html.page import Section, document, list_html, picture, table_html
 from analysis.tables.table import Cell, Column, Table, number_text, numbers_text, renderings, to_terminal, write_texts
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.exchange.score_table import ABOVE, ScoreTable, read_file, score_table
-from harness.statistics.aggregates import interquartile_mean, probability_of_improvement, seeds_to_decide, sign_flip_p
+from harness.statistics.aggregates import interquartile_mean, probability_of_improvement
 from harness.statistics.bands import simultaneous_band
 from harness.statistics.intervals import Difference, Independent, Paired, judge_one, mean_interval, tested_count
 from harness.store.foreign_text import csv_text, markdown
@@ -176,9 +176,8 @@ class Judgement:
         effects = []
         for (group, arm, reference, benchmark), difference in differences.items():
             estimate = judge_one(difference, family=size, margin=margin)
-            p = sign_flip_p(difference.differences) if isinstance(difference, Paired) else math.nan
             labels = f"{arm} against {reference}", benchmark, group
-            effects.append(Effect(REFERENCE, self.metric, estimate, arm, reference, *labels, sign_flip_p=p))
+            effects.append(Effect(REFERENCE, self.metric, estimate, arm, reference, *labels))
         return effects
 
     @cached_property
@@ -232,7 +231,7 @@ class Judgement:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """The headline, what the family costs, how many seeds would decide what is open, where Pass@k parts, and each word."""
+        """The headline, what the family costs, where Pass@k parts, and each word."""
         effects = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         if not effects and all(math.isnan(effect.estimate.value) for effect in self.by_benchmark):
             return ["No two arms have scores to compare."]
@@ -268,7 +267,7 @@ class Judgement:
         ]
 
     def _open_effects(self, effects: Sequence[Effect]) -> list[str]:
-        """Where one seed cannot decide anything, and how many would decide the open comparisons."""
+        """Where seeds are too few, or do not vary."""
         lines, single = [], sum(effect.estimate.seeds < 2 for effect in effects)
         if single:
             lines.append(f"{single} of {len(effects)} have a single seed on a side: with one seed nothing is resolved.")
@@ -276,13 +275,6 @@ class Judgement:
             lines.append(f"But {_seeds(fewest)} are too few to trust an interval.")
         if flat := [_name(e) for e in effects if e.estimate.seeds > 1 and math.isnan(e.estimate.low)]:
             lines.append(f"Differences do not vary over the seeds, so there is no interval: {', '.join(flat[:3])}.")
-        seed_counts = sorted(count for e in effects if not math.isnan(count := seeds_to_decide(e.shown_estimate)))
-        if len(seed_counts) == 1:
-            lines.append(f"One is open. If its value and spread stay, {_seeds(seed_counts[0])} would decide it.")
-        elif seed_counts:
-            half = _seeds(seed_counts[(len(seed_counts) - 1) // 2])
-            first = f"{_seeds(seed_counts[0])} would decide the first and {half} half of them"
-            lines.append(f"{len(seed_counts)} are open. If values and spreads stay, {first}.")
         return lines
 
     def _k_ranges(self) -> list[str]:
@@ -373,11 +365,9 @@ class Judgement:
         names = self.table.benchmarks if 1 < len(self.table.benchmarks) <= _MOST_COLUMNS else []
         for key, means in self.means.items():
             effect = effects.get(key)
-            seed_count = math.nan if effect is None else seeds_to_decide(effect.shown_estimate)
-            text = None if math.isnan(seed_count) else _seeds(seed_count).removesuffix(" seeds")
             delta = None if effect is None else effect.estimate
             row = {f"on:{name}": float(self.scores[key][name].mean()) for name in names if name in self.scores[key]}
-            cells[key] = {**row, "score": mean_interval(means), "delta": delta, "seeds": len(means), "needed": text}
+            cells[key] = {**row, "score": mean_interval(means), "delta": delta, "seeds": len(means)}
         size = max((effect.estimate.family for effect in self.primary), default=1)
         reference = "arm above" if ABOVE in self.table.baselines.values() else "baseline"
         columns = [
@@ -385,7 +375,6 @@ class Judgement:
             self._column("score", f"{self.title}{self.metric.percent} (95 % interval)"),
             self._column("delta", f"Δ to {reference} (95 % {'simultaneous' if size > 1 else 'interval'})", words=True),
             Column("seeds", "seeds", digits=0),
-            Column("needed", "seeds that would decide"),
         ]
         suffix = f" Equivalent: it does, and lies within ±{self.margin:g} {self.metric.unit}." if self.margin else ""
         words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}"
@@ -408,7 +397,7 @@ class Judgement:
     def _robust_table(self) -> Table:
         cells: dict[tuple[str, str], Mapping[str, Cell]] = {}
         for effect in self.families["alone"]:
-            readings: dict[str, Cell] = {"against": effect.reference, "alone": effect.estimate, "p": effect.sign_flip_p}
+            readings: dict[str, Cell] = {"against": effect.reference, "alone": effect.estimate}
             readings |= {"iqm": self.interquartile(effect), "improvement": self.improvement(effect)}
             cells[effect.group, effect.arm] = readings
         columns = [
@@ -416,12 +405,11 @@ class Judgement:
             self._column("alone", "Δ judged alone (95 % interval)", words=True),
             Column("iqm", "Δ interquartile mean", digits=self.metric.digits, scale=self.metric.scale, signed=True),
             Column("improvement", "P(improvement) %", scale=100),
-            Column("p", "p by sign flips", digits=3),
         ]
         note = (
             "Alone: corrected for nothing. Interquartile mean: of all seeds and benchmarks together; it has no interval at few seeds. "
             f"P(improvement): a run of the arm scores {'above' if self.better == HIGHER else 'below'} one of the reference, mean over "
-            "benchmarks (arXiv:2108.13264). Sign flips need six pairs."
+            "benchmarks (arXiv:2108.13264)."
         )
         return self._table("-robust", "other readings", columns, cells, note)
 

@@ -1,4 +1,4 @@
-"""Figures of effects: differences, those of a design, grids, and the effects of one experiment against another's."""
+"""Figures of effects: differences, those of a design, and grids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, declared_effects, effects_of
 from analysis.figures import drawing
 from analysis.results import Results
-from analysis.tables.table import cell_text, number_text
+from analysis.tables.table import cell_text
 from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_name
 from harness.statistics.intervals import Estimate
 
@@ -119,35 +119,4 @@ def grid_figure(results: Results) -> Figure | None:
             f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it", loc="left"
         )
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
-    return figure
-
-
-def transfer_figure(here: Results, there: Results) -> Figure | None:
-    """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
-    ours, theirs = (
-        {e.comparison: e.shown_estimate for e in declared_effects(results) if e.kind == REFERENCE_KIND}
-        for results in (here, there)
-    )
-    pairs = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
-    points = {name: pair for name, pair in pairs.items() if not any(math.isnan(estimate.low) for estimate in pair)}
-    upper, lower = (f"{metric_name(results)}: {results.experiment.plan.title}" for results in (here, there))
-    return transfer_plot(points, f"upper line: {upper}\nlower line: {lower}") if points else None
-
-
-def transfer_plot(
-    points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float] | None = None
-) -> Figure:
-    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words.
-
-    ``limits``: the ends of the axis, where one effect would make all others small.
-    """
-    figure, axes = drawing.new_figure(wide=True, height=0.4 + 0.21 * len(points))
-    # Letters are wider where the file is drawn than where the layout measures them.
-    figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
-    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    lines = [(row + 0.36 * side - 0.18, pair[side]) for row, pair in enumerate(points.values()) for side in (0, 1)]
-    draw_verdicts(axes, dict(lines), limits)
-    words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
-    drawing.label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
-    axes.set_xlabel(label)
     return figure

@@ -10,7 +10,7 @@ from analysis.caveats import engagements
 from analysis.designs import grid_of, key_label, near_best
 from analysis.results import Results, mean_over, unreached_text
 from analysis.tables import words
-from analysis.tables.pass_at_k import difficulty_table, k_bands_table
+from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
@@ -28,7 +28,7 @@ def all_tables(results: Results) -> list[Table]:
         answers_table(results),
         behaviour_table(results),
         *design_tables(results),
-        *filter(None, (k_bands_table(results), difficulty_table(results))),
+        *filter(None, [k_bands_table(results)]),
         cost_table(results),
     ]
 
@@ -149,12 +149,12 @@ def cost_table(results: Results) -> Table:
     columns = [
         ARM,
         Column("seeds", "seeds"),
-        *(Column(phase, f"{phase}, s") for phase in phases),
+        *(Column(phase, phase) for phase in phases),
         Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
         Column("rate", "tokens per rollout second", digits=0),
     ]
     note = "Wall time: mean per run, on the machine and load of the day; it differs from run to run."
-    return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
+    return Table("cost", f"{plan.title} (cost, seconds)", columns, rows, [note])
 
 
 def benchmark_tables(results: Results) -> list[Table]:

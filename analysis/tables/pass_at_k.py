@@ -1,4 +1,4 @@
-"""Pass@k of an experiment's comparisons over all k at once, and their differences by how hard a problem was before RL."""
+"""Pass@k of an experiment's comparisons over all k at once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from analysis.effects import pairs_of
-from analysis.results import Results, contrast_of
+from analysis.results import Results
 from analysis.samples import Floats
 from analysis.tables.table import Cell, Column, Table
-from analysis.tables.words import difference_column, experiment_table
-from harness.evaluation.counts import DIFFICULTIES, KBand, difficulty_of
+from analysis.tables.words import experiment_table
+from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
 from harness.statistics.bands import simultaneous_band
-from harness.statistics.intervals import Estimate, comparison_level, judge, replicate_means
+from harness.statistics.intervals import Estimate, comparison_level, replicate_means
 
 
 def k_bands(results: Results) -> dict[str, KBand]:
@@ -93,34 +93,3 @@ def k_bands_table(results: Results) -> Table | None:
     table = k_table("the reference", bands)
     notes = [*(k_sentence(name, band) for name, band in bands.items()), *table.notes]
     return experiment_table(results, "k-bands", "Pass@k over all k", table.columns, table.rows, notes)
-
-
-def difficulty_table(results: Results) -> Table | None:
-    """Every declared comparison in avg on the problems of each difficulty before RL; None without samples before RL (arXiv:2609.13443).
-
-    The difficulty of a problem is the share of right samples before RL, the mean over all runs: those samples are not compared.
-    """
-    plan, frames = results.experiment.plan, results.experiment
-    before = [rate for (_, step, cap), rate in frames.problem_avg.items() if step == 0 and cap == plan.primary_cap]
-    pairs = pairs_of(results)
-    if not before or not pairs or len({len(rate) for rate in before}) > 1:
-        return None
-    band_P = difficulty_of(np.mean(before, axis=0))
-    sizes = np.bincount(band_P, minlength=len(DIFFICULTIES))
-    differences, rows = {}, list[Mapping[str, Cell]]()
-    for name, (arm, reference) in pairs.items():
-        scores = results.problem_scores(arm), results.problem_scores(reference)
-        for band in np.flatnonzero(sizes):
-            sides = ({seed: float(rate[band_P == band].mean()) for seed, rate in side.items()} for side in scores)
-            differences[f"{name}, {DIFFICULTIES[band]}"] = contrast_of(plan, *sides)
-            rows.append({"arm": name, "difficulty": DIFFICULTIES[band], "problems": int(sizes[band])})
-    estimates = judge(differences, margin=results.about(plan.score).margin)
-    rows = [{**row, "delta": estimate} for row, estimate in zip(rows, estimates.values(), strict=True)]
-    columns = [
-        Column("arm", "arm"),
-        Column("difficulty", "before RL"),
-        Column("problems", "problems", digits=0),
-        difference_column(plan.score, "delta", "Δ avg", estimates.values()),
-    ]
-    note = f"Difficulty: the share of right samples before RL, mean over {len(before)} runs. All intervals of this table hold together."
-    return experiment_table(results, "difficulty", "by difficulty before RL", columns, rows, [note])

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import math
 import re
-import sys
-import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis.frames import load_experiment
-from analysis.results import Results, results_of
-from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate
-from harness.store import StoreError
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text, visible
 
@@ -135,21 +127,11 @@ def to_csv(table: Table) -> str:
 
 
 def to_terminal(table: Table, width: int = 160) -> str:
-    """Return the table and its notes as drawn by rich, without colour codes; words are broken only where they do not fit side by side."""
-    texts = list(zip([column.header for column in table.columns], *table.text(), strict=True))
-    # A number's thin space is no place to break it.
-    words = [[word for text in column for word in text.split(" ")] for column in texts]
-    widths = [min(_LONG, max(1, *map(cell_len, column))) for column in words]
-    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
-    room = width - sum(widths) - gap * (len(widths) - 1)
-    for _ in range(room):  # to the column that lacks most of its longest line
-        lacks = [max(map(cell_len, column)) - own for column, own in zip(texts, widths, strict=True)]
-        widths[lacks.index(max(lacks))] += max(lacks) > 0
-    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
-    for index, (head, *_) in enumerate(texts):
+    """Return the table and its notes as drawn by rich, without colour codes."""
+    rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for index, column in enumerate(table.columns):
         justify: JustifyMethod = "right" if index else "left"
-        own_width = widths[index] if room >= 0 else None
-        rich_table.add_column(escape(head), justify=justify, overflow="fold", width=own_width)
+        rich_table.add_column(escape(column.header), justify=justify, overflow="fold")
     for row in table.text():
         rich_table.add_row(*map(escape, row))
     notes = [f"  {escape(note)}" for note in table.notes]
@@ -169,10 +151,8 @@ def _markdown(text: str) -> str:
     return re.sub(r"[\\`*_|<>]|(?<=\])\(", r"\\\g<0>", visible(text)).replace("\n", " ")
 
 
-_LONG = 24  # characters beyond which the text of a column is broken into lines
 _NUMBER = r"[+−]?\d[\d.\u2009]*(?:e[+−]?\d+)?"
 _CELL = re.compile(rf"({_NUMBER})(?: (\[[^\]]*\]))?(?: (.*))?")
-_BROKEN = ">{\\raggedright\\arraybackslash}X"
 
 
 class UnknownColumn(ValueError):
@@ -197,82 +177,32 @@ def latex_escape(text: str) -> str:
 
 
 def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
-    """Write a booktabs float as wide as a page, in type of 8 points; ``columns``: keys of those beside the first one, none: all."""
+    """Write a booktabs float no wider than the page; ``columns``: keys of those beside the first one, none: all."""
     subset = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
-    texts = [[cell_text(row.get(column.key), column) for row in table.rows] for column in subset]
-    blocks = [_block(column, cells, label=column is subset[0]) for column, cells in zip(subset, texts, strict=True)]
-    specs, heads, *rows = ([part for block in blocks for part in block[line]] for line in range(len(table.rows) + 2))
-    kind, width = ("tabularx", "{\\linewidth}") if _BROKEN in specs else ("tabular", "")
-    notes = " ".join(map(_breakable, table.short or table.notes))
-    lines = [
-        "% needs \\usepackage{booktabs,tabularx,threeparttable}",
-        "\\begin{table*}",
-        "\\centering\\fontsize{8}{9.6}\\selectfont\\setlength{\\tabcolsep}{3pt}",
-        "\\begin{threeparttable}",
-        f"\\caption{{{latex_escape(table.title)}}}",
-        f"\\label{{tab:{re.sub('[^A-Za-z0-9:-]', '-', table.name)}}}",
-        f"\\begin{{{kind}}}{width}{{@{{}}{''.join(specs)}@{{}}}}",
-        "\\toprule",
-        _row(heads),
-        "\\midrule",
-        *map(_row, rows),
-        "\\bottomrule",
-        f"\\end{{{kind}}}",
-        "\\begin{tablenotes}[flushleft]\\labelsep0pt\\fontsize{8}{9.6}\\selectfont",
-        f"\\item[]{notes}",
-        *(f"\\end{{{name}}}" for name in ("tablenotes", "threeparttable", "table*")),
-    ]
-    return "\n".join(lines) + "\n"
+    cells = [[latex_escape(cell_text(row.get(column.key), column)) for column in subset] for row in table.rows]
+    style = pd.DataFrame(cells, columns=range(len(subset))).style.hide(axis="index")
+    text = style.relabel_index([latex_escape(column.header) for column in subset], axis="columns").to_latex(
+        hrules=True,
+        environment="table*",
+        position_float="centering",
+        column_format="l" * len(subset),
+        caption=latex_escape(table.title),
+        label=f"tab:{re.sub('[^A-Za-z0-9:-]', '-', table.name)}",
+    )
+    notes = " ".join(map(latex_escape, table.short or table.notes))
+    fitted = text.replace("\\begin{tabular}", f"{_FIT}{{%\n\\begin{{tabular}}").replace(
+        "\\end{tabular}\n", f"\\end{{tabular}}}}\n\n\\footnotesize\\raggedright {notes}\n"
+    )
+    return f"% needs \\usepackage{{booktabs,graphicx}}\n{fitted}"
 
 
-def _block(column: Column, texts: Sequence[str], *, label: bool) -> list[list[str]]:
-    """A column as one to three of LaTeX (number, interval, verdict): their types, their headers, and their cells row by row."""
-    text_parts = [number_parts(text) for text in texts]
-    number_cells = [parts for parts in text_parts if parts]
-    has_words = any(parts[2] for parts in number_cells) and not column.words  # a number with words behind it is text
-    if label or has_words or not number_cells:
-        spec = _BROKEN if max(map(len, texts), default=0) > _LONG else "l"
-        return [[spec], [_head(column.header, "l")], *([_breakable(text)] for text in texts)]
-    part_indices = [place for place in range(3) if any(parts[place] for parts in number_cells)]
-    specs = ["r", *["@{~}l"] * (1 in part_indices), *["l"] * (2 in part_indices)]
-    head = f"\\multicolumn{{2}}{{c}}{{{_head(column.header, 'c')}}}" if 1 in part_indices else _head(column.header, "r")
-    heads, rows = [head, *["verdict"] * (2 in part_indices)], []
-    for text, parts in zip(texts, text_parts, strict=True):
-        if parts is not None:
-            rows.append([latex_escape(_short_word(parts[place])) for place in part_indices])
-        elif text == ABSENT:
-            rows.append([latex_escape(ABSENT), *[""] * (len(part_indices) - 1)])
-        else:
-            rows.append([f"\\multicolumn{{{len(part_indices)}}}{{l}}{{{latex_escape(text)}}}"])
-    return [specs, heads, *rows]
+_FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
 
 
 def number_parts(text: str) -> tuple[str, str, str] | None:
     """Split a cell into its number, its interval and the words behind them; None where it is no number."""
     match = _CELL.fullmatch(text)
     return None if match is None else (match[1], match[2] or "", match[3] or "")
-
-
-def _head(text: str, side: str) -> str:
-    """A header in lines of about twelve characters."""
-    lines = [latex_escape(line) for line in textwrap.wrap(text, 12, break_long_words=False)]
-    stack = r"\\".join(lines)
-    return f"\\shortstack[{side}]{{{stack}}}" if len(lines) > 1 else stack
-
-
-def _breakable(text: str) -> str:
-    """Escaped text whose long names may be broken behind an underscore or a plus."""
-    return re.sub(r"(\\_|\+(?=[A-Za-z]|$|\+))", r"\1\\allowbreak{}", latex_escape(text))
-
-
-def _short_word(word: str) -> str:
-    """The verdict without its margin, which the notes say: ``equivalent``, ``higher (< 3)``."""
-    return re.sub(r", by less than (\S+)", r" (< \1)", re.sub(r"equivalent within \S+", "equivalent", word))
-
-
-def _row(cells: Sequence[str]) -> str:
-    # a cell that starts with "[" after "\\" would be read as its optional argument
-    return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\"
 
 
 def numbers_text(tables: Sequence[Table], extra_numbers: Mapping[str, str]) -> str:
@@ -327,26 +257,3 @@ def write_table(table: Table, folder: Path, stem: str) -> None:
     """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
     texts = renderings([table]).items()
     write_texts(folder, {f"{stem}.{name.rpartition('.')[2]}": text for name, text in texts})
-
-
-def script_parser(stem: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser with what all of them take; ``stem``: name of the files that ``--out`` writes."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", help="name of the experiment")
-    parser.add_argument("--out", type=Path, help=f"folder for {stem}.md, {stem}.csv and {stem}.tex")
-    parser.set_defaults(stem=stem)
-    return parser
-
-
-def print_table(options: argparse.Namespace, make: Callable[[Results], Table]) -> int:
-    """Print the table as Markdown, and write it where ``--out`` says; 0, or 2 with one line where it cannot be made."""
-    try:
-        table = make(results_of(load_experiment(options.root, options.experiment, curves=False)))
-        if options.out is not None:
-            write_table(table, options.out, options.stem)
-    except (StoreError, PlanError, ValueError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    return 0

@@ -8,8 +8,10 @@ letters.csv and letters.tex.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import yaml
@@ -23,12 +25,16 @@ from tukey import (
 )
 
 from analysis.results import Results
-from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import metric_header
 from harness.evaluation.metrics.names import LOWER
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import mean_interval, replicate_count
 from harness.store import ResultStore
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import print_table, script_parser
 
 _TOKENS = "train_generated_tokens_total"
 _RATE = "optimizer.learning_rate"

@@ -7,17 +7,23 @@ difference is taken there; beside it stands the difference after the last step. 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.results import Results
-from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import print_table, script_parser
 
 Floats = NDArray[np.float64]
 

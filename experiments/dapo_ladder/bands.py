@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,15 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.results import Results
-from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import default_ks, pass_at_k, require_samples
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate, Paired, judge, mean_interval, replicate_of
 from harness.store.samples import read_parts
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import print_table, script_parser
 
 Floats = NDArray[np.float64]
 BEFORE = "before"

@@ -7,6 +7,7 @@ compared was declared in README.md here.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,12 @@ from numpy.typing import NDArray
 
 from analysis import load, seed_frame
 from analysis.results import Results
-from analysis.tables.table import Cell, Column, Table, print_table, script_parser
+from analysis.tables.table import Cell, Column, Table
 from harness.statistics.intervals import Paired, judge
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import print_table, script_parser
 
 RESPONSES = (1, 2, 4, 8, 16, 32)  # budgets at inference, in responses after RL
 QUESTIONS = (500, 1_000, 2_000, 10_000, 100_000)  # that share the tokens of training

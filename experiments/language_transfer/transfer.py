@@ -11,17 +11,19 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import binomtest, spearmanr
 
 from analysis import difference, load, save_figure
 from analysis.api import NoValueError
-from analysis.figures.drawing import figure_style
-from analysis.figures.effects import transfer_plot
+from analysis.figures.drawing import figure_style, label_rows, new_figure
+from analysis.figures.effects import draw_verdicts
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
 from harness.experiment.plan import PlanError
@@ -146,6 +148,25 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
 def _drawn(pair: Pair) -> Estimate:
     """The testbed's effect in the look of its published word: the file's ends are rounded, and one of them to the margin."""
     return pair.testbed.clip(-0.999 * MARGIN, 0.999 * MARGIN) if pair.word == "equivalent" else pair.testbed
+
+
+def transfer_plot(
+    points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float] | None = None
+) -> Figure:
+    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words.
+
+    ``limits``: the ends of the axis, where one effect would make all others small.
+    """
+    figure, axes = new_figure(wide=True, height=0.4 + 0.21 * len(points))
+    # Letters are wider where the file is drawn than where the layout measures them.
+    figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
+    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    lines = [(row + 0.36 * side - 0.18, pair[side]) for row, pair in enumerate(points.values()) for side in (0, 1)]
+    draw_verdicts(axes, dict(lines), limits)
+    words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
+    label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
+    axes.set_xlabel(label)
+    return figure
 
 
 def _text(effect: Estimate) -> str:

@@ -6,10 +6,12 @@ is grpo. The statistics are declared in README.md here.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,12 @@ from scipy.stats import kendalltau
 
 from analysis import seed_frame
 from analysis.results import Results
-from analysis.tables.table import Column, Table, print_table, script_parser
+from analysis.tables.table import Column, Table
 from harness.statistics.intervals import Estimate, Paired, judge
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import print_table, script_parser
 
 REFERENCE = "grpo"
 RESAMPLES = 10_000

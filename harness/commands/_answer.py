@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Report(VerbAnswer):
     """What an experiment found, and what was written of it.
 
-    `metrics`: its numbers; empty with `against=`. `sentences`: the answer in words. `text`: the answer as a terminal shows it, or the
+    `metrics`: its numbers. `sentences`: the answer in words. `text`: the answer as a terminal shows it, or the
     methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
     """
 
@@ -56,9 +56,7 @@ def show_report(report: Report) -> None:
         from analysis.terminal import colour_answer
 
         Terminal(width=max(map(len, report.text.splitlines()))).print(colour_answer(report.text), soft_wrap=True)
-    if report.part == "figure":
-        print(f"written: {', '.join(report.written)}")
-    elif report.folder is not None:
+    if report.folder is not None:
         page = Path(report.folder).resolve() / PAGE
         has_page = report.part in ("all", "page")
         print(f"Page: {page.as_uri()}" if has_page else f"written: {report.folder} ({report.part})")
@@ -130,34 +128,6 @@ def report_of(
         sign_answer(store, experiment, key)
     text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results, notes=notes)
     return Report(experiment, metrics, sentences, text, only, str(folder), list(map(str, paths)))
-
-
-def transfer_of(
-    store: ResultStore,
-    experiment: str,
-    other: str,
-    *,
-    style: str = "paper",
-    formats: str = "pdf,png",
-    out: str | None = None,
-    **unsupported_options: str,
-) -> Report:
-    """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
-    from analysis.figures.drawing import figure_style, save
-    from analysis.figures.effects import transfer_figure
-
-    if unsupported_options:
-        raise ConfigError(f"against= draws one figure; {', '.join(unsupported_options)} cannot be said with it")
-    results, other_results = (_results(store, name, curves=False) for name in (experiment, other))
-    folder = Path(out) if out else experiment_dir(store.root, experiment)
-    with figure_style(style):
-        figure = transfer_figure(results, other_results)
-        if figure is None:
-            raise ConfigError(
-                f"{experiment} and {other} share no comparison whose runs have finished: the same labels of arm and reference"
-            )
-        paths = save(figure, folder / "figures", f"transfer-{other}", formats_of(formats))
-    return Report(experiment, [], [], "", "figure", str(folder), list(map(str, paths)))
 
 
 def table_so_far(store: ResultStore, experiment: str) -> str:

@@ -32,7 +32,7 @@ ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, the
 
 @dataclass(frozen=True)
 class EffectRow:
-    """One difference, in the shown unit. `benchmark`: also their mean. `seeds_to_decide`: None where it is decided, or nothing is known."""
+    """One difference, in the shown unit. `benchmark`: also their mean."""
 
     group: str
     benchmark: str
@@ -45,8 +45,6 @@ class EffectRow:
     family: int
     seeds: int
     word: str
-    sign_flip_p: float | None
-    seeds_to_decide: float | None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ harness report experiment=NAME                    the page, the main table, the 
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the answer and write nothing
 harness report experiment=NAME --notes            print tables of scores and their notes, too
-harness report experiment=NAME against=OTHER      draw the effects of both experiments against each other and write nothing else
 harness report pack=NAME.tar.xz                   what `harness pack` wrote, into the folder NAME unless out= names another
 
 only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all. style: paper, screen.
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._answer import Report, formats_of, report_of, show_report, transfer_of
+from harness.commands._answer import Report, formats_of, report_of, show_report
 from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values, unpack
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
@@ -37,7 +36,7 @@ _CHOICES = {
     "tables": ("main", "all"),
     "style": ("paper", "screen"),
 }
-_KEYS = (*_CHOICES, "formats", "columns", "against", "out")
+_KEYS = (*_CHOICES, "formats", "columns", "out")
 
 
 ARGUMENTS = {
@@ -64,9 +63,9 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     arguments = {key: value or "" for key, value in values.items()}
     for key in arguments.keys() & _CHOICES.keys():
         require(key, arguments[key], _CHOICES[key])
-    if notes and ("against" in arguments or arguments.get("only") == "methods"):
+    if notes and arguments.get("only") == "methods":
         raise ConfigError(
-            "--notes adds tables to the answer on the terminal, and against= and only=methods print none; leave it out"
+            "--notes adds tables to the answer on the terminal, and only=methods prints none; leave it out"
         )
     if "formats" in arguments and not formats_of(arguments["formats"]):
         raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
@@ -79,11 +78,8 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)
     part = arguments.get("only", "all")
-    if ignored := [key for key in arguments if key not in ("only", "against", *_TAKEN[part])]:
+    if ignored := [key for key in arguments if key not in ("only", *_TAKEN[part])]:
         taken = f"takes {'=, '.join(_TAKEN[part])}=" if _TAKEN[part] else "writes nothing"
         raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=: it {taken}")
     arguments = ({"out": name} if packed else {}) | arguments
-    if other := arguments.pop("against", ""):
-        require_stored(store, other)
-        return transfer_of(store, name, other, **arguments)
     return report_of(store, name, notes=notes, **arguments)

@@ -1,27 +1,16 @@
-"""Collapsed seeds: counted with exact bounds, told where they decide; sign flips against enumeration by hand."""
+"""Collapsed seeds: counted with exact bounds, told where they decide."""
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
-import pytest
 from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load
 from analysis.answer import answer_sentences
-from harness.statistics.aggregates import sign_flip_p
 
 RUNGS = [("ladder_0_grpo", "GRPO", 0.50, 30.0), ("ladder_1_other", "other", 0.56, 36.0)]
-
-
-def test_sign_flips_are_all_patterns_of_signs() -> None:
-    differences = np.array([1.0, 2.0, 3.0, -0.5, 4.0, 1.5])
-    patterns = np.array(list(itertools.product((1, -1), repeat=6)))
-    means = np.abs((patterns * differences).mean(1))
-    assert sign_flip_p(differences) == pytest.approx((means >= abs(differences.mean()) - 1e-12).mean())
-    assert sign_flip_p(np.arange(1.0, 7.0)) == pytest.approx(2 / 64)
 
 
 def store_of(root: Path) -> None:

@@ -43,7 +43,7 @@ from analysis.figures.drawing import (
     save,
     tidy,
 )
-from analysis.figures.effects import differences_figure, forest_figure, transfer_figure
+from analysis.figures.effects import differences_figure, forest_figure
 from analysis.report import figure_makers, write_answer
 from analysis.tables.experiment import main_table
 from analysis.tables.table import write_texts
@@ -294,17 +294,6 @@ def test_settings_and_values_have_names():
     assert key_label("a.b.own_key") == "own key"
 
 
-def test_a_transfer_plot_has_the_effects_of_both_experiments(results):
-    with figure_style("paper"):
-        figure = transfer_figure(results, results)
-    deltas = differences_to_reference(results)
-    points = sorted(x for container in figure.axes[0].containers for x in container[0].get_xdata())
-    known = [100 * one.value for one in deltas.values() if not math.isnan(one.low)]
-    assert points == pytest.approx(sorted(2 * known))
-    arms = [dataclasses.replace(arm, label=f"other {arm.label}") for arm in results.experiment.plan.arms]
-    assert transfer_figure(results, replanned(results, arms=tuple(arms))) is None
-
-
 def test_the_example_draws_a_figure_in_a_style_of_its_own(ladder_root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     example = Path(__file__).parents[2] / "examples" / "figures.py"
@@ -348,7 +337,7 @@ def test_no_figure_has_ink_at_its_border(results, tmp_path):
     figures = dict(figure_makers(results))
     with figure_style("paper"):
         made = {name: make() for name, make in figures.items()}
-        made |= {"wide": forest((-787, 779, 2), (1.4, 18.1, 8)), "transfer": transfer_figure(results, results)}
+        made |= {"wide": forest((-787, 779, 2), (1.4, 18.1, 8))}
         for name, figure in made.items():
             if figure is None:
                 continue

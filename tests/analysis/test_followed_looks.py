@@ -79,7 +79,7 @@ def test_seeds_beyond_the_look_do_not_matter(whole, tmp_path):
 
 
 def test_a_comparison_tells_its_method_and_has_no_p_value_of_seeds_beyond_its_look(whole):
-    assert all(np.isnan(effect.sign_flip_p) for effect in declared_effects(whole))
+    assert all(np.isnan(effect.estimate.p_value) for effect in declared_effects(whole))
     methods = [followed_comparisons(replanned(whole, paired=paired))[0].newest.method for paired in (True, False)]
     assert methods == ["repeated t interval", "repeated Welch t interval"]
 

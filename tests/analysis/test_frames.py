@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -14,8 +13,7 @@ from synthetic_store import build_store, loaded
 from analysis import frames
 from analysis.effects import EFFECTS, all_effects, effects_frame
 from analysis.report import write_frames
-from harness.store import ResultStore, StoreError, layout
-from harness.store.pack import write_pack
+from harness.store import layout
 
 PAGE = (Path(__file__).parents[2] / "docs" / "frames.md").read_text()
 
@@ -35,7 +33,7 @@ def test_the_page_names_every_column():
 
 
 def test_frames_of_a_store(ladder_root):
-    experiment = frames.load(ladder_root, "ladder")
+    experiment = loaded(ladder_root).experiment
     assert list(experiment.runs.columns) == list(frames.RUNS)
     assert experiment.runs["status"].value_counts().to_dict() == {"finished": 10, "failed": 1, "not started": 1}
     steps = experiment.steps.groupby("run_id")["generated_tokens"].sum()
@@ -49,7 +47,7 @@ def test_frames_of_a_store(ladder_root):
 
 
 def test_cells_are_the_scores_with_a_column_a_metric(ladder_root):
-    experiment = frames.load(ladder_root, "ladder")
+    experiment = loaded(ladder_root).experiment
     again = frames.long(experiment.cells)
     keys = list(frames.SCORES[:-1])
     pd.testing.assert_frame_equal(
@@ -57,21 +55,6 @@ def test_cells_are_the_scores_with_a_column_a_metric(ladder_root):
         experiment.scores.sort_values(keys, ignore_index=True),
         check_dtype=False,
     )
-
-
-def test_a_pack_has_the_frames_of_its_store(tmp_path):
-    build_store(tmp_path / "results", steps=2, evaluate=(0, 2), problems=4)
-    write_pack(ResultStore(tmp_path / "results"), "ladder", str(tmp_path / "ladder.tar.xz"))
-    here, there = frames.load(tmp_path / "results", "ladder"), frames.load(tmp_path / "ladder.tar.xz")
-    for name in ("runs", "steps", "scores", "samples"):
-        pd.testing.assert_frame_equal(getattr(here, name), getattr(there, name))
-
-
-def test_a_root_with_several_experiments_asks_for_a_name(tmp_path):
-    for name in ("one", "two"):
-        build_store(tmp_path, name=name, steps=2, evaluate=(0, 2), problems=4)
-    with pytest.raises(StoreError, match="holds 2 experiments: one, two; name one of them"):
-        frames.load(tmp_path)
 
 
 def test_effects_have_the_numbers_of_the_tables(ladder_root):
@@ -110,29 +93,3 @@ def test_a_run_without_its_last_evaluation_is_not_scored_at_an_earlier_one(tmp_p
     (note,) = results.notes
     assert note.startswith("ladder_0_naive_grpo, seed 0: not scored, its last evaluation is of step ")
     assert note.endswith(f"the one of step {last} is missing")
-
-
-def test_a_table_of_scores_and_an_evaluation_have_the_four_frames_too(tmp_path: Path) -> None:
-    table = tmp_path / "scores.csv"
-    table.write_text("arm,seed,score\na,0,0.5\na,1,0.25\nb,0,1.0\n")
-    scores = frames.load(table)
-    assert list(scores.scores.columns) == list(frames.SCORES)
-    assert scores.scores[["arm", "seed", "value"]].to_numpy().tolist() == [["a", 0, 0.5], ["a", 1, 0.25], ["b", 0, 1.0]]
-    assert list(scores.runs["arm"]) == ["a", "a", "b"]
-    assert (len(scores.steps), len(scores.samples)) == (0, 0)
-    cell = {
-        "model": "m",
-        "cap": 32,
-        "benchmark": "sums",
-        "avg": 0.5,
-        "pass_at": {"1": 0.5, "2": 0.75},
-        "maj_at": {"1": 0.5},
-    }
-    (tmp_path / "evaluation.json").write_text(json.dumps({"cells": [cell]}))
-    evaluation = frames.load(tmp_path)
-    values = evaluation.scores.set_index("metric")["value"].to_dict()
-    assert {"avg": 0.5, "pass@2": 0.75, "maj@1": 0.5}.items() <= values.items()
-    assert set(evaluation.scores["arm"]) == {"m"}
-    for place in (table, tmp_path):
-        with pytest.raises(StoreError, match="holds no experiments; leave 'ladder' out"):
-            frames.load(place, "ladder")

@@ -161,14 +161,6 @@ def test_groups_have_baselines_and_families_of_their_own():
     assert "Seeds repeat, so model is judged apart." in guessed.notes
 
 
-def test_seeds_that_would_decide_are_those_whose_interval_excludes_zero():
-    judged = judge(table("arm,seed,score\na,0,50\na,1,50\na,2,50\nb,0,51\nb,1,53\nb,2,50"), baseline="a")
-    row = judged.effects.iloc[0]
-    sd, count = np.std([1, 3, 0], ddof=1), int(row["seeds_to_decide"])
-    half = [stats.t.ppf(0.975, n - 1) * sd / math.sqrt(n) for n in (count - 1, count)]
-    assert half[0] >= row["value"] > half[1]
-
-
 def test_pass_at_k_has_one_band_over_all_k_and_no_mean_over_k():
     rng = np.random.default_rng(1)
     gains = np.array([0.08, 0.05, 0.0, -0.06])

@@ -1,16 +1,13 @@
-"""Pass@k over all k and by difficulty, for an experiment: beside the same numbers by hand."""
+"""Pass@k over all k, for an experiment: beside the same numbers by hand."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from synthetic_store import build_store, loaded, replanned
 
 from analysis.figures.curves import k_bands_figure
 from analysis.figures.drawing import figure_style
-from analysis.tables.pass_at_k import difficulty_table, k_bands, k_bands_table
-from harness.evaluation.counts import difficulty_of
-from harness.evaluation.metrics.names import metric
+from analysis.tables.pass_at_k import k_bands, k_bands_table
 from harness.statistics.intervals import comparison_level
 
 
@@ -53,32 +50,6 @@ def test_bands_are_a_table_and_a_figure(whole):
         assert k_bands_figure(whole) is not None
 
 
-def test_difficulty_is_that_before_rl_and_all_bands_hold_together(whole):
-    frames, plan = whole.experiment, whole.experiment.plan
-    before = np.mean([rate for (_, step, _), rate in frames.problem_avg.items() if step == 0], axis=0)
-    bands = difficulty_of(before)
-    table = difficulty_table(whole)
-    assert table is not None
-    arm, reference = plan.arms[3], plan.arms[2]
-    rows = [row for row in table.rows if str(row["arm"]).startswith("dynamic sampling")]
-    assert sum(int(row["problems"]) for row in rows) == 40
-    for row in rows:
-        here = bands == ["never right", "up to half", "more than half", "always right"].index(str(row["difficulty"]))
-        a, b = (
-            np.mean([rate[here].mean() for rate in whole.problem_scores(side).values()]) for side in (arm, reference)
-        )
-        assert row["delta"].value == pytest.approx(a - b)
-        assert row["delta"].family == len(table.rows)
-
-
-def test_the_margin_of_another_metric_is_none_of_accuracy(whole):
-    lengths = replanned(whole, metrics=(metric("length_wrong"),), margins={"length_wrong": 1.5})
-    assert {row["delta"].margin for row in difficulty_table(lengths).rows} == {None}
-    both = replanned(lengths, margins={"length_wrong": 1.5, "avg": 3.0})
-    assert {row["delta"].margin for row in difficulty_table(both).rows} == {0.03}
-
-
-def test_a_design_that_results_stopped_has_neither(whole):
+def test_a_design_that_results_stopped_has_none(whole):
     sequential = replanned(whole, looks=(2, 4))
     assert k_bands(sequential) == {}
-    assert difficulty_table(sequential) is None

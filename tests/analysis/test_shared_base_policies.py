@@ -12,7 +12,6 @@ from analysis.html.page import render_page
 from analysis.tables.experiment import main_table
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
-from harness.statistics.aggregates import seeds_to_decide
 from harness.statistics.intervals import Paired, judge_one, minimum_detectable_difference
 from harness.statistics.sequential import design_levels
 
@@ -47,13 +46,6 @@ def test_intervals_are_students_over_the_means_of_base_policies(tmp_path):
     assert mean.seeds == SEEDS
     assert any("share 4 base policies" in note for note in main_table(results).notes)
     assert "t interval over base policies, of each point" in render_page(results, tmp_path).replace("\n", " ")
-
-
-def test_seeds_that_would_decide_are_counted_in_seeds():
-    """As many base policies decide, whatever seeds each has; with two of each these are twice as many seeds."""
-    means = [1.0, -0.5, 0.6, 0.2]
-    alone, shared = (seeds_to_decide(judge_one(Paired(means, count))) for count in (BASES, SEEDS))
-    assert shared == 2 * alone > SEEDS
 
 
 def test_without_shared_base_policies_every_seed_counts(tmp_path):

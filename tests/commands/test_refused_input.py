@@ -40,7 +40,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
         (["report", EXPERIMENT, "only=table", "formats=gif"], "formats: no gif; choose from"),
         (["report", EXPERIMENT, "only=figures", "formats="], "formats= names none; give formats=pdf,png"),
-        (["report", EXPERIMENT, "against=other", "--notes"], "--notes adds tables to the answer on the terminal, and against="),
+        (["report", EXPERIMENT, "only=methods", "--notes"], "--notes adds tables to the answer on the terminal, and only="),
         (["report", EXPERIMENT, "only=table", "only=page"], "report: only= is given twice"),
         (["compare", "abcd,", "b"], "compare: abcd,: nothing stands at one side of a comma"),
         (["compare", "a", "b", "cap=2026-02-30"], "compare: cap=2026-02-30 is not YAML; quote the value"),

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path += [str(ROOT / "tests" / "analysis"), *map(str, sorted((ROOT / "experiments").iterdir()))]
+sys.path += [
+    str(ROOT / "tests" / "analysis"),
+    str(ROOT / "experiments"),
+    *map(str, sorted((ROOT / "experiments").iterdir())),
+]
 
 
 @pytest.fixture(scope="session")
