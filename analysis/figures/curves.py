@@ -19,8 +19,8 @@ from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import is_evaluated
 from analysis.tables.pass_at_k import k_bands
-from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import default_ks
+from harness.statistics.bands import KBand
 
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:

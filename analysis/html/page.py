@@ -36,7 +36,7 @@ from analysis.tables.table import Cell, Column, Table, cell_text
 from analysis.tables.words import metric_name, seeds_text
 from harness.configuration.identity import flatten
 from harness.evaluation.metrics.names import TRAINING
-from harness.evaluation.protocol import problem_texts
+from harness.evaluation.stored import problem_texts
 from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate

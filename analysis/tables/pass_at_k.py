@@ -11,10 +11,9 @@ from analysis.results import Results
 from analysis.samples import Floats
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import experiment_table
-from harness.evaluation.counts import KBand
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
-from harness.statistics.bands import simultaneous_band
+from harness.statistics.bands import KBand, simultaneous_band
 from harness.statistics.intervals import Estimate, comparison_level, replicate_means
 
 

@@ -1,14 +1,15 @@
-"""Answers as plain values for programs: what `harness report`, `audit` and `compare` print as JSON, in shown units."""
+"""Answers as plain values for programs: what `harness report`, `judge` and `compare` print as JSON, in shown units."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
+    from analysis.effects import Effect
     from analysis.results import Results
 
 
@@ -38,6 +39,30 @@ class Interval:
         value, low, high = (number if math.isfinite(number) else None for number in numbers)
         verdict = result.verdict.value if difference and value is not None else ""
         return cls(value, low, high, result.level, result.family, result.seeds, result.margin, verdict, result.absent)
+
+
+@dataclass(frozen=True)
+class EffectRow:
+    """One difference of `judge` or `compare`, in the shown unit: some columns of `effects.csv` (docs/frames.md)."""
+
+    group: str
+    benchmark: str
+    metric: str
+    arm: str
+    reference: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    family: int
+    seeds: int
+    word: str
+
+    @classmethod
+    def of(cls, effect: Effect) -> EffectRow:
+        """The row of an effect."""
+        row: dict[str, Any] = effect.row
+        return cls(**{name: row[name] for name in cls.__annotations__})
 
 
 @dataclass(frozen=True)

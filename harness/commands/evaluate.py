@@ -36,7 +36,6 @@ from harness.commands._arguments import (
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.schema import load_dataclass
-from harness.execution.progress import Terminal
 from harness.rollout.types import EngineDied
 from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))
 _CHECKED = ("benchmark", "data.path", "template", "out")
-_LOG_WIDTH = 200
 
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": "see above"}}
@@ -91,6 +89,8 @@ def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
 
 def evaluate_recorded(items: Sequence[str]) -> int:
     """`samples=FILE.jsonl out=DIR`."""
+    from analysis.tables.evaluation import evaluation_table
+    from analysis.tables.table import to_terminal
     from harness.evaluation import recorded
     from harness.evaluation.result import require_ks
 
@@ -108,13 +108,14 @@ def evaluate_recorded(items: Sequence[str]) -> int:
         table = recorded.grade_recorded(recording.samples, verifier, Counter("verify"))
         summary = recorded.summarise_recorded(table, verifier, ks)
     recorded.write_results(out, table, {"source": source.name, **summary})
+    print(to_terminal(evaluation_table([summary])), end="")
     print("\n".join([*recorded.describe(summary), f"written: {out}"]))
     return draw(out / recorded.SUMMARY_FILE) if figures else 0
 
 
 def evaluate_again(items: Sequence[str]) -> int:
     """`regrade=RESULT verifier=NAME`, `verifier.KEY=`, `out=DIR` for a table of the changes."""
-    from harness.evaluation.recorded import regrade
+    from harness.evaluation.stored import regrade
 
     values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
     result, out = str(values.pop("regrade")), values.pop("out", None)
@@ -137,8 +138,9 @@ def evaluate_models(items: Sequence[str]) -> int:
     """`model=A,B [benchmark=x,y] [overrides]`."""
     import torch
 
-    from harness.evaluation import result as tables
-    from harness.evaluation import side_by_side as compare
+    from analysis.tables.evaluation import evaluation_table
+    from analysis.tables.table import renderings, to_terminal, write_texts
+    from harness.evaluation.checkpoints import evaluate_models as evaluated
     from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
@@ -152,13 +154,12 @@ def evaluate_models(items: Sequence[str]) -> int:
     names = [stored_name(store, name) for name in listed_names(values["model"])]
     models = [resolve(name, store, kernel) for name in names]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
-    result = compare.evaluate_models(models, config, store, kernel, ks_of(values.get("ks")), Counter)
+    result = evaluated(models, config, store, kernel, ks_of(values.get("ks")), Counter)
     out = Path(str(values["out"])) if "out" in values else store.root / "evaluations" / result["id"]
-    cells = result["cells"]
-    write_file(out / "table.csv", csv_text(tables.cell_frame(cells)).encode())
-    write_file(out / "table.md", tables.markdown(cells).encode())
+    table = evaluation_table(result["cells"])
+    write_texts(out, renderings([table]))
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
-    Terminal(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
+    print(to_terminal(table), end="")
     print(f"written: {out}")
     return draw(out / "evaluation.json") if figures else 0
 

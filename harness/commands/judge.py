@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.commands._answer import formats_of
 from harness.commands._arguments import VerbAnswer, key_values, listed_names
+from harness.commands._values import EffectRow
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.evaluation.metrics.names import HIGHER, LOWER
@@ -28,23 +29,6 @@ _COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit")
 _KEYS = (*_COLUMNS, "pair", "better", "margin", "out", "columns", "formats", "name")
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, then key=value; see above"}}
-
-
-@dataclass(frozen=True)
-class EffectRow:
-    """One difference, in the shown unit. `benchmark`: also their mean."""
-
-    group: str
-    benchmark: str
-    arm: str
-    reference: str
-    value: float | None
-    low: float | None
-    high: float | None
-    level: float
-    family: int
-    seeds: int
-    word: str
 
 
 @dataclass(frozen=True)
@@ -91,10 +75,7 @@ def answer(options: argparse.Namespace) -> Answer:
         paths = judgement.write(folder, formats=formats, columns=listed_names(values.get("columns")))
     except ValueError as error:  # of the table or the margin
         raise ConfigError(str(error)) from error
-    rows = [
-        EffectRow(**{key: row[key] for key in EffectRow.__annotations__})
-        for row in judgement.effects.to_dict("records")
-    ]
+    rows = list(map(EffectRow.of, [*judgement.primary, *judgement.by_benchmark]))
     return Answer(rows, judgement.sentences, judgement.notes, judgement.text(), str(folder), list(map(str, paths)))
 
 

@@ -162,8 +162,8 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_FormResul
     """Ask the model some problems in each form that fits it, and grade what it says under every cap."""
     import torch
 
+    from harness.evaluation.checkpoints import evaluate_models
     from harness.evaluation.named_models import resolve
-    from harness.evaluation.side_by_side import evaluate_models
     from harness.model.checkpoint import load_tokenizer
     from harness.model.linear import resolve_kernel
     from harness.problems.benchmarks.dataset import Config

@@ -23,6 +23,7 @@ from harness.configuration.registry import ENGINE, implementation, member
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.named_models import Model
+from harness.evaluation.stored import write_problems
 from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.ranks import ALONE, Ranks
@@ -32,6 +33,7 @@ from harness.rollout.types import Completions, RolloutEngine, SamplingParams, pr
 from harness.rollout.wrappers import StopStringEngine, key, sample_seeds
 from harness.store import RunDir
 from harness.store.atomic import publish_file
+from harness.store.layout import problems_file
 from harness.store.samples import SAMPLES
 
 
@@ -82,6 +84,7 @@ class Evaluator:
                     shared_file.parent.mkdir(parents=True, exist_ok=True)
                     publish_file(shared_file, functools.partial(pq.write_table, table, compression="zstd"))
             if self.ranks.first and table is not None:
+                write_problems(problems_file(self.run.path, name), benchmark)
                 self.run.write_samples(name, benchmark.version, step, table)
                 right[name] = float(np.mean(table["correct"].to_numpy()))
         return right

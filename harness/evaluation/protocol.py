@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,7 @@ from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load
-from harness.problems.problem import Problem, benchmark_config, load_benchmark
+from harness.problems.problem import benchmark_config
 from harness.store import RunDir
 from harness.store.layout import CONFIG
 
@@ -174,44 +170,3 @@ def _has_template(benchmark: Mapping[str, Any]) -> bool:
 
 def _key(item: str) -> str:
     return item.partition("=")[0].lstrip("+~")
-
-
-def problem_texts(run: RunDir, benchmark: str) -> dict[str, Problem]:
-    """Return the problems by id, with the prompts that the policy saw; none where the data is not here. Never asks the network."""
-    values: Any = run.settings()
-    for key in ("evaluation", "benchmarks", benchmark):
-        values = values.get(key) if isinstance(values, dict) else None
-    if not isinstance(values, dict) or "kind" not in values:
-        return {}
-    from_hub = values.get("source") and not values.get("path")
-    try:
-        problems = _hub_problems(values) if from_hub else _problems(values)
-    except (ConfigError, ValueError):
-        return {}
-    return {problem.id: problem for problem in problems}
-
-
-def _problems(values: Mapping[str, Any]) -> Sequence[Problem]:
-    return load_benchmark(benchmark_config(values, "benchmark")).problems
-
-
-def _hub_problems(values: Mapping[str, Any]) -> list[Problem]:
-    """Read a dataset of the Hub's cache in a process of its own: the Hub's libraries read HF_HUB_OFFLINE once. Raises `ConfigError`."""
-    process = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(values),
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if process.returncode:
-        raise ConfigError(f"{values['source']} is not in the cache of this machine")
-    return [Problem(**row) for row in json.loads(process.stdout)]
-
-
-if __name__ == "__main__":
-    try:
-        sys.stdout.write(json.dumps([asdict(problem) for problem in _problems(json.load(sys.stdin))]))
-    except ConfigError as error:
-        sys.exit(str(error))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign
-from harness.evaluation.protocol import run_config
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.hygiene import statements
-from harness.problems.problem import benchmark_config, deduplicate, normalise, read_jsonl
-from harness.store import ResultStore, RunDir
-from harness.store.atomic import TornFile, publish_file, write_file
-from harness.store.layout import MANIFEST, RUN_ID, part_paths, read_object
-from harness.store.samples import read_parts
-from harness.store.seal import folder_fault
+from harness.problems.problem import deduplicate, normalise, read_jsonl
+from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier, Verdict
 
 SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
@@ -253,22 +247,13 @@ def write_results(out: Path, table: pa.Table, summary: dict[str, Any]) -> None:
 
 
 def describe(summary: dict[str, Any]) -> list[str]:
-    """Return the summary in a few lines for the terminal."""
-    low_high = summary["intervals"]["avg"]
-    interval = f" [{100 * low_high[0]:.1f}, {100 * low_high[1]:.1f}] over problems" if low_high else ""
-    lines = [
-        f"{summary['n_problems']} problems × {summary['samples_per_problem']} samples: "
-        f"avg {100 * summary['avg']:.2f} %{interval}",
-        "Pass@k  " + _by_k(summary["pass_at"]),
-        "Maj@k   " + _by_k(summary["maj_at"]),
-        "verdicts: " + ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items()),
-    ]
+    """Say of a summary what stands in no table: verdicts, graders, golds, labels."""
+    verdicts = ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items())
+    lines = [f"verdicts: {verdicts}"]
     if summary["graders"]:
         lines.append(graders_text(summary["graders"]))
     if summary["unusable_golds"]:
         lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_EXAMPLES])}")
-    if summary["lost_samples"]:
-        lines.append(f"{summary['lost_samples']} samples were lost; they count as wrong")
     if "unlabelled_samples" in summary:
         lines.append(f"labels: not compared, {summary['unlabelled_samples']} samples have none")
     if "labels" in summary:
@@ -283,152 +268,3 @@ def describe(summary: dict[str, Any]) -> list[str]:
             for item in labels["differing"][:_EXAMPLES]
         ]
     return lines
-
-
-def _by_k(values: dict[str, float]) -> str:
-    return "  ".join(f"{k}: {100 * value:.2f} %" for k, value in values.items())
-
-
-ABOUT = "about.json"
-
-
-@dataclass
-class Regrading:
-    """Stored samples, a row each, with verdict, answer and correct as they were (`old_`) and as they are now."""
-
-    frame: pd.DataFrame
-
-    @property
-    def changes(self) -> pd.DataFrame:
-        """The samples whose verdict is another one now."""
-        return self.frame[self.frame["verdict"] != self.frame["old_verdict"]]
-
-    def lines(self) -> list[str]:
-        """Say what changed: per set the averages, the transitions of verdicts, the first samples that flipped."""
-        lines = []
-        for name, rows in self.frame.groupby("set", sort=False):
-            old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
-            count = int((rows["verdict"] != rows["old_verdict"]).sum())
-            lines.append(f"{name}: {count} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
-        moves = Counter(zip(self.changes["old_verdict"], self.changes["verdict"], strict=True))
-        lines += [f"  {old} → {new}: {count}" for (old, new), count in moves.most_common()]
-        flips = self.frame[self.frame["correct"] != self.frame["old_correct"]]
-        for row in flips.head(_EXAMPLES).to_dict("records"):
-            lines.append(
-                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_answer_text(row['old_answer'])}) → "
-                f"{row['verdict']} ({_answer_text(row['answer'])}), gold {row['gold']!r}"
-            )
-        if len(flips) > _EXAMPLES:
-            lines.append(f"  ... and {len(flips) - _EXAMPLES} more that count differently now")
-        return lines
-
-
-def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regrading:
-    """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples."""
-    frame = stored_samples(result, store)
-    old_frame = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
-    return Regrading(graded_frame(old_frame, verifier))
-
-
-def graded_frame(
-    frame: pd.DataFrame, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
-) -> pd.DataFrame:
-    """Return stored samples with verdict, answer and correct by this verifier."""
-    lost_R = frame["finish_reason"] == LOST
-    responses = [None if is_lost else text for text, is_lost in zip(frame["response"], lost_R, strict=True)]
-    problems = frame["problem"] if "problem" in frame else [None] * len(frame)
-    texts = [text if isinstance(text, str) else None for text in problems]
-    verdicts = verdicts_of(responses, frame["gold"].tolist(), texts, verifier, progress)
-    return frame.assign(
-        verdict=[verdict.verdict for verdict in verdicts],
-        answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object, index=frame.index),
-        correct=[verdict.correct for verdict in verdicts],
-    )
-
-
-def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
-    """Return the stored samples of a result with their golds: see `Regrading`, before the new verdicts; and their model and benchmark."""
-    path = Path(result)
-    if (path / SAMPLES_FILE).exists():
-        frame = pq.read_table(path / SAMPLES_FILE).to_pandas()
-        about = read_object(path / SUMMARY_FILE, "grade the samples again") or {}
-        return frame.assign(set=path.name, model=path.name, benchmark="", rules=_rules(about.get("verifier", {})))
-    if (path / ABOUT).exists() and part_paths(path):
-        return _model_samples(path)
-    if (path / "evaluation.json").exists():
-        return pd.concat(list(_evaluated_samples(path, store)), ignore_index=True)
-    stem, _, mark = result.rpartition("@") if "@" in result else (result, "", "")
-    run = RunDir(Path(stem).resolve()) if (Path(stem) / MANIFEST).exists() else None
-    if run is None and RUN_ID.fullmatch(stem):
-        run = store.run(stem)
-    if run is None or not run.benchmarks():
-        where = "there" if run is None else "of this run (one that was imported from a log has none)"
-        raise ConfigError(f"{result}: no stored samples {where}; name a result folder or a run")
-    return pd.concat([_run_samples(run, name, mark) for name in run.benchmarks()], ignore_index=True)
-
-
-def _evaluated_samples(evaluation: Path, store: ResultStore) -> Iterator[pd.DataFrame]:
-    """The samples of each cell of an evaluation, under the results root that holds it, else (`out=`) the store's.
-
-    A folder is one checkpoint's on one benchmark: it has all caps, samples of larger evaluations, and may be several models'.
-    """
-    roots = (evaluation.resolve().parent.parent, store.root)
-    for cell in json.loads((evaluation / "evaluation.json").read_bytes())["cells"]:
-        matches = [root / cell["samples"] for root in roots if (root / cell["samples"] / ABOUT).exists()]
-        if not matches:
-            raise ConfigError(
-                f"regrade={evaluation}: its samples ({cell['samples']}) are not under {store.root}; give the results root that the "
-                "evaluation was made with: runtime.results=DIR"
-            )
-        frame = _model_samples(matches[0], cell["model"])
-        in_cell = (frame["sample_index"] < cell["samples_per_problem"]) & (frame["max_response_tokens"] == cell["cap"])
-        yield frame[in_cell]
-
-
-def _answer_text(answer: object) -> str:
-    return repr(answer) if isinstance(answer, str) else "no answer"
-
-
-def _model_samples(folder: Path, model: str | None = None) -> pd.DataFrame:
-    again = "delete the folder, then evaluate again"
-    if fault := folder_fault(folder):
-        raise TornFile(f"{fault}; {again}")
-    about = read_object(folder / ABOUT, again) or {}
-    if not about.keys() >= {"benchmark_config", "benchmark", "names"}:
-        raise TornFile(f"{folder / ABOUT} is not of an evaluation; {again}")
-    config = benchmark_config(about["benchmark_config"], "benchmark")
-    frame = _join_golds(read_parts(folder).to_pandas(), config, model or about["names"][0], about["benchmark"]["name"])
-    return frame.assign(rules=_rules(about["verifier"][0] if "verifier" in about else {}))
-
-
-def _run_samples(run: RunDir, benchmark: str, mark: str) -> pd.DataFrame:
-    config = run_config(run)
-    steps = run.sample_steps(benchmark)
-    if mark and mark not in map(str, steps):
-        raise ConfigError(f"{run.run_id}@{mark}: {benchmark} was evaluated at steps {', '.join(map(str, steps))}")
-    step = int(mark) if mark else run.last_evaluation(benchmark)
-    frame = run.samples(benchmark, step)
-    frame = _join_golds(frame, config.evaluation.benchmarks[benchmark], run.run_id, benchmark, f" at step {step}")
-    return frame.assign(rules=_rules(asdict(config.verifier)))
-
-
-def _rules(verifier: Mapping[str, Any]) -> str:
-    """What decides the verdicts that a verifier with these settings has stored; empty where it is not known."""
-    keys = [key for key in ("extraction", "answer_must_end", "form") if key in verifier]
-    if verifier.get("percent", "either") != "either":  # older results do not say it
-        keys.append("percent")
-    return ", ".join(f"{key}={verifier[key]}" for key in keys)
-
-
-def _join_golds(frame: pd.DataFrame, config: Any, model: str, benchmark: str, step: str = "") -> pd.DataFrame:
-    name = f"{model} on {benchmark}{step}"
-    problems = {problem.id: problem for problem in statements(config)[0].problems}
-    unknown = sorted(set(frame["problem_id"]) - set(problems))
-    if unknown:
-        raise ConfigError(f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed")
-    caps = frame["max_response_tokens"]
-    sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
-    rows = [problems[identifier] for identifier in frame["problem_id"]]
-    return frame.assign(
-        gold=[p.gold for p in rows], problem=[p.prompt for p in rows], set=sets, model=model, benchmark=benchmark
-    )

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
+from harness.evaluation.checkpoints import Progress, evaluate_models
 from harness.evaluation.metrics.names import nothing_to_learn
 from harness.evaluation.named_models import base_model
-from harness.evaluation.side_by_side import Progress, evaluate_models
 from harness.store import ResultStore
 from harness.store.samples import read_parts
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import (
@@ -26,7 +25,6 @@ from harness.evaluation.metrics.names import (
     second_codes,
 )
 from harness.statistics.intervals import problems_interval
-from harness.store import foreign_text
 from harness.verify import TROUBLE
 from harness.verify.read.formulas import magnitudes
 
@@ -131,6 +129,7 @@ def require_ks(ks: Sequence[int], samples: int) -> None:
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
     """Return scores, intervals and health as a JSON-ready mapping; a mean over nothing is None.
 
+    `avg` counts lost samples as wrong, `avg_present` leaves them out, and with them the problems of which nothing is there.
     `coarse_ks` are k above n/2, where Pass@k rests on few subsets. Truncated overlaps right and wrong in the distribution of `length`.
     """
     k_values = default_ks(samples.n) if ks is None else sorted(set(ks))
@@ -146,6 +145,7 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
         "samples_per_problem": reduction.n,
         "n_samples": samples.problems * reduction.n,
         "avg": means[f"avg@{reduction.n}"],
+        "avg_present": _present(samples),
         "pass_at": {str(k): means[f"pass@{k}"] for k in k_values},
         "maj_at": {str(k): means[f"maj@{k}"] for k in k_values},
         "intervals": {
@@ -168,6 +168,14 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
     }
 
 
+def _present(samples: Samples) -> float | None:
+    """The mean over problems of the share of right answers among the samples that are there; None where all are lost."""
+    there_P = np.bincount(samples.problem_R[~samples.lost_R], minlength=samples.problems)
+    right_P = np.bincount(samples.problem_R[samples.right_R], minlength=samples.problems)
+    known_P = there_P > 0
+    return float((right_P[known_P] / there_P[known_P]).mean()) if known_P.any() else None
+
+
 def graders_of(frame: pd.DataFrame) -> dict[str, float] | None:
     """Return the shares that both graders, only the verifier and only the second hold right; None where the second has no verdict."""
     second = second_codes(frame["second_correct"].tolist())
@@ -184,84 +192,3 @@ def graders_text(shares: Mapping[str, float]) -> str:
 def _interval(score_P: np.ndarray) -> list[float] | None:
     interval = problems_interval(score_P)
     return None if interval is None else list(interval)
-
-
-_SHOWN_KS = 4
-_ROW_KEYS = ("model", "benchmark", "cap", "n_problems", "samples_per_problem", "avg")
-
-
-def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per model, benchmark and cap; shares in 0 to 1."""
-    return pd.DataFrame([_row(cell) for cell in cells])
-
-
-def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = cell["intervals"]["avg"] or (None, None)
-    difference = cell.get("difference", {})
-    d_low, d_high = difference.get("interval") or (None, None)
-    return {
-        **{key: cell[key] for key in _ROW_KEYS},
-        "avg_low": low,
-        "avg_high": high,
-        "difference": difference.get("avg"),
-        "difference_low": d_low,
-        "difference_high": d_high,
-        **{f"pass@{k}": value for k, value in cell["pass_at"].items()},
-        **{f"maj@{k}": value for k, value in cell["maj_at"].items()},
-        "truncated": cell["truncated_fraction"],
-        "no_answer": cell["no_answer_fraction"],
-        "tokens_mean": cell["response_tokens"]["all"]["mean"],
-        "lost_samples": cell["lost_samples"],
-        **{f"graders_{part}": (cell.get("graders") or {}).get(part) for part in PARTS},
-        "verifier_trouble": cell["verifier"]["trouble"],
-    }
-
-
-def percent_table(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Return head and rows in percent, with a few k from 1 to n."""
-    ks = sorted({int(k) for cell in cells for k in cell["pass_at"]}) or [1]
-    column_ks = sorted({ks[round(i * (len(ks) - 1) / (_SHOWN_KS - 1))] for i in range(_SHOWN_KS)} - {1})
-    head = ["model", "benchmark", "cap", "avg@n, %", "Δ to first", *(f"Pass@{k}" for k in column_ks)]
-    head += [*(f"Maj@{k}" for k in column_ks), "truncated", "no answer", "tokens"]
-    rows = []
-    for cell in cells:
-        row = [cell["model"], cell["benchmark"], str(cell["cap"]), _average(cell), _difference(cell)]
-        row += [_percent(cell[kind].get(str(k))) for kind in ("pass_at", "maj_at") for k in column_ks]
-        row += [_percent(cell["truncated_fraction"]), _percent(cell["no_answer_fraction"])]
-        mean = cell["response_tokens"]["all"]["mean"]
-        rows.append([*row, "" if mean is None else f"{mean:.0f}"])
-    return head, rows
-
-
-def markdown(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Return a Markdown table with a line on what the intervals are."""
-    head, rows = percent_table(cells)
-    lines = [f"| {' | '.join(map(foreign_text.markdown, row))} |" for row in (head, ["---"] * len(head), *rows)]
-    return "\n".join([*lines, "", f"Intervals: {cells[0]['intervals']['method']}."]) + "\n"
-
-
-def terminal(cells: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table for the terminal."""
-    head, rows = percent_table(cells)
-    table = Table(*head, caption="intervals: 95 %, over problems, Student's t; one checkpoint each")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _average(cell: Mapping[str, Any]) -> str:
-    interval = _interval_text(cell["intervals"]["avg"], ".1f")
-    return f"{100 * cell['avg']:.2f}{interval} (n={cell['samples_per_problem']})"
-
-
-def _difference(cell: Mapping[str, Any]) -> str:
-    difference = cell.get("difference")
-    return f"{100 * difference['avg']:+.2f}{_interval_text(difference['interval'], '+.1f')}" if difference else ""
-
-
-def _interval_text(interval: Sequence[float] | None, form: str) -> str:
-    return f" [{100 * interval[0]:{form}}, {100 * interval[1]:{form}}]" if interval else ""
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"

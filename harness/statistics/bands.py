@@ -51,6 +51,14 @@ class Band:
         return words or f"no k from 1 to {len(self.value_K)} at which they part"
 
 
+@dataclass(frozen=True)
+class KBand:
+    """The difference of a side to another in Pass@k with its band over all k; `over`: what its replicates are."""
+
+    band: Band
+    over: str
+
+
 def critical_value(degrees: float, length: float, points: int, level: float = 0.95) -> float:
     """The c such that |t| exceeds it anywhere on a curve with probability 1 - `level` at most.
 

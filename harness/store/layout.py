@@ -8,6 +8,7 @@
     metrics.jsonl                     one JSON object per rollout step, appended
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
+    samples/<benchmark>/problems.jsonl                    what was asked: id, problem (the prompt), answer (the gold)
     attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
     tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
@@ -36,6 +37,7 @@ CONFIG = "config.yaml"
 MANIFEST = "manifest.json"
 FILES = "files"  # in the manifest of a finished run: sizes and hashes of what a report reads (see seal.py)
 METRICS_FILE = "metrics.jsonl"
+PROBLEMS = "problems.jsonl"
 PLAN = "plan.json"
 DECLARATION = "claim.json"  # of a claim, when its first run began
 STUDY = "study.journal"  # of a search
@@ -88,6 +90,11 @@ def samples_dir(run: Path, benchmark: str, step: int) -> Path:
     return run / "samples" / safe_name(benchmark, "benchmark") / step_name(step)
 
 
+def problems_file(run: Path, benchmark: str) -> Path:
+    """The problems that the samples of one benchmark answer."""
+    return run / "samples" / safe_name(benchmark, "benchmark") / PROBLEMS
+
+
 def step_name(step: int) -> str:
     if step < 0:
         raise ValueError(f"step {step} is negative")
@@ -116,7 +123,7 @@ def part_paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("part-*.parquet"))
 
 
-_OF_A_REPORT = (CONFIG, METRICS_FILE, "samples/*/step-*/part-*.parquet")
+_OF_A_REPORT = (CONFIG, METRICS_FILE, f"samples/*/{PROBLEMS}", "samples/*/step-*/part-*.parquet")
 
 
 def report_files(run: Path) -> dict[str, Path]:

@@ -12,7 +12,10 @@ from small_runs import finished, small_config
 from verbs import Said
 
 from harness.cli import main
-from harness.evaluation import side_by_side as compare
+from harness.evaluation import checkpoints as compare
+from harness.evaluation.protocol import run_config
+from harness.evaluation.stored import problem_texts
+from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, RunDir
 
 
@@ -40,10 +43,10 @@ def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(trained: tup
         own = run.samples("arithmetic_heldout", step).sort_values(KEY, ignore_index=True)
         pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
         assert cell["avg"] == own[own["max_response_tokens"] == cell["cap"]]["correct"].mean()
-    first, _, second, _ = result["cells"]
-    assert "difference" not in first
-    assert second["difference"]["avg"] == pytest.approx(second["avg"] - first["avg"])
-    assert second["difference"]["to"] == f"{run.run_id}@0"
+    asked = problem_texts(run, "arithmetic_heldout")
+    expected = load_benchmark(run_config(run).evaluation.benchmarks["arithmetic_heldout"]).problems
+    assert [(p.id, p.prompt, p.gold) for p in asked.values()] == [(p.id, p.prompt, p.gold) for p in expected]
+    assert problem_texts(run, "other") == {}
 
 
 def test_the_policys_folder_gives_the_same_numbers(trained: tuple[RunDir, ResultStore]) -> None:
@@ -140,9 +143,9 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
     arguments = [f"model={base_policy},{folder}", f"data.path={chains}", "template=plain"]
     result = evaluate(tmp_path, *arguments, "evaluation.caps=[8]", "evaluation.samples_per_problem=2")
     assert [cell["settings"]["engine"] for cell in result["cells"]] == ["native", "transformers"]
-    table = (tmp_path / "evaluations" / result["id"] / "table.csv").read_text().splitlines()
+    table = (tmp_path / "evaluations" / result["id"] / "evaluation.csv").read_text().splitlines()
     assert len(table) == 3
-    assert table[0].startswith("model,benchmark,cap,n_problems,samples_per_problem,avg,avg_low")
+    assert table[0].startswith("model,benchmark,cap,problems,samples,avg,avg_low")
 
 
 def test_stored_samples_of_a_model_and_of_a_run_are_regraded(trained: tuple[RunDir, ResultStore], said: Said) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
+from analysis.tables.evaluation import evaluation_table
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import default_ks
-from harness.evaluation.result import code_samples, percent_table, result_of, voting_answers
+from harness.evaluation.result import code_samples, result_of, voting_answers
 
 
 def table(**changes):
@@ -49,8 +50,24 @@ def test_summary_of_a_hand_made_table():
 
 
 def test_a_table_without_any_k_has_none():
-    head, _ = percent_table([{**summarise(table(), ks=[]), "model": "m", "benchmark": "b", "cap": 64}])
-    assert not any("@" in name for name in head if name != "avg@n, %")
+    shown = evaluation_table([{**summarise(table(), ks=[]), "model": "m", "benchmark": "b", "cap": 64}])
+    assert not any("@" in column.header for column in shown.columns)
+
+
+def test_lost_samples_stand_beside_the_score_of_those_that_are_there():
+    """Of 30 problems with 4 of 64 samples each, two of them right, avg was 3 % and called avg@64."""
+    columns = {"problem_id": ["a"] * 8 + ["b"] * 8, "answer": [None] * 16, "response_tokens": [1] * 16}
+    columns |= {"correct": [True, *[False] * 15], "verdict": ["right", *["no_answer"] * 15]}
+    lost = pd.DataFrame(columns).assign(finish_reason=(["stop"] * 2 + ["lost"] * 6) + ["lost"] * 8)
+    summary = summarise(lost)
+    assert (summary["avg"], summary["avg_present"], summary["lost_samples"]) == (1 / 16, 0.5, 14)
+    shown = evaluation_table([summary])
+    heads = [column.header for column in shown.columns]
+    assert "avg@n %" not in heads
+    assert {"avg %, lost as wrong", "avg % of those there"} <= set(heads)
+    assert "14 samples were lost" in shown.notes[-1]
+    whole = evaluation_table([summarise(table(finish_reason=["stop"] * 8))])
+    assert "avg@n %" in [column.header for column in whole.columns]
 
 
 def test_sample_order_changes_nothing():

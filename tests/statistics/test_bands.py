@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.evaluation.counts import DIFFICULTIES, difficulty_of
 from harness.statistics.bands import Band, critical_value, simultaneous_band
 from harness.statistics.intervals import comparison_level, paired_difference, welch_difference
 
@@ -118,9 +117,3 @@ def test_the_band_covers_the_whole_curve(case: Case) -> None:
     assert found["band"] >= 0.94
     assert found["single"] < found["band"]
     assert found["width"] <= 1 + 1e-9
-
-
-def test_problems_are_put_into_bands_by_the_share_that_is_right() -> None:
-    thirds = (1 / 3 + 2 / 3 + 1 / 2) / 3  # one half but for its last bit
-    names = [DIFFICULTIES[band] for band in difficulty_of([0.0, 0.01, 0.5, thirds, 0.51, 0.99, 1.0])]
-    assert names == ["never right", *["up to half"] * 3, *["more than half"] * 2, "always right"]
