@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 
@@ -14,8 +13,11 @@ from analysis.answer import answer_of
 from analysis.figures.drawing import Series
 from analysis.html import page
 from analysis.html.page import browser_data
+from harness.evaluation.stored import write_problems
+from harness.problems.problem import Benchmark, Problem
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
+from harness.store.layout import problems_file
 
 PROBLEMS = {"problems": 4, "steps": 2, "evaluate": (0, 2)}
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)> &lt; \u2028"
@@ -140,21 +142,18 @@ def test_an_oversized_page_is_refused(results, ladder_root, tmp_path, monkeypatc
         page.write_page(results, ladder_root, tmp_path / "report.html")
 
 
-def test_a_card_shows_the_problem_and_its_gold_where_the_data_are_here(tmp_path):
+def test_a_card_shows_the_problem_and_its_gold_that_lie_beside_the_samples(tmp_path):
     store = build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), problems=4)
     run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
     ids = sorted(set(run.samples("arithmetic_heldout", 20)["problem_id"]))
-    data = tmp_path / "held.jsonl"
-    data.write_text("".join(json.dumps({"id": i, "problem": ATTACK, "answer": "7"}) + "\n" for i in ids))
-    benchmark = f"{{kind: dataset, name: held, template: plain, path: {data}}}"
-    run.write_config(f"evaluation: {{benchmarks: {{arithmetic_heldout: {benchmark}}}}}\n")
+    bare = browser_data(loaded(tmp_path), store)["problems"]
+    assert {(problem["text"], problem["gold"]) for problem in bare} == {(None, None)}
+    asked = Benchmark("held", 1, [Problem(name, ATTACK, "7") for name in ids])
+    write_problems(problems_file(run.path, "arithmetic_heldout"), asked)
     text = page.render_page(loaded(tmp_path), tmp_path)
     shown = embedded(text, "sample-data")["problems"]
     assert {(problem["text"], problem["gold"]) for problem in shown} == {(ATTACK, "7")}
     assert ATTACK not in text
-    data.unlink()
-    gone = browser_data(loaded(tmp_path), store)["problems"]
-    assert {(problem["text"], problem["gold"]) for problem in gone} == {(None, None)}
 
 
 def test_every_row_of_the_answer_draws_its_interval_beside_its_words(text, results):

@@ -165,11 +165,9 @@ def test_compare(tmp_path, asked, said):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     sides = [str(tmp_path / f"{name}.jsonl") for name in "ab"]
     found = asked("compare", *sides, f"out={tmp_path / 'out'}")
-    average = next(one for one in found["metrics"] if one["metric"] == "avg")
-    assert (average["first"], average["other"], average["difference"]["value"]) == (25.0, 75.0, 50.0)
-    assert (found["pass_at_k"], found["difficulty"]) == ([], [])  # one sample a problem, nothing asked
-    assert [(one["side"], one["samples"]) for one in found["power"]] == [("b.jsonl", None)]
-    assert found["apart"][0]["shares"] == {"a.jsonl": 0.0, "b.jsonl": 1.0}
+    (average,) = found["effects"]  # one sample a problem
+    assert [average[key] for key in ("metric", "arm", "reference", "value")] == ["avg", "b.jsonl", "a.jsonl", 50.0]
+    assert "p1 (gold '7'): a.jsonl 0%, b.jsonl 100%" in found["text"]
     assert (tmp_path / "out" / "problems.csv").is_file()
     assert found["text"] in said("compare", *sides, f"out={tmp_path / 'out'}")
 
@@ -177,7 +175,6 @@ def test_compare(tmp_path, asked, said):
 def test_doctor(store, asked):
     found = asked("doctor", f"runtime.results={store.root}")
     assert {"python", "torch", "results"} <= {check["name"] for check in found["checks"]}
-    assert found["members"] == []
 
 
 def test_what_a_verb_says_on_its_way_is_not_among_its_json(filled, monkeypatch, capsys):

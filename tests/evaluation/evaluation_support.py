@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
 from verbs import jsonl
 
 from harness.cli import main
