@@ -29,10 +29,10 @@ from analysis.tables.words import (
     unspent_notes,
     untrained_notes,
 )
+from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import LOWER, Metric, nothing_to_learn
-from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate, Paired, pooled_spread
+from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 
 # By design: what a row is called, and the head of the column of their names.
@@ -332,21 +332,3 @@ def _comparison_text(comparison: FollowedComparison, plan: Plan) -> str:
         text = f"{comparison.metric.title}: {text or 'no look yet'}"
     next_look = f"next look at {comparison.next_look} seeds" if comparison.next_look else ""
     return "; ".join(filter(None, [text, next_look]))
-
-
-def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
-    """Metric to the pooled standard deviation of one replicate's difference, in the shown unit; of one arm's values unless paired.
-
-    A replicate is a seed, or the mean over the seeds of a base policy. Only comparisons with two finished ones count; a metric
-    without any is left out.
-    """
-    spread: dict[str, dict[str, float]] = {}
-    for view in results_of(load_plan(store, plan, curves=False)).each_metric():
-        groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
-        if plan.paired:
-            contrasts = [view.contrast(*pair) for pair in plan.comparisons]
-            groups = [[*contrast.differences] for contrast in contrasts if isinstance(contrast, Paired)]
-        sd, comparisons_with_spread = pooled_spread(groups)
-        if comparisons_with_spread:
-            spread[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}
-    return spread

@@ -18,8 +18,8 @@ from analysis.results import Results, last_evaluations
 from analysis.tables.table import latex_escape
 from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
+from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
-from harness.experiment.history import format_count, format_seconds
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 from harness.store.foreign_text import markdown

@@ -35,9 +35,9 @@ from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
 from analysis.tables.words import metric_name, seeds_text
 from harness.configuration.identity import flatten
+from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.stored import problem_texts
-from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError

@@ -14,8 +14,8 @@ from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
+from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import TRAINING, Metric
-from harness.experiment.history import format_count
 from harness.experiment.plan import Plan
 from harness.statistics import intervals
 from harness.statistics.intervals import Estimate

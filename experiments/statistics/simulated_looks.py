@@ -9,18 +9,55 @@ difference between two arms.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from harness.experiment.looks import EQUIVALENT, HIGHER, LOWER, Course, run_course
-from harness.statistics.intervals import comparison_level
+from harness.statistics.intervals import comparison_level, t_band, welch_band
+from harness.statistics.sequential import Floats, design_levels
 
 COMPARISONS = 5
 LADDER = [(arm + 1, arm) for arm in range(COMPARISONS)]
 LOOKS = ((5, 8, 11, 14, 17, 20), tuple(range(4, 21, 2)), tuple(range(4, 21)), tuple(range(3, 21)))
 EFFECTS = (3.0, 2.0, 1.5, 1.0)
 _BATCH = 5_000  # ladders in memory at once
+
+Codes = NDArray[np.int64]
+Pair = tuple[int, int]  # an arm and the arm it is compared with, as indices
+
+OPEN, HIGHER, LOWER, EQUIVALENT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Course:
+    """Ends of the comparisons: ``word_NC`` codes, ``seeds_NC`` at which each was closed, ``runs_N`` over all arms."""
+
+    word_NC: Codes
+    seeds_NC: Codes
+    runs_N: Codes
+
+
+def run_course(
+    scores_NAS: Floats, pairs: Sequence[Pair], looks: Sequence[int], *, paired: bool = True, margin: float | None = None
+) -> Course:
+    """Look at every experiment as the design says. Arms get seeds while a comparison of them is open, the first look's at least."""
+    count, arms, _ = scores_NAS.shape
+    word_NC = np.full((count, len(pairs)), OPEN)
+    seeds_NC = np.full(word_NC.shape, looks[-1])
+    for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
+        ours, theirs = (scores_NAS[:, list(side), :seeds] for side in zip(*pairs, strict=True))
+        value, half = t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)
+        low, high = value - half, value + half
+        inside = np.zeros_like(word_NC, dtype=bool) if margin is None else (low > -margin) & (high < margin)
+        new_NC = np.select([low > 0, high < 0, inside], [HIGHER, LOWER, EQUIVALENT], OPEN)
+        closed_NC = (word_NC == OPEN) & (new_NC != OPEN)
+        word_NC[closed_NC], seeds_NC[closed_NC] = new_NC[closed_NC], seeds
+    seeds_NA = np.full((count, arms), looks[0])
+    for index, pair in enumerate(pairs):
+        seeds_NA[:, pair] = np.maximum(seeds_NA[:, pair], seeds_NC[:, [index]])
+    return Course(word_NC, seeds_NC, seeds_NA.sum(axis=1))
 
 
 def simulate_ladders(

@@ -18,10 +18,10 @@ from typing import Any, TextIO
 
 from harness.configuration.compose import compose_run, options, quoted
 from harness.configuration.error import ConfigError
+from harness.configuration.numbers import format_seconds
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.configuration.yaml_value import read_yaml
-from harness.experiment.history import format_seconds
 from harness.store import ResultStore, layout
 from harness.store.foreign_text import escape_json, raw_stream, visible
 from harness.store.pack import open_root

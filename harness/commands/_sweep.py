@@ -39,13 +39,14 @@ from harness.commands._answer import (
 from harness.commands._arguments import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
+from harness.configuration.numbers import format_count
 from harness.configuration.schema import RunConfig, load
 from harness.execution.progress import PlainProgress, progress_on
 from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave, slurm_job
 from harness.execution.supervisor import Decisions, Summary, dispatch, dispatch_runs, until_decided
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, refuse, report_checks
 from harness.experiment.claim import remember
-from harness.experiment.history import format_count, longest_first, mixed_devices_note
+from harness.experiment.history import longest_first, mixed_devices_note
 from harness.experiment.plan import Plan, PlannedArm, RunSpec, content_hashes
 from harness.experiment.planning import (
     cost_labels,

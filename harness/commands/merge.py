@@ -13,8 +13,8 @@ import sys
 
 from harness.commands._arguments import Exit, select
 from harness.configuration.error import ConfigError
+from harness.configuration.numbers import format_count
 from harness.configuration.sections import of_machine
-from harness.experiment.history import format_count
 from harness.store import StoreError
 from harness.store.pack import merge, open_root
 

@@ -13,7 +13,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from rich.table import Column, Table
@@ -24,16 +23,15 @@ from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
+from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.execution.progress import Terminal
-from harness.execution.supervisor import worker_count
 from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
-from harness.experiment.history import Cost, History, format_count, format_seconds, mixed_devices_note, past_engagement
-from harness.experiment.looks import runs_of_looks
-from harness.experiment.memory import memory_lines
+from harness.experiment.history import Cost, History, mixed_devices_note
+from harness.experiment.memory import memory_line
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
-from harness.experiment.power import half_width_lines, power_lines, power_of_metrics
+from harness.experiment.power import half_width_lines, power_line
 from harness.store import ResultStore
 from harness.store.reader import run_status
 
@@ -63,8 +61,7 @@ class ArmRow:
 
     `changes`: key → its values in the neighbour that the arm is compared with and here; `against_base` the same for the base. `runs`: by
     seed, empty where the budget is not known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start,
-    here or at all. `expected`: cost of one run, None where no run in the store tells. `engaged`: what runs in the store tell of its
-    mechanism. `configuration`: only with `--cfg`.
+    here or at all. `expected`: cost of one run, None where no run in the store tells. `configuration`: only with `--cfg`.
     """
 
     name: str
@@ -78,7 +75,6 @@ class ArmRow:
     refused: list[str]
     lacking: list[str]
     expected: Cost | None
-    engaged: str
     configuration: dict[str, Any] | None
 
 
@@ -94,13 +90,12 @@ class Totals:
     seconds: float | None
     generated_tokens: float | None
     gpu_hours: float | None
-    price: float | None
     sources: list[str]
 
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """An experiment before it runs. `notes` say power, looks, memory and what else a person reads, in sentences."""
+    """An experiment before it runs. `notes` say power, memory and what else a person reads, in sentences."""
 
     experiment: str
     title: str
@@ -131,8 +126,7 @@ def answer(options: argparse.Namespace) -> Answer:
     store = ResultStore(runtime.results)
     statuses = {spec.run_id: run_status(store.run(spec.run_id)) or "new" for spec in plan.specs}
     history = History(store)
-    engagement = past_engagement(plan, store, history)
-    arms = [_arm_row(plan, arm, statuses, history, engagement, whole=options.cfg) for arm in plan.arms]
+    arms = [_arm_row(plan, arm, statuses, history, whole=options.cfg) for arm in plan.arms]
     totals = totals_of(arms)
     notes = [
         *refusal_lines({arm.name: arm.refused for arm in arms}),
@@ -143,10 +137,7 @@ def answer(options: argparse.Namespace) -> Answer:
         *unread_data(plan.arms[0].config),
         *total_lines(totals),
         *metric_lines(plan),
-        *look_lines(plan),
-        *memory_lines([arm.config for arm in plan.arms], min(worker_count(runtime, 0), totals.to_run)),
-        *power_lines(plan, store),
-        *power_of_metrics(plan, partial(_spreads, plan, store, statuses)),
+        *filter(None, [memory_line(arm.config for arm in plan.arms), power_line(plan, store)]),
         *filter(None, [mixed_devices_note(store, statuses, runtime)]),
         *code_change_lines(plan, store),
         *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
@@ -175,9 +166,7 @@ def answer(options: argparse.Namespace) -> Answer:
     )
 
 
-def _arm_row(
-    plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History, engagement: dict[str, str], *, whole: bool
-) -> ArmRow:
+def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History, *, whole: bool) -> ArmRow:
     config = arm.config
     seeds = list(arm.runs or arm.seeds)
     cost = history.expect(config, arm.arm_id) if arm.runs else None
@@ -195,7 +184,6 @@ def _arm_row(
         refusals(config),
         absent(config),
         cost,
-        engagement.get(arm.name, ""),
         portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
 
@@ -226,7 +214,6 @@ def totals_of(arms: Sequence[ArmRow]) -> Totals:
             if not arm.refused and run.status != "finished":
                 costs.setdefault(run.run_id, arm.expected)
     known_costs = [cost for cost in costs.values() if cost is not None]
-    prices = [cost.price for cost in known_costs if cost.price is not None]
     unknown = bool(costs) and not known_costs
     return Totals(
         runs=len(statuses),
@@ -237,7 +224,6 @@ def totals_of(arms: Sequence[ArmRow]) -> Totals:
         seconds=_sum([cost.seconds for cost in known_costs], unknown),
         generated_tokens=_sum([cost.generated_tokens for cost in known_costs], unknown),
         gpu_hours=_sum([cost.gpu_hours for cost in known_costs], unknown),
-        price=sum(prices) if prices else None,
         sources=sorted({cost.source for cost in known_costs}),
     )
 
@@ -311,35 +297,11 @@ def metric_lines(plan: Plan) -> list[str]:
     return [f"asks about: {'; '.join(parts)}"]
 
 
-def look_lines(plan: Plan) -> list[str]:
-    """Of a sequential design: its looks, and how many runs it takes at most and on average."""
-    looks = plan.looks
-    if not looks:
-        return []
-    *real, (_, none) = runs_of_looks(plan).items()
-    most = len(plan.specs) if plan.waits_for is None else len(plan.arms) * len(plan.seeds)
-    sizes, means = (
-        " or ".join(", ".join(words).rsplit(", ", 1))
-        for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)
-    )
-    return [
-        f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {most} runs at most; on average {means} if "
-        f"every difference is {sizes} times the standard deviation of one seed's difference, {none:.0f} if nothing differs"
-    ]
-
-
-def _spreads(plan: Plan, store: ResultStore, statuses: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    from analysis.answer import spreads
-
-    return spreads(plan, store) if "finished" in statuses.values() else {}
-
-
 def _block(arm: ArmRow) -> Text:
     """One arm in lines that a narrow terminal has room for: label, runs and cost, then what it changes."""
     cost = "refused" if arm.refused else _cost_text(arm.expected)
     lines = [f"  {cost} a run" if arm.expected and not arm.refused else f"  a run takes: {cost}"]
     lines += [f"  {_short_key(key)}: {before} → {after}" for key, (before, after) in arm.changes.items()]
-    lines += [f"  touched: {arm.engaged}"] if arm.engaged else []
     return Text.assemble((f"\n{arm.label}", "bold"), f"  {_runs(arm)}\n", "\n".join(lines))
 
 
@@ -356,8 +318,7 @@ def _short_key(key: str) -> str:
 
 def _table(arms: Sequence[ArmRow], *, ladder: bool) -> Table:
     names = ["arm", "changes against its neighbour", *["against the base"] * (not ladder), "id", "runs", "a run takes"]
-    with_engaged = any(arm.engaged for arm in arms)
-    table = Table(*(Column(name, overflow="fold") for name in [*names, *["engaged"] * with_engaged]))
+    table = Table(*(Column(name, overflow="fold") for name in names))
     base = next((arm.name for arm in arms if arm.parent is None), arms[0].name)
     for arm in arms:
         table.add_row(
@@ -367,7 +328,6 @@ def _table(arms: Sequence[ArmRow], *, ladder: bool) -> Table:
             arm.arm_id[:8],
             _runs(arm),
             "refused" if arm.refused else _cost_text(arm.expected),
-            *[arm.engaged] * with_engaged,
         )
     return table
 
@@ -387,7 +347,6 @@ def total_lines(totals: Totals) -> list[str]:
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.seconds is not None and totals.generated_tokens is not None and totals.known:
         device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"
-        device += f" for {totals.price:,.2f}" if totals.gpu_hours and totals.price is not None else ""
         lines.append(
             f"expected for {totals.known} of them: {format_seconds(totals.seconds)} of runs one after the other, "
             f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"

@@ -69,16 +69,8 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "orders": (8, True),
     },
     "harness.experiment.plan.Arm": {"group": (None, False)},
-    "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False)},
+    "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False), "assumed": (ANY_VALUE, False)},
     "harness.configuration.sections.SamplingConfig": {"streaming": (False, False)},
-    "harness.configuration.sections.Assumptions": {
-        "response_tokens": (None, False),
-        "groups_per_trained_group": (3.0, False),
-        "update_utilisation": (0.35, False),
-        "sampling_utilisation": (0.4, False),
-        "sampling_bandwidth": (0.5, False),
-        "decode_overhead_ms": (5.0, False),
-    },
 }
 
 

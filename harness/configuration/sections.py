@@ -157,13 +157,8 @@ class EvaluationConfig(Checked, key="evaluation"):
         self.caps = sorted(set(self.caps))  # the same caps are the same protocol
 
 
-GIB = 2**30
 # Compute capability of batch invariance in vLLM 0.32 (docs.vllm.ai/en/v0.32.0/features/batch_invariance).
 BATCH_INVARIANT_FROM = 8.0
-
-
-# As torch reports it.
-GPU_MEMORY_GIB = {"h200": 139.8, "h100": 79.1, "a100_80g": 79.1, "a100_40g": 39.4, "l40s": 44.4, "rtx4090": 23.6}
 
 
 @dataclass(frozen=True)
@@ -174,7 +169,6 @@ class InstalledGpu:
     uuid: str
     name: str
     driver: str
-    memory_mib: str
 
 
 def _ask_driver(fields: str) -> list[str]:
@@ -189,8 +183,8 @@ def _ask_driver(fields: str) -> list[str]:
 @functools.cache
 def installed_gpus() -> tuple[InstalledGpu, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
-    lines = _ask_driver("index,uuid,name,driver_version,memory.total")
-    return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
+    lines = _ask_driver("index,uuid,name,driver_version")
+    return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 3)
 
 
 @functools.cache
@@ -209,22 +203,6 @@ def visible_gpus() -> list[str]:
     return [name.strip() for name in visible_devices.split(",") if name.strip() not in ("", "-1")]
 
 
-def visible_memory_gib() -> float | None:
-    """Find the memory of the smallest GPU that this process may use, GiB; None without one."""
-    names = visible_gpus()
-    sizes = [
-        float(gpu.memory_mib) / 1024
-        for gpu in installed_gpus()
-        if (gpu.index in names or gpu.uuid in names) and gpu.memory_mib.replace(".", "", 1).isdigit()
-    ]
-    return min(sizes, default=None)
-
-
-def host_memory_gib() -> float:
-    """Read the memory of this machine, GiB."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-
-
 VERL_VERSION = "0.9.1"
 _MACHINE_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "hydra/")
 
@@ -232,23 +210,6 @@ _MACHINE_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "
 def of_machine(override: str) -> bool:
     """Say if an override is about the place and manner of runs, not about their numbers."""
     return override.lstrip("+~").startswith(_MACHINE_OVERRIDES)
-
-
-@dataclass
-class Assumptions(Checked, key="runtime.assumed"):
-    """What `harness plan` assumes of machines and lengths where it counts memory and prices.
-
-    Attributes:
-        gpu: h200, h100, a100_80g, a100_40g, l40s or rtx4090.
-        prompt_tokens: mean tokens of a prompt.
-        usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
-        price_per_gpu_hour: what an hour of one GPU costs, in any currency; null: `harness plan` tells GPU-hours alone.
-    """
-
-    gpu: str = choice("h100", of=tuple(GPU_MEMORY_GIB))
-    prompt_tokens: int = ranged(256, low=1)
-    usable_memory: float = ranged(0.92, low=1e-3, high=1.0)
-    price_per_gpu_hour: float | None = ranged(None, low=0.0)
 
 
 @dataclass
@@ -307,7 +268,6 @@ class RuntimeConfig(Checked, key="runtime"):
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
-        assumed: hardware and rates behind the estimates of `harness plan`.
         verl: verl's environment and how it uses this machine (backend=verl).
         checks: warn, refuse or off: what a vacuous or confounded comparison does before launch.
     """
@@ -332,7 +292,6 @@ class RuntimeConfig(Checked, key="runtime"):
     record_rollouts: bool = False
     elsewhere: bool = False
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
-    assumed: Assumptions = field(default_factory=Assumptions)
     verl: VerlRuntime = field(default_factory=VerlRuntime)
     checks: str = choice("warn", of=("warn", "refuse", "off"))
 

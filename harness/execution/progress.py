@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.experiment.history import format_count, format_seconds
+from harness.configuration.numbers import format_count, format_seconds
 from harness.store.foreign_text import raw_stream, visible
 from harness.store.reader import RunState
 

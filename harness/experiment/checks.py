@@ -16,10 +16,10 @@ from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import OptimizerConfig, RuntimeConfig, visible_gpus
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
-from harness.experiment.memory import billions, misfits
+from harness.experiment.memory import billions, model_name
 from harness.experiment.plan import Plan, PlannedArm
 from harness.model.hub import is_hub_id, path_fault
-from harness.model.shapes import shape_of
+from harness.model.shapes import positions_of, shape_of
 from harness.store import ResultStore
 
 Remark = tuple[str, str, str]
@@ -441,9 +441,29 @@ def refusals(config: RunConfig) -> list[str]:
     """List each reason with the key to change; empty where the run can be launched."""
     return [
         *implementation("harness.backends", config.backend).check(config),
-        *misfits(config),
+        *_too_long(config),
         *_bad_demonstrations(config),
     ]
+
+
+def _too_long(config: RunConfig) -> Iterator[str]:
+    """Responses that the model has no positions for."""
+    cap, positions = max(config.sampling.max_response_tokens, *config.evaluation.caps), positions_of(config.model)
+    # Prompts have at least one token; those of the testbed's task have as many as it says.
+    tasks = (config.task, *config.evaluation.benchmarks.values())
+    prompt = max(getattr(task, "prompt_tokens", 1) for task in tasks)
+    if positions is None or cap + prompt <= positions:
+        return
+    fix = ", or choose a model with more positions"
+    if config.model.kind == "testbed":
+        fix = (
+            f" to {positions - prompt} or less (harness import ... for=testbed keeps the testbed's own lengths), or name the model that "
+            "they are for"
+        )
+    yield (
+        f"responses of up to {cap} tokens and their prompts exceed the {positions} positions of {model_name(config)}; lower "
+        f"sampling.max_response_tokens and evaluation.caps{fix}"
+    )
 
 
 def _bad_demonstrations(config: RunConfig) -> Iterator[str]:

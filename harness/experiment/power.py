@@ -1,4 +1,4 @@
-"""The power of a plan: what its seeds can resolve, by the spread of seeds in the store, in lines for `harness plan`.
+"""The power of a plan: what its seeds can resolve, by the spread of its own seeds in the store, in lines for `harness plan`.
 
 Several seeds of one base policy are one replicate, as in the answer (docs/statistics.md): their mean is what counts.
 """
@@ -6,14 +6,9 @@ Several seeds of one base policy are one replicate, as in the answer (docs/stati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-
-import yaml
+from collections.abc import Iterable, Mapping
 
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash, identity
-from harness.configuration.schema import RunConfig, load
-from harness.evaluation.metrics.names import POINTS
 from harness.experiment.plan import Plan
 from harness.problems.problem import load_benchmark
 from harness.statistics.intervals import (
@@ -23,14 +18,11 @@ from harness.statistics.intervals import (
     pooled_spread,
     replicate_count,
     replicates,
-    seeds_needed,
 )
 from harness.statistics.sequential import design_levels
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 
-DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
 SIZES = (4, 8, 16)  # numbers of seeds at which an interval is foretold where the design has no looks
-_OTHER_ARMS = 100  # of other experiments, the newest, whose configuration is read
 
 
 class Power:
@@ -47,8 +39,6 @@ class Power:
         self.comparisons = planned_comparisons(plan)
         self.shares_bases = self.replicates < len(self.seeds)
         self.units = "base policies" if self.shares_bases else "seeds"
-        self.crossing = plan.crossing if plan.design == "factorial" else None
-        self.metrics = len(plan.metrics)
         sizes = plan.looks or SIZES
         level = 1 - comparison_level(self.comparisons)
         levels = design_levels(plan.looks, self.comparisons) if plan.looks else [level] * len(sizes)
@@ -59,98 +49,37 @@ class Power:
         """The smallest difference that is found."""
         return minimum_detectable_difference(sd, self.replicates, paired=self.paired, alpha=self.alpha)
 
-    def resolves(self, sd: float, unit: str, digits: int, how: str = "") -> str:
-        """`5 seeds resolve a difference of 1.2 or more`, with that of effects; `sd` in the shown unit, `how` stands behind it."""
-        difference = self.resolvable(sd)
-        if unit == POINTS and difference > 100:
-            return f"{self.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
-        return f"{self.text} resolve a difference of {difference:.{digits}f}{how}{self.of_effects(sd, digits)}"
-
-    def of_effects(self, sd: float, digits: int) -> str:
-        """`; main effects (3) of 1.2 or more, interactions (2) of 2.1` of a factorial: each averages over its cells; else nothing.
-
-        The noise of the arms is taken as independent of each other, as half of the variance of their differences.
-        """
-        crossing, text = self.crossing, []
-        if crossing is None or self.replicates < 2:
-            return ""
-        for name, effects in (
-            ("main effects", crossing.main_weights()),
-            ("interactions", crossing.interaction_weights()),
-        ):
-            alpha = 1 - comparison_level(self.metrics * max(1, len(effects)))
-            largest_square = max((sum(weight**2 for weight in row.values()) for row in effects.values()), default=0.0)
-            arm_sd = sd / math.sqrt(2) if self.paired else sd
-            smallest = minimum_detectable_difference(
-                arm_sd * math.sqrt(largest_square), self.replicates, paired=True, alpha=alpha
-            )
-            text += [f"{name} ({len(effects)}) of {smallest:.{digits}f} or more"] * bool(effects)
-        return f"; {', '.join(text)}"
-
     @property
     def text(self) -> str:
         """`5 seeds`, or `16 seeds from 8 base policies` where they share them."""
         return f"{len(self.seeds)} seeds" + f" from {self.replicates} base policies" * self.shares_bases
 
 
-def power_lines(plan: Plan, store: ResultStore) -> list[str]:
-    """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
+def power_line(plan: Plan, store: ResultStore) -> str:
+    """Tell what the seeds can resolve in accuracy; empty where nobody asks about it."""
     if "avg" not in [metric.name for metric in plan.metrics]:
-        return []
-    noise, lines = evaluation_noise(plan), []
-    if not math.isnan(noise):
-        lines.append(
-            f"evaluation alone: one score varies by up to ±{100 * noise:.1f} points (standard deviation) "
-            "from its samples; arms share problems and sampling seeds"
-        )
+        return ""
     spread = seed_spread(plan, store)
     if spread is None:
-        return [*lines, "power: unknown until an arm trained and evaluated alike has two finished seeds"]
+        return "power: unknown until an arm has two finished seeds"
     (sd, source), power = spread, Power(plan)
     spread_name = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
     head = f"power: {power.units} differ by {100 * sd:.1f} points ({spread_name}, {source})"
     if power.replicates < 2:
-        lines.append(f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
-    else:
-        family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
-        how = f" points or more (80 % power, 5 % level, {family})"
-        lines.append(f"{head}; {power.resolves(100 * sd, POINTS, 1, how)}")
-    counts = {size: seeds_needed(size, sd, paired=power.paired, alpha=power.alpha) for size in DIFFERENCES}
-    counts_text = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in counts.items())
-    exceeds_bases = power.bases is not None and max(number or math.inf for number in counts.values()) > power.bases
-    base_hint = f" (each another base policy; there are {power.bases})" * exceeds_bases
-    return [*lines, f"{power.units} needed for {counts_text}{base_hint}"]
-
-
-def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str, float]]]) -> list[str]:
-    """Tell what the seeds can resolve in metrics other than accuracy.
-
-    `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
-    """
-    others = [metric for metric in plan.metrics if metric.name != "avg"]
-    spread_by_metric, power, lines = spreads() if others else {}, Power(plan), []
-    for metric in others:
-        spread = spread_by_metric.get(metric.name)
-        if spread is None or power.replicates < 2:
-            lines.append(f"power for {metric.title}: unknown until two {power.units} of a comparison have finished")
-            continue
-        sd, digits = spread["sd"], metric.digits
-        lines.append(
-            f"power for {metric.title}: {power.units} differ by {sd:.{digits}f} {metric.unit} (standard deviation, "
-            f"{spread['comparisons']:.0f} of its comparisons); {power.resolves(sd, metric.unit, digits, ' or more')}"
+        return f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing"
+    difference = power.resolvable(sd)
+    if difference > 1:
+        return (
+            f"{head}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
         )
-    return lines
+    family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
+    how = f"80 % power, 5 % level, {family}"
+    return f"{head}; {power.text} resolve a difference of {100 * difference:.1f} points or more ({how})"
 
 
 def planned_comparisons(plan: Plan) -> int:
     """The comparisons of the answer's tables in all metrics, at least one each."""
     return len(plan.metrics) * max(1, len(plan.comparisons))
-
-
-def evaluation_noise(plan: Plan) -> float:
-    """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
-    samples = _evaluation_samples(plan)
-    return 0.5 / math.sqrt(samples) if samples else math.nan
 
 
 def _evaluation_samples(plan: Plan) -> int:
@@ -203,7 +132,7 @@ def half_width_lines(plan: Plan, sample_sd: float) -> list[str]:
 def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
     """Pooled spread as `Power` takes it, a fraction of 1, and where it was seen; None where no arm has two finished seeds.
 
-    It is that of paired differences in this experiment, else of its arms' scores, else of other arms that train and are evaluated alike.
+    It is that of paired differences, else of the arms' scores.
     """
     pair_factor = math.sqrt(2) if plan.paired else 1.0  # a difference of two arms' scores, or one arm's scores
 
@@ -217,10 +146,8 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
         reference = plan.reference_of(arm)
         ours, theirs = scores[arm.name], {} if reference is None else scores[reference.name]
         differences.append({seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())})
-    return (
-        pool(differences, 1.0, "paired differences of {} comparison{} of this experiment")
-        or pool(scores.values(), pair_factor, "{} arm{} of this experiment, taken as unpaired")
-        or pool(_other_arms(plan, store), pair_factor, "{} other arm{} trained and evaluated alike, taken as unpaired")
+    return pool(differences, 1.0, "paired differences of {} comparison{}") or pool(
+        scores.values(), pair_factor, "{} arm{}, taken as unpaired"
     )
 
 
@@ -235,31 +162,3 @@ def score(store: ResultStore, run_id: str, benchmark: str, cap: int) -> float | 
     """avg@n of a run's last evaluation at a response cap; None where it has none."""
     steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
     return store.run(run_id).accuracies(benchmark, steps[-1]).get(cap) if steps else None
-
-
-def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
-    """Scores by seed of stored arms that share all but the algorithm with an arm of the plan.
-
-    Seeds of another model, task or length spread otherwise. Their seeds are taken to share base policies as the plan's do.
-    """
-    cap, setting_hashes = plan.arms[0].config.score_cap, {_setting_hash(arm.config) for arm in plan.arms}
-    finished_rows = [row for row in store.readable() if row["status"] == "finished"]
-    arms: dict[str, dict[int, str]] = {}
-    for row in sorted(finished_rows, key=lambda row: str(row.get("created_at", "")), reverse=True):
-        arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
-    repeated_arms = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
-    similar_arms = [runs for runs in repeated_arms if _stored_setting_hash(store, min(runs.values())) in setting_hashes]
-    return [_scores(plan, store, runs, cap) for runs in similar_arms]
-
-
-def _setting_hash(config: RunConfig) -> str:
-    """A hash of what a run's numbers depend on beside its algorithm and seed: model, task, sampling, length, optimizer, evaluation."""
-    return content_hash({key: part for key, part in identity(config).items() if key not in ("algorithm", "seed")})
-
-
-def _stored_setting_hash(store: ResultStore, run_id: str) -> str | None:
-    """The same of a stored run; None where its configuration cannot be read."""
-    try:
-        return _setting_hash(load(store.run(run_id).settings()))
-    except (ConfigError, StoreError, yaml.YAMLError):
-        return None

@@ -32,8 +32,6 @@ _HUB = {
     "allenai/Olmo-3-1025-7B": "olmo3-7b",
 }
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out
-# transformers' Olmo3Config: layers 4, 8, ... see everything, the others the window
-_OLMO3_FULL_ATTENTION_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,6 @@ class ModelSize:
 
     Attributes:
         extra_attention: parameters of an attention layer beyond its four matrices (biases, norms of queries and keys).
-        normed_queries: queries and keys pass through norms of their own.
-        window: tokens that a windowed layer attends to; None: all layers attend to everything.
-        windowed_layers: how many layers are windowed.
     """
 
     hidden: int
@@ -56,45 +51,23 @@ class ModelSize:
     tied: bool
     positions: int
     extra_attention: int = 0
-    normed_queries: bool = False
-    window: int | None = None
-    windowed_layers: int = 0
-
-    @property
-    def layer_matrices(self) -> int:
-        """Elements of one layer's matrices (what its products cost)."""
-        attention = 2 * self.hidden * (self.query + self.key_value)
-        return attention + 3 * self.hidden * self.intermediate
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of one layer: matrices, attention's extras and two norms."""
-        return self.layer_matrices + self.extra_attention + 2 * self.hidden
-
-    @property
-    def embedding(self) -> int:
-        """Elements of the embedding, or of the output projection."""
-        return self.vocabulary * self.hidden
-
-    @property
-    def ends(self) -> int:
-        """Parameters outside the layers: embedding, output projection (none of its own where tied) and last norm."""
-        return self.embedding * (1 if self.tied else 2) + self.hidden
+        """Parameters of one layer: attention's and feed-forward's matrices, attention's extras and two norms."""
+        matrices = 2 * self.hidden * (self.query + self.key_value) + 3 * self.hidden * self.intermediate
+        return matrices + self.extra_attention + 2 * self.hidden
 
     @property
     def parameters(self) -> int:
-        return self.layers * self.layer_parameters + self.ends
+        """Layers, embedding, output projection (none of its own where tied) and last norm."""
+        ends = self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
+        return self.layers * self.layer_parameters + ends
 
-    def cache_bytes(self, length: float) -> float:
-        """Keys and values of a sequence in bfloat16; a windowed layer keeps its window."""
-        visible = length if self.window is None else min(length, self.window)
-        layers = (self.layers - self.windowed_layers) * length + self.windowed_layers * visible
-        return 2 * 2 * self.key_value * layers
-
-    def adapter_parameters(self, rank: int) -> int:
-        """Parameters of low-rank adapters on every matrix of the layers (`model.lora.targets=all-linear`)."""
-        attention = 2 * (self.hidden + self.query) + 2 * (self.hidden + self.key_value)
-        return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
+    @property
+    def cache_elements(self) -> int:
+        """Elements of keys and values of a token, at most: a windowed layer forgets."""
+        return 2 * self.key_value * self.layers
 
 
 def from_config(values: Mapping[str, Any]) -> ModelSize | None:
@@ -106,21 +79,16 @@ def from_config(values: Mapping[str, Any]) -> ModelSize | None:
     head = values.get("head_dim") or (_QWEN3_HEAD if kind == "qwen3" else hidden // heads)
     query, key_value = heads * head, (values.get("num_key_value_heads") or heads) * head
     extra = {"qwen2": query + 2 * key_value, "qwen3": 2 * head, "olmo3": query + key_value}.get(kind, 0)
-    windowed = kind == "olmo3" and values.get("sliding_window")
-    layers = values["num_hidden_layers"]
     return ModelSize(
         hidden=hidden,
         intermediate=values["intermediate_size"],
-        layers=layers,
+        layers=values["num_hidden_layers"],
         query=query,
         key_value=key_value,
         vocabulary=values["vocab_size"],
         tied=bool(values.get("tie_word_embeddings", False)),
         positions=values.get("max_position_embeddings", 2048),
         extra_attention=extra,
-        normed_queries=kind in ("qwen3", "olmo3"),
-        window=values["sliding_window"] if windowed else None,
-        windowed_layers=layers - layers // _OLMO3_FULL_ATTENTION_EVERY if windowed else 0,
     )
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from harness.cli import main
 from harness.commands._answer import Report, show_report
+from harness.configuration.numbers import format_seconds
 from harness.execution.progress import status_table
-from harness.experiment.history import format_seconds
 from harness.store.foreign_text import VisibleStream
 from harness.store.reader import RunState
 

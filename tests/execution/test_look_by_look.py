@@ -10,7 +10,6 @@ from stored_runs import about, graded
 
 from harness.commands._answer import decide
 from harness.commands._arguments import select
-from harness.commands.plan import look_lines
 from harness.commands.status import decisions_of
 from harness.execution.supervisor import Summary, until_decided
 from harness.experiment.planning import plan_experiment
@@ -124,9 +123,3 @@ def test_status_looks_at_runs_that_have_finished_since_the_command(tmp_path):
     decided, open_ = status_lines(tmp_path)
     assert decided.endswith("3 seeds), higher")
     assert open_.endswith("3 seeds), not resolved; next look at 5 seeds")
-
-
-def test_plan_tells_the_expected_and_the_largest_number_of_runs(tmp_path):
-    (line,) = look_lines(make_plan(tmp_path))
-    assert "looks at 3, 5, 7 seeds, 21 runs at most; on average " in line
-    assert "if every difference is 3, 2 or 1 times the standard deviation" in line

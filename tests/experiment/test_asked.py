@@ -9,8 +9,7 @@ from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.experiment.declaration import as_file
 from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
-from harness.experiment.power import planned_comparisons, power_lines, power_of_metrics
-from harness.statistics.intervals import comparison_level, power
+from harness.experiment.power import planned_comparisons, power_line
 from harness.store import METRICS, ResultStore
 
 DECLARED = ["experiment=dr_grpo_readings", "experiment.margin=null"]
@@ -95,21 +94,9 @@ def test_seeds_of_an_experiment_are_understood_with_and_without_brackets(written
     assert make_plan(["experiment=dapo_ladder", f"experiment.seeds={written}"]).seeds == tuple(seeds)
 
 
-def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
-    asked = ["experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"]
-    plan = plan_experiment([*DECLARED, *asked])
-    assert power_lines(plan, ResultStore(tmp_path)) == []
-    unknown, _ = power_of_metrics(plan, dict)
-    assert unknown.startswith("power for length of wrong answers: unknown")
-    line, other = power_of_metrics(plan, lambda: {"length_wrong": {"sd": 0.8, "comparisons": 3}})
-    assert "seeds differ by 0.80 tokens (standard deviation, 3 of its comparisons)" in line
-    found = float(line.rpartition("difference of ")[2].removesuffix(" or more"))
-    assert power(found, 0.8, 5, paired=True, alpha=1 - comparison_level(6)) == pytest.approx(0.8, abs=0.01)
-    assert "entropy per token: unknown" in other
-    by_second = plan_experiment([*DECLARED, "experiment.metric='avg by second'"])
-    assert [line.partition(":")[0] for line in power_of_metrics(by_second, dict)] == [
-        "power for avg@n by the second grader"
-    ]
+def test_power_is_told_of_accuracy_alone(tmp_path):
+    plan = plan_experiment([*DECLARED, "experiment.metric=[length_wrong,entropy]"])
+    assert power_line(plan, ResultStore(tmp_path)) == ""
 
 
 # ---- folders of the user's own -------------------------------------------------------------------------------------------

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from stored_runs import about
-from verbs import Said
 
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure, measures
 from harness.experiment.declaration import Experiment
-from harness.experiment.history import History, past_engagement
-from harness.experiment.plan import Arm, Plan, RunSpec
+from harness.experiment.plan import Arm
 from harness.experiment.planning import plan_experiment, plan_of, planned_arm
-from harness.store import METRICS, ResultStore
+from harness.store import METRICS
 
 LADDER = "experiment=dapo_ladder"
 
@@ -150,48 +145,3 @@ def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_wi
 
     assert compared("factorial") == {"base": None, "full": "base", "one": "full"}
     assert compared("leave_one_out") == {"base": None, "full": None, "one": "full"}
-
-
-# ---- beforehand ------------------------------------------------------------------------------------------------------------------
-
-
-def finish(store: ResultStore, spec: RunSpec, share: float | None) -> None:
-    """A finished run of two steps; without `share` as an older harness wrote it."""
-    run = store.run(spec.run_id)
-    run.create(spec.config_yaml, about(spec))
-    fields = {} if share is None else {"clip_released_fraction": share}
-    for step in (1, 2):
-        run.append_step({"step": step, "generated_tokens_total": 10, **fields})
-
-
-def ladder(store: ResultStore, *more: str) -> Plan:
-    return plan_experiment([LADDER, f"runtime.results={store.root}", *more])
-
-
-def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path: Path) -> None:
-    store = ResultStore(tmp_path)
-    longer = ladder(store, "training.steps=120")
-    store.write_plan("longer", longer.record())
-    finish(store, longer.arms[2].spec(0), 0.0002)
-    told = past_engagement(ladder(store), store, History(store))
-    assert told == {longer.arms[2].name: "0.02 % of tokens (from 1 similar run), hardly engaged"}
-    large = plan_experiment(["experiment=dapo_qwen25_7b", f"runtime.results={tmp_path}"])
-    assert past_engagement(large, store, History(store)) == {}  # what the testbed's policy did says nothing of a 7B
-
-
-def test_plan_shows_the_column_only_where_the_store_knows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from harness.cli import main
-
-    monkeypatch.setenv("COLUMNS", "200")
-
-    store = ResultStore(tmp_path)
-    finish(store, ladder(store).arms[2].spec(0), None)
-    assert "engaged" not in said("plan", LADDER, f"runtime.results={tmp_path}")
-    for seed, share in ((1, 0.01), (2, 0.018)):
-        finish(store, ladder(store).arms[2].spec(seed), share)
-    assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "engaged" in text
-    assert "1.4 % of tokens" in text

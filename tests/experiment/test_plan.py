@@ -1,4 +1,4 @@
-"""The experiments at paper scale plan without network: refused arms shown, a too small machine refused."""
+"""The experiments at paper scale plan without network: refused arms shown, and what the weights take said."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from harness.cli import main
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.experiment import memory as fit_module
 from harness.experiment.checks import refusals
 from harness.experiment.planning import plan_experiment
 
@@ -29,12 +28,11 @@ AT_SCALE = {
 
 
 @pytest.fixture(autouse=True)
-def neither_network_nor_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*args: object) -> None:
         raise AssertionError("harness plan must not need a network")
 
     monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr(fit_module, "visible_memory_gib", lambda: None)
     monkeypatch.setenv("COLUMNS", "240")
 
 
@@ -61,19 +59,27 @@ def test_an_experiment_at_scale_plans_offline_with_what_is_pinned_and_explained(
     assert [word for word in (f"experiment={name}", "Licence", "arXiv:") if word not in page] == []
 
 
-def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys, said):
-    small = ["experiment=dapo_qwen25_7b", "runtime.gpus_per_run=1", f"runtime.results={tmp_path}"]
-    text = planned(capsys, tmp_path, *small[:2], code=1)
-    assert "0 to run, 18 refused" in text
-    assert "an update of Qwen/Qwen2.5-7B" in text
-    error = said("run", *small, code=2)
-    assert "cannot be run: an update of Qwen/Qwen2.5-7B" in error
-    assert "runtime.gpus_per_run=" in error
-    assert list(tmp_path.iterdir()) == []
+def test_what_weights_optimiser_and_cache_take_is_told(tmp_path, capsys):
+    """494,032,768 parameters: 4 bytes each, 12 of gradients and moments; 2 x 24 layers x 128 elements a token in bfloat16."""
+    one = ["model=qwen25_0_5b", "task=gsm8k_train", "runtime=one_gpu", "sampling.max_response_tokens=2048"]
+    text = planned(capsys, tmp_path, *one, "runtime.rollout_rows=1024")
+    kept = "weights 1.8 GiB, gradients and moments 5.5 GiB, keys and values of 1024 responses 24.0 GiB"
+    assert f"memory: a run of Qwen/Qwen2.5-0.5B keeps {kept};" in text
+    assert "weights 0.9 GiB, keys" in planned(capsys, tmp_path, *one, "model.lora.rank=8")
+    assert "memory:" not in planned(capsys, tmp_path)
+
+
+def test_responses_must_have_positions():
+    """256 on the testbed; a prompt of up to six operations is a digit, two characters each and a colon: 14."""
+    assert refusals(compose_run(["sampling.max_response_tokens=242", "evaluation.caps=[242]"])) == []
+    for key in ("sampling.max_response_tokens=243", "sampling.max_response_tokens=32"):
+        (reason,) = refusals(compose_run([key, "evaluation.caps=[32,243]"]))
+        assert "responses of up to 243 tokens and their prompts exceed the 256 positions of testbed" in reason
+        assert "lower sampling.max_response_tokens and evaluation.caps to 242 or less" in reason
 
 
 def test_keys_of_groups_that_a_preset_chooses_can_be_overridden():
-    more = ["engine.gpu_memory_utilization=0.8", "model.lora.rank=32", "runtime.assumed.gpu=h200"]
+    more = ["engine.gpu_memory_utilization=0.8", "model.lora.rank=32"]
     (arm,) = plan_experiment(["experiment=gsm8k_quick_start", *more]).arms
     assert (arm.config.engine.gpu_memory_utilization, arm.config.model.lora.rank) == (0.8, 32)
     with pytest.raises(ConfigError, match=r"engine\.gpu_memory_utilisation"):

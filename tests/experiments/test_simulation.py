@@ -8,12 +8,32 @@ import numpy as np
 import pytest
 from scipy import stats
 from simulated_ladders import LADDERS, bounds, detection_rate, draw, false_words
-from simulated_looks import any_of, fixed_seeds, power_at_least, simulate_ladders
+from simulated_looks import (
+    COMPARISONS,
+    EQUIVALENT,
+    HIGHER,
+    LADDER,
+    LOWER,
+    OPEN,
+    any_of,
+    fixed_seeds,
+    power_at_least,
+    run_course,
+    simulate_ladders,
+)
 from simulated_skew import false_rates
 from simulation import Model, rates
 
-from harness.experiment.looks import EQUIVALENT, HIGHER, LOWER
-from harness.statistics.intervals import Independent, Paired, comparison_level, judge, two_way_difference
+from harness.statistics.intervals import (
+    Independent,
+    Paired,
+    Verdict,
+    comparison_level,
+    judge,
+    judge_one,
+    two_way_difference,
+)
+from harness.statistics.sequential import design_levels
 
 LOOKS = (5, 8, 11, 14, 17, 20)
 
@@ -99,3 +119,39 @@ def test_sign_flips_hold_their_level_where_differences_are_symmetric_and_no_test
     student, flips = false_rates("normal", 8, 2000)
     assert (student, flips) == (pytest.approx(0.05, abs=0.015), pytest.approx(0.047, abs=0.015))
     assert min(false_rates("one in ten collapses", 8, 2000)) > 0.2
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_course_has_the_words_of_the_verdict_core(paired):
+    rng = np.random.default_rng(3)
+    scores = rng.normal(0, np.sqrt(0.5), (40, COMPARISONS + 1, LOOKS[-1]))
+    scores += rng.choice([0.0, 0.7, 3.0], (40, COMPARISONS + 1, 1))
+    course = run_course(scores, LADDER, LOOKS, paired=paired, margin=1.3)
+    names = {HIGHER: "higher", LOWER: "lower", EQUIVALENT: "equivalent", OPEN: "not resolved"}
+    seen = set()
+    for arms, words, closed in zip(scores, course.word_NC, course.seeds_NC, strict=True):
+        for (ours, theirs), code, seeds_at_end in zip(LADDER, words, closed, strict=True):
+            word, seeds = _one_by_one(arms[ours], arms[theirs], paired)
+            assert (str(word).split(",")[0].split(" within")[0], seeds) == (names[code], seeds_at_end)
+            seen.add(names[code])
+    assert seen == set(names.values())
+
+
+def _one_by_one(ours, theirs, paired):
+    for seeds, level in zip(LOOKS, design_levels(LOOKS, COMPARISONS), strict=True):
+        a, b = ours[:seeds], theirs[:seeds]
+        estimate = judge_one(Paired(a - b) if paired else Independent(a, b), margin=1.3, level=1 - level)
+        if estimate.verdict != Verdict.NOT_RESOLVED:
+            break
+    return estimate.verdict, seeds
+
+
+def test_arms_get_seeds_while_one_of_their_comparisons_is_open():
+    """The lower comparison is seen at once, the upper never: the arm they share goes on, the lowest stops."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=20)
+    arms = np.stack([noise, noise + 100 + 0.01 * rng.normal(size=20), noise + 100 + 5 * rng.normal(size=20)])
+    course = run_course(arms[None], [(1, 0), (2, 1)], LOOKS)
+    assert course.word_NC.tolist() == [[HIGHER, OPEN]]
+    assert course.seeds_NC.tolist() == [[5, 20]]
+    assert course.runs_N.tolist() == [5 + 20 + 20]

@@ -21,10 +21,7 @@ import torch
 
 from harness.base_policy import random_init
 from harness.configuration.compose import compose_values
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig, load
-from harness.configuration.sections import visible_memory_gib
-from harness.experiment.memory import fitting_micro_batch, misfits
 from harness.reward.shaping import Grader, Grades
 from harness.store import ResultStore
 from harness.training.loop import take_step
@@ -66,7 +63,7 @@ def configuration(options: argparse.Namespace) -> RunConfig:
             f"algorithm.responses_per_prompt={options.samples}",
             "algorithm.updates_per_step=1",
             f"runtime.device={options.device}",
-            f"runtime.micro_batch_tokens={options.micro_batch_tokens or 2048}",
+            f"runtime.micro_batch_tokens={options.micro_batch_tokens}",
             f"runtime.rollout_rows={options.prompts * options.samples}",
             f"runtime.gradient_checkpointing={str(options.checkpointing).lower()}",
             *options.override,
@@ -76,19 +73,7 @@ def configuration(options: argparse.Namespace) -> RunConfig:
     if options.tiny:
         values["model"] |= {"overrides": TINY, "precision": "float32"}
     config = load(values)
-    if not options.micro_batch_tokens:
-        config.runtime.micro_batch_tokens = fitting(config)
     return config
-
-
-def fitting(config: RunConfig) -> int:
-    """The largest micro-batch that the estimate says to fit, at most 32,768 tokens; 2048 on a CPU."""
-    if config.runtime.device != "cuda":
-        return 2048
-    size = fitting_micro_batch(config, visible_memory_gib())
-    if size is None:
-        raise ConfigError(misfits(config)[0])
-    return min(size, 2**15)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -149,7 +134,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=0, help="no step after the fifth begins later; 0: no limit")
-    parser.add_argument("--micro-batch-tokens", type=int, default=0, help="0: what the estimate says to fit")
+    parser.add_argument("--micro-batch-tokens", type=int, default=8192)
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="two narrow layers, for a CPU")
     parser.add_argument("--override", action="append", default=[], help="a further override of the configuration")

@@ -49,18 +49,10 @@ def test_parameters_are_the_published_ones(name):
     assert from_config(SHAPES[name]).parameters == PUBLISHED[name]
 
 
-def test_windowed_layers_are_those_of_the_transformers_configuration():
-    shape, kinds = from_config(SHAPES["olmo3-7b"]), on_meta(SHAPES["olmo3-7b"]).config.layer_types
-    assert shape.windowed_layers == kinds.count("sliding_attention") == 24
-    assert shape.window == 4096
-    assert shape.cache_bytes(8192) == 2 * 2 * 4096 * (8 * 8192 + 24 * 4096)
-
-
 def test_a_tiny_shape_by_hand():
-    assert TINY.layer_matrices == 4 * 4 + 2 * 4 * 2 + 4 * 4 + 3 * 4 * 8 == 144
+    assert TINY.layer_parameters == 4 * 4 + 2 * 4 * 2 + 4 * 4 + 3 * 4 * 8 + 2 * 4 == 152
     assert TINY.parameters == 2 * (144 + 2 * 4) + 2 * 10 * 4 + 4 == 388
-    assert TINY.cache_bytes(5) == 5 * 2 * 2 * 2 * 2  # keys and values, two bytes, two layers, two elements
-    assert TINY.adapter_parameters(1) == 2 * ((4 + 4) + 2 * (4 + 2) + (4 + 4) + 3 * (4 + 8))
+    assert TINY.cache_elements == 2 * 2 * 2  # keys and values, two layers, two elements
 
 
 def test_a_local_folder_tells_its_own_shape(tmp_path):
@@ -75,15 +67,6 @@ def test_names_on_the_hub_need_no_network():
     assert shape_of(changed).layers == 2
     assert shape_of(pretrained.Config(path="someone/else")) is None
     assert from_config({"model_type": "mamba"}) is None
-
-
-def test_adapters_count_as_peft_counts_them():
-    from harness.model.transformers_policy import add_adapters
-
-    values = {**SHAPES["qwen2.5-0.5b"], "num_hidden_layers": 2}
-    model = add_adapters(on_meta(values), pretrained.Lora(rank=8))
-    counted = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    assert from_config(values).adapter_parameters(8) == counted
 
 
 def test_random_models_of_every_shape_know_their_rotary_base(tmp_path: Path) -> None:

@@ -1,0 +1,17 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def format_seconds(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.5 h`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def format_count(number: int, noun: str = "run") -> str:
+    """`1 run`, `12 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
