@@ -16,9 +16,11 @@ from pathlib import Path
 import yaml
 
 import analysis
+from harness.commands import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = "results/published"
+KEYS = "docs/keys.md"  # on the site alone: made from the code
 SOURCES = (
     "README.md",
     "CONTRIBUTING.md",
@@ -46,6 +48,7 @@ class Site:
         waiting = [name for glob in SOURCES for name in _names(ROOT.glob(glob))]
         waiting += [f"{PUBLISHED}/{name}/index.md" for name in _published()]
         waiting += [f"api/{module}.md" for module in _modules()]
+        waiting.append(KEYS)
         while waiting:
             name = waiting.pop()
             if name in self.written:
@@ -67,6 +70,8 @@ class Site:
     def _text(self, name: str) -> str | None:
         """The text of a page; None for a picture, a table or whatever else is copied."""
         path = ROOT / name
+        if name == KEYS:
+            return "\n".join(keys.page(keys.all_keys())) + "\n"
         if name.startswith("api/"):
             return _reference(name.removeprefix("api/").removesuffix(".md"))
         if path.exists():

@@ -4,7 +4,7 @@ harness keys                          # the sections
 harness keys algorithm                # everything under a key
 harness keys experiment               # what an experiment declares
 harness keys optimizer.learning_rate
-harness keys --markdown               # the page docs/keys.md
+harness keys --markdown               # the page of the site
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.experiment.declaration import Experiment
 
 ARGUMENTS = {
     "key": {"nargs": "?", "default": "", "help": "a key, or the beginning of keys up to a point"},
-    "--markdown": flag("print all of them as the page docs/keys.md"),
+    "--markdown": flag("print all of them as Markdown, the site's page"),
 }
 
 
@@ -70,7 +70,7 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
     """The reference page: a list a section, and below it a list for each choice; choices with the same keys share one."""
     yield "# Every key"
     yield ""
-    yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` writes this page."
+    yield "Key and default (`KEY=VALUE`, as in an override), type, meaning. `harness keys --markdown` prints this page."
     shared: dict[tuple[Key, ...], tuple[list[str], list[Key]]] = {}
     for prefix, kind, part in _choices(keys):
         below = tuple(replace(key, name=key.name.removeprefix(prefix), member="") for key in part)
