@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import BATCH_INVARIANT_FROM, compute_capabilities, visible_gpus
 from harness.training.torchrun import distributed, refused_places
 
 if TYPE_CHECKING:
@@ -53,18 +52,8 @@ def refused_engines(config: RunConfig) -> Iterator[str]:
             "of its own; set runtime.ranks=1, or engine.tensor_parallel=1"
         )
     if engine == "vllm" and runtime.deterministic:
-        yield from _refused_determinism(config)
-
-
-def _refused_determinism(config: RunConfig) -> Iterator[str]:
-    capabilities = compute_capabilities()
-    old = [name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM]
-    reason = "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples, and"
-    if config.runtime.device != "cuda":
-        yield f"{reason} its batch invariance is for GPUs; use engine=native or transformers, or runtime.device=cuda"
-    elif old:
         yield (
-            f"{reason} its batch invariance needs compute capability {BATCH_INVARIANT_FROM} (GPU {old[0]} has {capabilities[old[0]]}); use "
+            "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples; use "
             "engine=native or transformers"
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -157,9 +156,6 @@ class EvaluationConfig(Checked, key="evaluation"):
         self.caps = sorted(set(self.caps))  # the same caps are the same protocol
 
 
-# Compute capability of batch invariance in vLLM 0.32 (docs.vllm.ai/en/v0.32.0/features/batch_invariance).
-BATCH_INVARIANT_FROM = 8.0
-
 
 @dataclass(frozen=True)
 class InstalledGpu:
@@ -185,14 +181,6 @@ def installed_gpus() -> tuple[InstalledGpu, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
     lines = _ask_driver("index,uuid,name,driver_version")
     return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 3)
-
-
-@functools.cache
-def compute_capabilities() -> dict[str, float]:
-    """List the compute capability of each GPU of this machine by index; nothing where the driver does not answer."""
-    # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
-    matches = (re.fullmatch(r" *(\d+) *, *(\d+(?:\.\d+)?) *", line) for line in _ask_driver("index,compute_cap"))
-    return {match[1]: float(match[2]) for match in matches if match}
 
 
 def visible_gpus() -> list[str]:
@@ -265,7 +253,7 @@ class RuntimeConfig(Checked, key="runtime"):
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too (docs/running.md): slower, an error at an operator without a deterministic form;
             not with backend=verl.
-        record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
+        record_rollouts: write every response of the run's engine, training and evaluation, to files in `rollouts/` of the run directory.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         verl: verl's environment and how it uses this machine (backend=verl).

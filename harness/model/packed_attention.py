@@ -176,71 +176,45 @@ def attention_name(device: str) -> str:
     return "varlen_attn" if device == "cuda" and varlen_kernel() is not None else "padded"
 
 
-_ATTENTION_KINDS = {"full_attention", "sliding_attention"}  # what `packed_causal` computes
-_ADVICE = "choose another model, or evaluate this one with engine=transformers or engine=vllm"
 # What code raises that was not written for this way of calling it. Other errors, lacking memory among them, are no matter of architecture.
-_MISFIT_ERRORS = (KeyError, TypeError, AttributeError, AssertionError, ValueError, IndexError, NotImplementedError)
+MISFIT_ERRORS = (KeyError, TypeError, AttributeError, AssertionError, ValueError, IndexError, NotImplementedError)
+_ADVICE = "choose another model, or evaluate this one with engine=transformers or engine=vllm"
+_LEAK = {torch.float32: 1e-3}  # nats that rounding may move a score by; other number types 0.1
 
 
-def recurrent(model: Any) -> bool:
-    """Say if a token meets those before it in a running state or a convolution, too: Mamba, linear attention and their hybrids."""
-    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model
-    if any(isinstance(module, torch.nn.Conv1d) for module in (decoder or model).modules()):
-        return True
-    # Families of hybrids say it of all their models, those with nothing but attention among them.
-    kinds = _layer_kinds(model)
-    return bool(getattr(model, "_is_stateful", False)) and not (kinds and kinds <= _ATTENTION_KINDS)
-
-
-def check_packable(model: Any) -> None:
-    """Refuse a model in which packed sequences would run into one another; no weight is looked at.
-
-    Raises:
-        ConfigError: it is recurrent, or has a kind of attention that is not computed over packed sequences.
-    """
-    kind = model.config.model_type
-    if recurrent(model):
-        raise ConfigError(
-            f"{kind} is recurrent (a running state or a convolution beside attention), and sequences that are packed for training would "
-            "run into one another; choose another model, or evaluate this one with engine=vllm"
-        )
-    others = sorted(_layer_kinds(model) - _ATTENTION_KINDS)
-    if others:
-        raise ConfigError(
-            f"{kind} has layers of {', '.join(others)}, which packed training does not compute; {_ADVICE}"
-        )
-
-
-def _layer_kinds(model: Any) -> set[str]:
-    return set(getattr(model.config.get_text_config(), "layer_types", None) or ())
-
-
-@contextmanager
-def naming(kind: str) -> Iterator[None]:
-    """Around code of an architecture that may not be made for packed sequences; its failure becomes a `ConfigError` that names it."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except _MISFIT_ERRORS as error:
-        raise ConfigError(
-            f"{kind} cannot be trained here: its code in transformers does not take packed sequences "
-            f"({type(error).__name__}: {error}); {_ADVICE}"
-        ) from error
+def misfit(kind: str, error: Exception) -> ConfigError:
+    """What to raise where an architecture's code does not take packed sequences."""
+    reason = f"its code in transformers does not take packed sequences ({type(error).__name__}: {error})"
+    return ConfigError(f"{kind} cannot be trained here: {reason}; {_ADVICE}")
 
 
 @torch.no_grad()
-def rehearse(config: Any, score: Callable[..., Any]) -> None:
-    """Score a small pack before training does: each decoder layer must attend over it.
+def rehearse(config: Any, score: Callable[..., Any], dtype: torch.dtype) -> None:
+    """Score a small pack before training does: each layer must attend over it, and each sequence score as it does alone.
 
     Raises:
-        ConfigError: the architecture's code fails, or attends in a way of its own that does not know where sequences end.
+        ConfigError: the architecture's code fails, attends in a way of its own, or lets one sequence reach another (a running state, a
+            convolution).
     """
     kind, layers = config.model_type, int(getattr(config.get_text_config(), "num_hidden_layers", 1))
-    with naming(kind), count_calls() as calls:
-        score([[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3]))
+    prompts, tokens, lengths = [[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3])
+    try:
+        with count_calls() as calls:
+            packed, _ = score(prompts, tokens, lengths)
+        parts = zip(prompts, tokens.split(lengths.tolist()), strict=True)
+        alone = torch.cat([score([prompt], part, torch.tensor([len(part)]))[0] for prompt, part in parts])
+    except ConfigError:
+        raise
+    except MISFIT_ERRORS as error:
+        raise misfit(kind, error) from error
+    fault = ""
     if len(calls) < layers:
+        fault = (
+            f"{layers - len(calls)} of its {layers} layers do not attend through the transformers attention interface"
+        )
+    elif float((packed - alone).abs().max()) > _LEAK.get(dtype, 0.1):
+        fault = "the tokens of one sequence change the scores of another"
+    if fault:
         raise ConfigError(
-            f"{kind} cannot be trained here: {layers - len(calls)} of its {layers} layers do not attend through the transformers "
-            f"attention interface, so that packed sequences would run into one another; {_ADVICE}"
+            f"{kind} cannot be trained here: {fault}, so packed sequences would run into one another; {_ADVICE}"
         )

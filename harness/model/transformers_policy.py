@@ -24,7 +24,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import copy_side_files, load_model
 from harness.model.layout import Layout, Share
-from harness.model.packed_attention import check_packable, naming, register, rehearse
+from harness.model.packed_attention import MISFIT_ERRORS, misfit, register, rehearse
 from harness.model.ranks import Ranks, open_group, whole
 from harness.model.scoring import ScoringModel, check_logits
 
@@ -56,7 +56,7 @@ class TransformersPolicy:
         load_weights(scoring, folder)
         policy = cls(scoring, folder, settings, runtime)
         if trainable:
-            rehearse(policy.scoring.model.config, policy.token_log_probs)
+            rehearse(policy.scoring.model.config, policy.token_log_probs, policy.compute_dtype)
         return policy
 
     @property
@@ -184,8 +184,11 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     config = AutoConfig.from_pretrained(folder)
     dtype = torch.float32 if trainable else getattr(torch, settings.precision)
     # Buffers (rotary tables) are computed, parameters hold no memory; those that are tied are made anew, and tied again.
-    with init_empty_weights(include_buffers=False), naming(config.model_type):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
+    try:
+        with init_empty_weights(include_buffers=False):
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
+    except MISFIT_ERRORS as error:
+        raise misfit(config.model_type, error) from error
     model.tie_weights()
     if trainable and settings.lora.rank:
         with init_empty_weights(include_buffers=False):
@@ -193,7 +196,6 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
         for parameter in model.parameters():
             if not parameter.requires_grad:  # FSDP2 wants one number type of what is trained alone
                 parameter.data = parameter.data.to(getattr(torch, settings.precision))
-    check_packable(model)
     check_logits(model)
     model.eval()  # the policy that samples has no dropout, so the one that is trained has none either
     if runtime.gradient_checkpointing and trainable:

@@ -86,9 +86,9 @@ class Grader:
         """Grade each response against its gold, in order; `problems` are the texts that were asked, where they are known."""
         return Grades(self.verifier.verify_many(list(zip(responses, golds, strict=True)), problems))
 
-    def second(self, responses: Sequence[str], golds: Sequence[str], numerals_only: bool = False) -> list[bool | None]:
+    def second(self, responses: Sequence[str], golds: Sequence[str]) -> list[bool | None]:
         """Return the second grader's verdicts, in order; None where it has none. Nothing is trained on them."""
-        return self.verifier.second_many(list(zip(responses, golds, strict=True)), numerals_only)
+        return self.verifier.second_many(list(zip(responses, golds, strict=True)))
 
     def close(self) -> None:
         """End the verifier's processes."""

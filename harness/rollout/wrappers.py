@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -95,17 +95,28 @@ def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> 
 
 
 class RecordingEngine(EngineWrapper):
-    """Appends the responses to every request to `path`, one JSON object a prompt and line.
+    """Writes the responses to every request into a file of the rollout step, one JSON object a prompt and line.
 
     A line is `{"prompt": [ids], "sampling": {...}, "responses": [{"tokens": [ids], "log_probs": [nats], "entropy": [nats],
-    "finish_reason": "stop" | "length", "seed": 123}]}`.
+    "finish_reason": "stop" | "length", "seed": 123}]}`. A step that is taken again begins its file anew.
+
+    Args:
+        engine: what samples.
+        folder: where the files lie.
+        suffix: of their names, where several processes record.
     """
 
-    def __init__(self, engine: RolloutEngine, path: Path) -> None:
+    def __init__(self, engine: RolloutEngine, folder: Path, suffix: str = "") -> None:
         super().__init__(engine)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_line(path)
-        self._file = path.open("a", encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._suffix = folder, suffix
+        self._file: TextIO | None = None
+
+    def begin(self, step: int) -> None:
+        """The responses to come are of this step; 0 is before training."""
+        if self._file is not None:
+            self._file.close()
+        self._file = (self._folder / f"step-{step:06d}{self._suffix}.jsonl").open("w", encoding="utf-8")
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         completions = self.engine.generate(prompts, seeds_PG, params)
@@ -116,33 +127,14 @@ class RecordingEngine(EngineWrapper):
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, completions: Completions
     ) -> None:
         """Append the responses to a request, also of another engine; the lines are on their way to the disk before they are used."""
-        lines = _record_lines(prompts, seeds_PG, params, completions)
-        self._file.writelines(json.dumps(line) + "\n" for line in lines)
+        assert self._file is not None
+        self._file.writelines(json.dumps(line) + "\n" for line in _record_lines(prompts, seeds_PG, params, completions))
         self._file.flush()
 
-    @property
-    def recorded_bytes(self) -> int:
-        return self._file.tell()
-
-    def rewind(self, recorded_bytes: int) -> None:
-        """Forget what was recorded after a checkpoint: the policy that made it is gone."""
-        self._file.truncate(recorded_bytes)
-        self._file.seek(0, 2)
-
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         super().close()
-
-
-def _drop_torn_line(path: Path) -> None:
-    """End a file at its last whole line: what a killed process was writing must not run into what is appended."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        whole = 0
-        for line in file:
-            whole += len(line) if line.endswith(b"\n") else 0
-        file.truncate(whole)
 
 
 def _record_lines(

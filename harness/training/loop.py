@@ -23,7 +23,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RewardConfig, RuntimeConfig
-from harness.evaluation.metrics.names import grader_shares, nothing_to_learn, second_codes
+from harness.evaluation.metrics.names import nothing_to_learn
 from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
 from harness.model.ranks import Ranks
@@ -58,6 +58,7 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     parts.sync.load()
     trim_heap()  # what reading the weights took
     if progress.step == 0:
+        begin_record(parts, 0)
         if samples := parts.curriculum.calibration_samples:
             rates, progress.generated_tokens = pass_rates(parts, samples)
             parts.curriculum.calibrate(rates)
@@ -69,7 +70,7 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
         take_step(parts, attempt)
         last, stopping = parts.budget_spent(), parts.ranks.any(stop())
         if last or stopping or progress.step % every == 0:
-            checkpoints.save(progress.step, parts.counts() if last else parts.state(), final=last)
+            checkpoints.save(progress.step, progress.counts() if last else parts.state(), final=last)
         if stopping and not last:
             return False
     return True
@@ -79,13 +80,13 @@ def take_step(parts: RunParts, attempt: int) -> None:
     """Take the next step: roll out and grade groups, update on them, give the engine the new weights, evaluate, and record the step."""
     config, progress, updater, ranks = parts.config, parts.progress, parts.updater, parts.ranks
     step, start, tally = progress.step + 1, time.perf_counter(), Tally()
+    begin_record(parts, step)
 
     # Roll out and grade the groups of this step, with a lag also those of later ones.
     for due_step in steps_to_collect(parts, step):
         progress.waiting.append(collect(parts, due_step, progress.carried, tally))
         progress.carried = progress.waiting[-1].surplus
     selection = progress.waiting.pop(0)
-    graders = graders_row(parts, selection, step, tally) if ranks.first else {}
     collected_at = time.perf_counter()
 
     # Update the policy, while the engine leaves the device's memory to it.
@@ -120,7 +121,6 @@ def take_step(parts: RunParts, attempt: int) -> None:
         **rollout_row(selection),
         "generated_tokens_total": progress.generated_tokens,
         **verdicts_row(ranks.gather(tally), config),
-        **graders,
         **update_row(stats, config),
         **engagement_row(selection, stats, config),
         **parts.curriculum.record(),
@@ -135,6 +135,12 @@ def take_step(parts: RunParts, attempt: int) -> None:
     if ranks.first:
         warn_of_mismatch(parts, row["sampler_kl_nats"])
         parts.run.append_step(row)
+
+
+def begin_record(parts: RunParts, step: int) -> None:
+    """Have the responses to come recorded as this step's, where a run records any."""
+    if parts.recorder is not None:
+        parts.recorder.begin(step)
 
 
 def steps_to_collect(parts: RunParts, step: int) -> range:
@@ -202,8 +208,6 @@ def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
             print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
 
 
-SECOND_RESPONSES = 64  # of a step, that the second grader looks at
-SECOND_EVERY = 8  # steps
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
 
 
@@ -319,21 +323,6 @@ def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
         raise ConfigError(
             f"{setting} failed on each of the first {calls} responses, most recently with {last}; mend it"
         )
-
-
-def graders_row(parts: TaskParts, selection: Selection, step: int, tally: Tally) -> dict[str, float]:
-    """Return the shares of a step's first responses that training and the second grader accept: both, or only one. A metric, no reward.
-
-    It looks at whole groups of the first round, `SECOND_RESPONSES` responses in all. Golds that are not numerals take time, so they are
-    looked at every `SECOND_EVERY` steps only.
-    """
-    start, first = time.perf_counter(), selection.first
-    groups = first.select(torch.arange(len(first))[: max(1, SECOND_RESPONSES // first.correct_PG.shape[1])])
-    texts, golds, _ = _answers(parts, groups.problems_P.tolist(), groups.completions)
-    second = parts.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
-    agreement = grader_shares(groups.correct_PG.flatten().numpy(), second_codes(second))
-    tally.seconds_verify += time.perf_counter() - start
-    return {f"graders_{part}_fraction": share for part, share in agreement.items()}
 
 
 def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:

@@ -124,9 +124,10 @@ class RunParts(TaskParts):
         with ExitStack() as on_failure:
             on_failure.callback(engine.close)
             self.engine: RolloutEngine = engine
+            self.recorder: RecordingEngine | None = None
             if config.runtime.record_rollouts:
                 suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
-                self.engine = RecordingEngine(engine, run.path / f"rollouts{suffix}.jsonl")
+                self.engine = self.recorder = RecordingEngine(engine, run.path / "rollouts", suffix)
             # The check of a weight update belongs to no rollout, so it bypasses the recording.
             self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
             # Where responses come from.
@@ -151,28 +152,19 @@ class RunParts(TaskParts):
         progress = self.progress
         return self.config.training.is_spent(progress.step, progress.generated_tokens, progress.seconds)
 
-    def counts(self) -> dict[str, Any]:
-        """Return how far the run is: what a resume needs after its last step."""
-        recorded_bytes = self.ranks.gather(getattr(self.engine, "recorded_bytes", None))
-        return {"recorded": recorded_bytes, **self.progress.counts()}
-
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides weights and optimiser: tensors and plain values.
 
         Random numbers need no state: they are counter-based.
         """
         state = {**self.updater.state(), "curriculum": self.curriculum.state()}
-        return {**state, **as_data(self.progress), **self.counts()}
+        return {**state, **as_data(self.progress)}
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
         state = self.checkpoints.newest()
         if self.ranks.first and state is None:
             warn_of_lost_steps(self.run, self.config)
-        if isinstance(self.engine, RecordingEngine):
-            sizes = state["recorded"] if state else [0] * self.ranks.world
-            if len(sizes) == self.ranks.world:  # another number of ranks records into other files
-                self.engine.rewind(sizes[self.ranks.rank])
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
             # A record needs the samples before training again, too.
             start = -1 if self.config.runtime.record_rollouts else 0

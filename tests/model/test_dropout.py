@@ -12,7 +12,6 @@ from harness.configuration.error import ConfigError
 from tests.model.test_packable import load, saved
 
 KINDS: dict[str, dict[str, Any]] = {
-    "seed_oss": {"head_dim": 16, "attention_dropout": 0.1, "residual_dropout": 0.3},
     "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64, "dropout": 0.3, "layerdrop": 0.3},
     "biogpt": {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3},
 }

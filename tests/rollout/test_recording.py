@@ -25,8 +25,9 @@ PARAMS = SamplingParams(8, stop_token_ids=(1,))
 
 
 def test_a_line_holds_a_prompt_and_its_responses_to_the_bit(base_policy: Path, tmp_path: Path) -> None:
-    path, seeds = tmp_path / "made" / "rollouts.jsonl", seeds_for(PROMPTS, 4)
-    engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
+    path, seeds = tmp_path / "made" / "step-000003.jsonl", seeds_for(PROMPTS, 4)
+    engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path.parent)
+    engine.begin(3)
     made = engine.generate(PROMPTS, seeds, PARAMS)
     engine.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -39,24 +40,6 @@ def test_a_line_holds_a_prompt_and_its_responses_to_the_bit(base_policy: Path, t
     for name in ("log_probs", "entropy"):
         values = torch.tensor([value for response in responses for value in response[name]])
         assert torch.equal(values, getattr(made, f"{name}_N"))
-
-
-def test_a_record_goes_on_after_a_torn_line(base_policy: Path, tmp_path: Path) -> None:
-    path, engine = tmp_path / "rollouts.jsonl", NativeEngine(NativePolicy.load(base_policy, "torch").decoder)
-    first = RecordingEngine(engine, path)
-    # In the batches in which they are repeated: on some processors a batch's size changes a number's last bit.
-    for part in (slice(2), slice(2, None)):
-        first.generate(PROMPTS[part], seeds_for(PROMPTS, 4)[part], PARAMS)
-    first.close()
-    whole = path.read_text()
-    path.write_text(whole[:-20])
-    second = RecordingEngine(engine, path)
-    second.generate(PROMPTS[2:], seeds_for(PROMPTS, 4)[2:], PARAMS)
-    second.close()
-    assert path.read_text() == whole
-    path.write_text("torn")
-    RecordingEngine(engine, path).close()
-    assert path.read_text() == ""
 
 
 def stopped(config: RunConfig, root: Path, steps: int) -> RunDir:
@@ -72,7 +55,8 @@ def recorded(root: Path, **changes: Any) -> list[list[dict[str, Any]]]:
     config = small_config(
         runtime__record_rollouts=True, runtime__results=str(root), training__steps=1, training__evaluate_every=1, **changes
     )  # fmt: skip
-    return [json.loads(line)["responses"] for line in (finished(config, root).path / "rollouts.jsonl").open()]
+    files = sorted((finished(config, root).path / "rollouts").iterdir())
+    return [json.loads(line)["responses"] for file in files for line in file.open()]
 
 
 def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
@@ -88,14 +72,13 @@ def test_responses_of_the_initial_policy_are_recorded_as_those_of_the_policy_are
 
 
 def test_a_stopped_run_records_what_an_undisturbed_one_does(tmp_path: Path) -> None:
-    """Stopped after a checkpoint, with a step recorded beyond it that nothing will know of."""
+    """Stopped after a checkpoint, with a torn step recorded beyond it that nothing will know of."""
     changes: dict[str, Any] = {"runtime__record_rollouts": True, "runtime__checkpoint_every": 1}
     whole = finished(small_config(**changes, runtime__results=str(tmp_path / "a")), tmp_path / "a")
     config = small_config(**changes, runtime__results=str(tmp_path / "b"))
     parted = stopped(config, tmp_path / "b", steps=2)
-    lost = (parted.path / "rollouts.jsonl").read_text().splitlines(keepends=True)[-1]
-    with (parted.path / "rollouts.jsonl").open("a") as file:
-        file.write(lost)
+    (parted.path / "rollouts" / "step-000003.jsonl").write_text('{"prompt": [1')
     assert train_run(config, parted, lambda: False, attempt=2)
-    recorded = [(run.path / "rollouts.jsonl").read_bytes() for run in (whole, parted)]
-    assert recorded[0] == recorded[1]
+    files = [{file.name: file.read_bytes() for file in (run.path / "rollouts").iterdir()} for run in (whole, parted)]
+    assert files[0] == files[1]
+    assert len(files[0]) == 5

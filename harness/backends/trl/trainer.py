@@ -28,7 +28,6 @@ from harness.model.policy import adamw
 from harness.model.transformers_policy import adapter_settings
 from harness.problems.problem import load_benchmark
 from harness.rollout.types import prompt_texts
-from harness.training.loop import graders_row
 from harness.training.run_parts import TaskParts
 from harness.training.step_data import NumericalFault, Tally, average, groups_row, rollout_row, verdicts_row
 from harness.training.update import learning_rate
@@ -228,7 +227,6 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         rollouts, config = self.rollouts, self.parts.config
         selection, tally = rollouts.selection, rollouts.tally
         assert selection is not None
-        graders = graders_row(self.parts, selection, step, tally)
         names = load_table("trl").log["metrics"]
         log_means = {
             ours: self._mean(theirs) for theirs, ours in names.items() if any(theirs in each for each in self._logs)
@@ -246,7 +244,6 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             "entropy_nats": log_means.get("entropy_nats", _NAN),
             "generated_tokens_total": self.tokens,
             **verdicts_row(tallies, config),
-            **graders,
             "gradient_clipped_fraction": sum(clipped) / len(clipped),
             "gradient_groups": gradient_groups,
             **shares.row(),

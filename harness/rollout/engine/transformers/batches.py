@@ -16,7 +16,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_model
-from harness.model.packed_attention import recurrent
+from harness.model.packed_attention import MISFIT_ERRORS
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 from harness.rollout.wrappers import ResponseBuffers
 
@@ -39,13 +39,16 @@ class TransformersEngine(RolloutEngine):
         Raises:
             ConfigError: it lacks tensors, or the architecture has no key/value cache that can be repeated for a prompt's samples.
         """
-        model = load_model(Path(folder), dtype)
-        if recurrent(model):
+        engine = cls(load_model(Path(folder), dtype).to(device), rows)
+        try:
+            engine.generate([[0, 0]], np.zeros((1, 2), dtype=np.uint64), SamplingParams(2))
+        except (RuntimeError, *MISFIT_ERRORS) as error:
             raise ConfigError(
-                f"engine=transformers cannot sample from {model.config.model_type}: it is recurrent (Mamba, linear attention, "
-                "convolutions), and its state cannot be repeated for a prompt's samples; use engine=vllm, or choose another model"
-            )
-        return cls(model.to(device), rows)
+                f"engine=transformers cannot sample from {engine.model.config.model_type}: what it keeps of a prompt (a recurrent state, a "
+                f"convolution) cannot be repeated for the prompt's samples ({type(error).__name__}: {error}); use engine=vllm, or choose "
+                "another model"
+            ) from error
+        return engine
 
     @torch.no_grad()
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import BATCH_INVARIANT_FROM
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
 from harness.rollout.types import Completions, EngineDied, Response, RolloutEngine, SamplingParams, check_request
@@ -72,9 +71,7 @@ class VllmEngine(RolloutEngine):
         """
         # vLLM reads its environment when it is imported.
         cpu = not device.startswith("cuda")
-        _environment(cpu, runtime.deterministic)
-        if runtime.deterministic:
-            _require_invariance(device)
+        _environment(cpu)
         try:
             import vllm
         except ImportError as error:
@@ -91,8 +88,7 @@ class VllmEngine(RolloutEngine):
         # Start. On a CPU vLLM forbids everybody in the process to change the number of threads; the trainer keeps its own.
         set_threads, threads = torch.set_num_threads, torch.get_num_threads()
         try:
-            with _vllm_kernels():
-                llm = vllm.LLM(str(folder), **settings)
+            llm = vllm.LLM(str(folder), **settings)
         except ValueError as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ConfigError(
@@ -247,38 +243,14 @@ def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: 
 def _guard_calls(activity: str = "sampling") -> Iterator[None]:
     """Around calls of vLLM: a failure in there ends the engine, since unfinished requests would answer the next call."""
     try:
-        with _vllm_kernels():
-            yield
+        yield
     except Exception as error:
         raise EngineDied(f"vLLM failed while {activity}: {type(error).__name__}: {error}") from error
 
 
-@contextmanager
-def _vllm_kernels() -> Iterator[None]:
-    """Leave the choice of kernels to vLLM and its batch invariance: torch's deterministic mode would end at what it does not know."""
-    strict = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(False)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(strict)
-
-
-def _require_invariance(device: str) -> None:
-    """Raise `ConfigError` unless vLLM 0.32 can make samples independent of their batch on this device."""
-    capability = torch.cuda.get_device_capability(device) if device.startswith("cuda") else (0, 0)
-    if capability < (int(BATCH_INVARIANT_FROM), 0):
-        raise ConfigError(
-            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {BATCH_INVARIANT_FROM}, "
-            f"which {device} is not; use engine=native or transformers"
-        )
-
-
-def _environment(cpu: bool, invariant: bool) -> None:
+def _environment(cpu: bool) -> None:
     """Set what vLLM reads from the environment, before it is imported; what is set already stays, but for what runs depend on."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine's loop runs in this process
-    if invariant:
-        os.environ["VLLM_BATCH_INVARIANT"] = "1"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     if cpu:
