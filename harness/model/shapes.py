@@ -94,8 +94,6 @@ def from_config(values: Mapping[str, Any]) -> ModelSize | None:
 
 def shape_of(model: Any) -> ModelSize | None:
     """The shape of a `model` section, without network: from the table, or a local folder; None where neither tells it."""
-    if model.kind == "random_init":
-        return from_config({**SHAPES[model.shape], **model.overrides})
     if model.kind != "pretrained":
         return None
     folder = Path(model.path).expanduser() / "config.json"

@@ -20,7 +20,7 @@ from harness.store import ResultStore
 KL = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
 ON_VERL = [
     "backend=verl",
-    "model=random_init",
+    "model=qwen25_0_5b",
     "evaluation.samples_between=null",
     "runtime.elsewhere=true",
     "runtime.device=cuda",

@@ -25,7 +25,7 @@ BASES = {
     "dapo": ["algorithm=dapo", "optimizer.decay=cosine", "optimizer.warmup_steps=5"],
     "vLLM": ["algorithm=grpo", *VLLM, "algorithm.engine_correction.kind=token", "algorithm.surrogate.dual_clip=3.0"],
     "entropy bonus": ["algorithm=dapo", "algorithm.dead_groups.policy=keep", "algorithm.entropy_coefficient=0.01"],
-    "adapters": ["model=random_init", "algorithm=grpo", "model.lora.rank=4"],
+    "adapters": ["model=qwen25_0_5b", "algorithm=grpo", "model.lora.rank=4"],
 }  # fmt: skip
 # Keys that code of ours reads inside TRL's trainer, so that GRPOConfig has no word for them.
 OURS = {

@@ -28,7 +28,7 @@ ROOT = str(Path(harness.__file__).resolve().parents[1])
 
 
 def config(*given: str) -> RunConfig:
-    return compose_run(["backend=verl", "model=random_init", *given])
+    return compose_run(["backend=verl", "model=qwen25_0_5b", *given])
 
 
 def values(*given: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 PROMPTS, SIZE, ROUNDS, SEEDS = 4, 3, 3, 4
 COMMON = [
-    "backend=verl", "model=random_init", "evaluation.samples_between=null", f"algorithm.prompts_per_step={PROMPTS}",
+    "backend=verl", "model=qwen25_0_5b", "evaluation.samples_between=null", f"algorithm.prompts_per_step={PROMPTS}",
     f"algorithm.responses_per_prompt={SIZE}", "algorithm.updates_per_step=1",
 ]  # fmt: skip
 REFILL = ["algorithm.dead_groups.policy=refill", f"algorithm.dead_groups.max_rounds={ROUNDS}"]

@@ -13,7 +13,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
 
-COMMON = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]
+COMMON = ["backend=verl", "model=qwen25_0_5b", "evaluation.samples_between=null"]
 ACCEPT = "backend.accept=[unbounded_refill,warmup_from_zero]"
 # Configurations that verl trains; between them every part of the algorithm is switched on somewhere.
 BASES = {

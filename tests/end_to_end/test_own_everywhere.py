@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from random_model import random_checkpoint
 from verbs import harness
 
-from tests.configuration.test_own_members import OTHERS, write
+from harness.model.shapes import SHAPES
+from tests.configuration.test_own_members import write
 
 HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config:\n    kind: str = '{kind}'\n"
 NATIVE = """
@@ -71,6 +73,25 @@ MEMBERS = {
     "problems/benchmarks/sums": (SUMS, "task"),
     "backends/mine": (BACKEND, "backend"),
 }
+ABSOLUTE = """    def estimate(self, logprobs_N, ref_logprobs_N):
+        return (logprobs_N - ref_logprobs_N).abs()
+"""
+FIRST = """from dataclasses import dataclass
+from harness.sampling.curriculum import Curriculum, require_problems
+import numpy as np
+@dataclass
+class Config:
+    kind: str = 'first'
+class First(Curriculum):
+    STATE = ()
+    def __init__(self, problems):
+        self.problems = problems
+    def draw(self, count):
+        require_problems(count, self.problems)
+        return np.arange(count)
+def build(config, problems, seed):
+    return First(problems)
+"""
 REWARD = "def half(response, gold):\n    return 0.5\n"
 
 
@@ -80,8 +101,8 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mine") / "their_tricks"
     for member, (code, group) in MEMBERS.items():
         write(folder, member, HEAD.format(kind=member.rpartition("/")[2]) + code, group)
-    for member in ("sampling/curriculum/first", "objective/kl/absolute"):
-        write(folder, member, OTHERS[member])
+    write(folder, "sampling/curriculum/first", FIRST)
+    write(folder, "objective/kl/absolute", ABSOLUTE)
     (folder / "tracker/lines.yaml").write_text("# @package runtime.trackers.lines\nkind: lines\n")
     (folder / "algorithm/kl/absolute.yaml").write_text("kind: absolute\ncoefficient: 0.0\n")
     (folder / "benchmark").mkdir()
@@ -97,16 +118,23 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CHOSEN = [
     "task=sums", "evaluation=small", "engine=echo", "tracker=lines", "algorithm/curriculum=first", "algorithm/kl=absolute",
-    "algorithm.kl.coefficient=0.01", "backend=mine", "model=random_init",
-    "model.overrides={num_hidden_layers: 1, hidden_size: 32, intermediate_size: 64, num_attention_heads: 2, num_key_value_heads: 2}",
+    "algorithm.kl.coefficient=0.01", "backend=mine", "model=pretrained",
     "sampling.max_response_tokens=6", "algorithm.prompts_per_step=4", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1",
     "training.steps=1", "model.precision=float32", "runtime.workers=1", "seed=0", "experiment.name=everything", "experiment.benchmark=sums",
 ]  # fmt: skip
 
 
 def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:
+    sizes = {
+        "num_hidden_layers": 1,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
+    chosen = [*CHOSEN, f"model.path={random_checkpoint({**SHAPES['qwen2.5-0.5b'], **sizes}, 0, tmp_path)}"]
     folder, reward = ("--config-dir", str(mine)), f"algorithm.reward.function={mine}/rewards.py:half"
-    said = harness(tmp_path, "run", *folder, *CHOSEN, reward, "--no-answer")
+    said = harness(tmp_path, "run", *folder, *chosen, reward, "--no-answer")
     assert "1 run: 1 finished" in said
     tracked = (tmp_path / "results/tracked.txt").read_text()
     assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)
@@ -121,7 +149,7 @@ def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, 
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tricks\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[rlvr_harness.config_dir]\ntheirs = their_tricks\n")
-    planned = harness(tmp_path, "plan", *CHOSEN, reward, site=site)
+    planned = harness(tmp_path, "plan", *chosen, reward, site=site)
     assert "1 run, 1 finished, 0 to run" in planned
-    again = harness(tmp_path, "run", *CHOSEN, reward, "seed=1", "--no-answer", site=site)
+    again = harness(tmp_path, "run", *chosen, reward, "seed=1", "--no-answer", site=site)
     assert "1 run: 1 finished" in again

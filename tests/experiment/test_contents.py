@@ -43,12 +43,12 @@ def test_a_changed_problem_set_stops_the_runs_that_read_it_and_no_others(tmp_pat
     store = ResultStore(tmp_path / "results")
     files = [problems(tmp_path / name, 1) for name in ("a.jsonl", "b.jsonl")]
     tasks = f"task.path={','.join(map(str, files))}"
-    both = plan_multirun(["task=gsm8k_train", "model=random_init", tasks, "seed=0"])
+    both = plan_multirun(["task=gsm8k_train", "model=qwen25_0_5b", tasks, "seed=0"])
     begun(both, store)
     check(both, store)
     problems(files[1], 2)
     first, second = (
-        plan_multirun(["task=gsm8k_train", "model=random_init", f"task.path={file}", "seed=0"]) for file in files
+        plan_multirun(["task=gsm8k_train", "model=qwen25_0_5b", f"task.path={file}", "seed=0"]) for file in files
     )
     check(first, store)
     (spec,) = second.specs

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,9 +20,13 @@ from typing import Any
 
 import torch
 
-from harness.base_policy import random_init
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from random_model import random_checkpoint
+
 from harness.configuration.compose import compose_values
 from harness.configuration.schema import RunConfig, load
+from harness.model.shapes import SHAPES
 from harness.reward.shaping import Grader, Grades
 from harness.store import ResultStore
 from harness.training.loop import take_step
@@ -46,12 +51,12 @@ class ContrastGrader(Grader):
         )
 
 
-def configuration(options: argparse.Namespace) -> RunConfig:
-    """The run to be measured."""
+def configuration(options: argparse.Namespace, initial: Path) -> RunConfig:
+    """The run to be measured, from this checkpoint."""
     values = compose_values(
         [
-            "model=random_init",
-            f"model.shape={options.shape}",
+            "model=pretrained",
+            f"model.path={initial}",
             f"engine={options.engine}",
             f"sampling.max_response_tokens={options.response}",
             f"evaluation.caps=[{options.response}]",
@@ -71,16 +76,16 @@ def configuration(options: argparse.Namespace) -> RunConfig:
     )
     values.pop("experiment", None)
     if options.tiny:
-        values["model"] |= {"overrides": TINY, "precision": "float32"}
+        values["model"]["precision"] = "float32"
     config = load(values)
     return config
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Train and report medians over all steps but the first two."""
-    config = configuration(options)
     with tempfile.TemporaryDirectory() as folder:
-        initial = random_init.prepare(config.model, config.task, 0, Path(folder), "torch")
+        initial = random_checkpoint({**SHAPES[options.shape], **(TINY if options.tiny else {})}, 0, Path(folder))
+        config = configuration(options, initial)
         run = ResultStore(Path(folder)).run("a" * 16)
         run.path.mkdir(parents=True)
         grader = ContrastGrader(config.verifier, config.runtime)

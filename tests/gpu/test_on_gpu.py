@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from random_model import random_checkpoint
 from small_runs import Bench, small_config
 from training_cases import sharp_checkpoint
 
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
+from harness.model.shapes import SHAPES
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine

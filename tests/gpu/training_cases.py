@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from random_model import random_checkpoint
 from safetensors.torch import load_file, save_file
 from small_runs import small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.pretrained import Lora
-from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.schema import RunConfig
+from harness.model.shapes import SHAPES
 from harness.rollout.engine import transformers
 
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}

@@ -9,15 +9,16 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from random_model import random_checkpoint
 
 from harness.base_policy.pretrained import Config, Lora, prepare
-from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.model import packed_attention, transformers_policy
 from harness.model.checkpoint import load_model, read_state
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.ranks import Ranks
+from harness.model.shapes import SHAPES
 from harness.model.transformers_policy import TransformersPolicy, load_weights, save_model
 from tests.model.test_packable import load
 

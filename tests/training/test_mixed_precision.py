@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from random_model import random_checkpoint
 from small_runs import small_config
 
 from harness.base_policy.pretrained import Config, Lora
-from harness.base_policy.random_init import random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.model.linear import onednn_available
 from harness.model.policy import NativePolicy
