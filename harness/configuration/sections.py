@@ -156,7 +156,6 @@ class EvaluationConfig(Checked, key="evaluation"):
         self.caps = sorted(set(self.caps))  # the same caps are the same protocol
 
 
-
 @dataclass(frozen=True)
 class InstalledGpu:
     """A GPU of this machine as the driver lists it."""
