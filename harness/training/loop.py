@@ -6,45 +6,31 @@ and grades its share of a step. What decides the last bits of the numbers is rec
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 import torch
 import torch.utils.deterministic
 
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import RewardConfig, RuntimeConfig
 from harness.evaluation.metrics.names import nothing_to_learn
-from harness.model.linear import onednn_available, resolve_kernel
-from harness.model.packed_attention import attention_name
 from harness.model.ranks import Ranks
-from harness.model.system import processor, trim_heap
-from harness.reward.shaping import Grader, reward_components, shaped_rewards
-from harness.rollout.types import Completions
-from harness.rollout.wrappers import key, sample_seeds, uniforms
+from harness.model.system import trim_heap
+from harness.reward.shaping import Grader
+from harness.rollout.wrappers import key, sample_seeds
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.store import RunDir, layout
-from harness.store.atomic import write_file
-from harness.training.run_parts import RunParts, TaskParts, fit_memory, out_of_memory, save_fault
-from harness.training.step_data import (
-    UNFINISHED_STATUSES,
-    NumericalFault,
-    Tally,
-    UpdateStats,
-    engagement_row,
-    rollout_row,
-    update_row,
-    verdicts_row,
-)
+from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory
+from harness.training.checkpoints import save_fault
+from harness.training.grading import Tally, answers_to, graded_groups, refuse_a_broken_function
+from harness.training.metrics import UpdateStats, engagement_row, rollout_row, update_row, verdicts_row
+from harness.training.run_parts import RunParts
+from harness.training.step_data import NumericalFault
 from harness.training.update import learning_rate
 
 LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 against float32 gives about a tenth of it
@@ -91,7 +77,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
 
     # Update the policy, while the engine leaves the device's memory to it.
     parts.engine.sleep()
-    stats = update(parts, step, selection)
+    stats = train_on(parts, step, selection)
     updater.reset_reference(step)
     if parts.policy.shares_prompts:  # a small policy's update leaves nothing worth the call
         trim_heap()
@@ -161,7 +147,7 @@ def evaluate(parts: RunParts, step: int, attempt: int) -> None:
         parts.say(attempt, layout.TRAINING)
 
 
-def update(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
+def train_on(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
     """Make the step's updates; a numerical fault saves its batch and ends the run."""
     prompts = [parts.prompts[i] for i in selection.kept.problems_P.tolist()]
     try:
@@ -208,9 +194,6 @@ def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
             print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
 
 
-_VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
-
-
 def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) -> Selection:
     """Roll out a step's groups, round by round until there are enough; `carried` are those left over from the step before.
 
@@ -251,80 +234,6 @@ def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray
     return Groups.concatenate(round_groups)
 
 
-def graded_groups(
-    parts: TaskParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
-) -> Groups:
-    """Give the responses to these problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
-    algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
-    answers = _answers(parts, problems_P, completions)
-    # The verifier's verdicts, and what a noisy verifier makes of them.
-    grades = parts.grader.grade(*answers)
-    exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
-    correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
-    tally.faults += grades.faults
-    for status in UNFINISHED_STATUSES:
-        tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
-    # A user's own reward function takes the verifier's place.
-    if function is not None:
-        faults_before = function.faults
-        outcome = function.outcomes(*answers).view(shape)
-        correct = outcome > 0
-        tally.faults += function.faults - faults_before
-    tally.flipped += int((correct != exact).sum())
-    tally.verdicts += exact.numel()
-    # Shaped rewards.
-    components = reward_components(
-        correct,
-        answered,
-        completions.lengths_R.view(shape),
-        parts.params.max_response_tokens,
-        algorithm.reward,
-        algorithm.overlong,
-        ~completions.finished_R.view(shape),
-        outcome,
-    )
-    rewards = shaped_rewards(components, algorithm.overlong)
-    return Groups(torch.from_numpy(problems_P.astype(np.int64)), completions, correct, answered, rewards)
-
-
-def _answers(
-    parts: TaskParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
-) -> tuple[list[str], list[str], list[str]]:
-    """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
-    texts = parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-    size = len(texts) // max(len(problems_P), 1)
-    problems = [parts.problems[i] for i in problems_P for _ in range(size)]
-    return list(texts), [problem.gold for problem in problems], [problem.prompt for problem in problems]
-
-
-def noisy_verdicts(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
-    """The verdicts that training sees, bool [P, G]: a verifier errs at the rates `true_positive` and `false_positive` of `reward`.
-
-    The setting of noisy-verifier studies (arXiv:2601.04411: Youden's J = true minus false positive rate) and, at equal rates, a reward
-    that is random whatever the answer (arXiv:2506.10947). A verdict's draw belongs to its response's seed, so it repeats, on any number
-    of ranks. Held-out evaluation keeps the exact verifier.
-    """
-    if reward.exact:
-        return correct_PG
-    draws = torch.from_numpy(uniforms((seeds_PG ^ _VERDICTS).reshape(-1), 1)).view(correct_PG.shape)
-    return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
-
-
-def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
-    """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
-    function = parts.reward_function
-    if function is None:
-        return
-    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
-    calls = sum(verdicts for _, verdicts, _ in counts)
-    if calls and sum(faults for faults, _, _ in counts) == calls:
-        last = next(fault for _, _, fault in counts if fault)
-        setting = f"algorithm.reward.function={function.reward.function}"
-        raise ConfigError(
-            f"{setting} failed on each of the first {calls} responses, most recently with {last}; mend it"
-        )
-
-
 def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
     """Measure the policy's share of right answers on every problem from `samples` responses each; also the tokens generated for it."""
     rates, tokens = np.zeros(len(parts.problems)), 0
@@ -336,7 +245,7 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
             seeds_PG = sample_seeds(stream, parts.prompt_keys[mine], samples)
             prompts = [parts.prompts[i] for i in mine]
             completions = parts.engine.generate(prompts, seeds_PG, parts.params)
-            correct_R = parts.grader.grade(*_answers(parts, mine, completions)).correct_R
+            correct_R = parts.grader.grade(*answers_to(parts, mine, completions)).correct_R
             accuracy_P = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
             share = accuracy_P, int(completions.lengths_R.sum())
         shares = parts.ranks.gather(share)
@@ -364,78 +273,3 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
         with closing(RunParts(config, run, initial, kernel, grader, ranks)) as parts:
             return train(parts, stop, attempt)
-
-
-def base_policy(config: RunConfig, run: RunDir, attempt: int) -> tuple[str, Path]:
-    """Settle the linear kernel of this attempt, and prepare the policy before RL; returns both, the policy as its folder."""
-    kernel = settle_kernel(config.runtime, run, attempt)
-    run.say_phase(attempt, "preparing the base policy")
-    source, cache = implementation("harness.base_policy", config.model), run.path.parent.parent / "cache"
-    return kernel, source.prepare(config.model, config.task, config.seed, cache, kernel)
-
-
-def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
-    """The linear kernel of this attempt, recorded in its directory before anything is computed.
-
-    A run that resumes from a checkpoint keeps the kernel it began with: the supervisor copies the record into the manifest's provenance.
-
-    Raises:
-        ConfigError: the configuration asks for another kernel than the run began with, or this machine lacks that one.
-    """
-    recorded_kernel = _read_kernel(run, attempt) if run.checkpoints() else None
-    kernel = recorded_kernel or resolve_kernel(runtime.linear_kernel)
-    if runtime.linear_kernel not in ("auto", kernel):
-        raise ConfigError(
-            f"runtime.linear_kernel={runtime.linear_kernel}, but run {run.run_id} began with {kernel}: set it to auto to resume"
-        )
-    if kernel == "onednn" and not onednn_available():
-        raise ConfigError(
-            f"run {run.run_id} needs runtime.linear_kernel=onednn, which this torch has not: go on where it began"
-        )
-    record = {
-        "linear_kernel": kernel,
-        "threads": runtime.threads,
-        "torch": torch.__version__,
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-        "processor": processor().name,
-        "packed_attention": attention_name(runtime.device),
-    }
-    path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
-    write_file(path, json.dumps(record, indent=1).encode() + b"\n")
-    return kernel
-
-
-def _read_kernel(run: RunDir, attempt: int) -> str | None:
-    """The kernel of the newest earlier attempt that told it."""
-    for number in range(attempt - 1, -1, -1):
-        path = layout.attempt_dir(run.path, number) / layout.NUMERICS
-        try:
-            return str(json.loads(path.read_text())["linear_kernel"])
-        except (FileNotFoundError, ValueError):  # it broke off before, or a power cut left the file empty
-            continue
-    return None
-
-
-@contextmanager
-def deterministic(enabled: bool) -> Iterator[None]:
-    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`enabled` False: nothing).
-
-    A CPU with one thread needs nothing. On a GPU the backward of flash attention and of indexing adds in an order that changes from call
-    to call.
-
-    Must be entered before the first matrix product on a GPU: cuBLAS reads its workspace's size once.
-    """
-    if not enabled:
-        yield
-        return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    former_mode, memory = torch.are_deterministic_algorithms_enabled(), cast(Any, torch.utils.deterministic)
-    former_fill = memory.fill_uninitialized_memory
-    # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
-    torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # nothing here reads what was not written
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(former_mode)
-        memory.fill_uninitialized_memory = former_fill

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash
-from harness.configuration.registry import CURRICULUM, ENGINE, SOURCE, implementation
-from harness.configuration.schema import RunConfig, dump
-from harness.configuration.sections import AlgorithmConfig
+from harness.configuration.registry import ENGINE, SOURCE, implementation
+from harness.configuration.schema import RunConfig
 from harness.evaluation.evaluate import Evaluator
-from harness.model.checkpoint import decodable, load_tokenizer
+from harness.model.checkpoint import decodable
 from harness.model.policy import NativePolicy, Policy
-from harness.model.ranks import ALONE, Ranks, objects_group
-from harness.model.system import content_fingerprint
+from harness.model.ranks import ALONE, Ranks
 from harness.objective.objective import Objective
-from harness.problems.problem import load_benchmark
-from harness.reward.function import RewardFunction
 from harness.reward.shaping import Grader
-from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync, key
-from harness.sampling.curriculum import Curriculum
-from harness.sampling.never_give_up import NeverGiveUp
+from harness.rollout.types import RolloutEngine
+from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync
 from harness.sampling.selection import Groups, Selection
 from harness.sampling.source import Source, SourceContext
-from harness.store import RunDir, layout
-from harness.store.atomic import write_file
+from harness.store import RunDir
+from harness.training.checkpoints import Checkpoints, as_data, has_transformers_checkpoint, warn_of_lost_steps
+from harness.training.task import TaskParts, base_evaluations
 from harness.training.update import Updater
 
 
@@ -66,33 +54,6 @@ class Progress:
         if state.get("carried") is not None:
             self.carried = Groups.of_state(state["carried"])
         self.waiting = [Selection.of_state(item) for item in state.get("waiting", ())]
-
-
-class TaskParts:
-    """What a run asks its policy and how responses are graded, whoever trains; `initial` gives the tokenizer."""
-
-    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader, ranks: Ranks) -> None:
-        self.config, self.run, self.grader, self.ranks = config, run, grader, ranks
-        self.tokenizer = load_tokenizer(initial)
-        task = load_benchmark(config.task)
-        self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
-        self.prompt_keys = np.array([key("problem", problem.id) for problem in task.problems])
-        self.params = _sampling_params(config, stop_tokens(self.tokenizer, initial))
-        curriculum, reward = config.algorithm.curriculum, config.algorithm.reward
-        self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
-            curriculum, len(task.problems), config.seed
-        )
-        if config.algorithm.dead_groups.policy == "never_give_up":
-            self.curriculum = NeverGiveUp(
-                self.curriculum, config.algorithm.dead_groups, len(task.problems), config.seed
-            )
-        self.reward_function = (
-            RewardFunction(reward, _warn, _nonnegative_for(config.algorithm)) if reward.function else None
-        )
-
-    def say(self, attempt: int, phase: str) -> None:
-        if self.ranks.first:
-            self.run.say_phase(attempt, phase)
 
 
 class RunParts(TaskParts):
@@ -198,49 +159,6 @@ def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEn
     return engine
 
 
-def base_evaluations(
-    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader, ranks: Ranks
-) -> Path:
-    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`).
-
-    `ranks`: those that the policy is sharded over.
-    """
-    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
-    # A file may be mended at its place: its content counts, not its path.
-    versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
-    protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
-    # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
-    testbed = config.model.kind == "testbed"
-    model = [] if testbed else [content_fingerprint(initial), config.model.precision]
-    # Another device rounds otherwise, and some responses go on otherwise.
-    device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
-    sharding = ["sharded"] if ranks.world > 1 else []  # a policy on several ranks rounds otherwise, too
-    verifier = grader.verifier.fingerprint()
-    dependencies = [initial.name, *model, linear_kernel, versions, protocol, verifier, *device, *sharding]
-    return run.path.parent.parent / "cache" / "evaluations" / content_hash(*dependencies)
-
-
-def _nonnegative_for(algorithm: AlgorithmConfig) -> str:
-    """Name the setting under which a negative reward would turn the advantages round; empty where there is none."""
-    if algorithm.overlong.punishes and algorithm.overlong.shape == "multiplicative":
-        return "algorithm.overlong.shape=multiplicative"
-    divides = getattr(algorithm.advantage, "scale", "") == "group_mean"
-    return "algorithm.advantage.scale=group_mean" if divides else ""
-
-
-def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:
-    sampling = config.sampling
-    return SamplingParams(
-        max_response_tokens=sampling.max_response_tokens,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        stop_token_ids=stop_token_ids,
-        stop_strings=tuple(sampling.stop_strings),
-        head=config.algorithm.surrogate.likeliest,
-    )
-
-
 def open_policy(
     config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, transformers: bool = False
 ) -> Policy:
@@ -276,200 +194,3 @@ def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointin
     if device != "cpu" or ranks.world > 1 or settings.lora.rank or checkpointing:
         return False
     return decodable(folder)
-
-
-STATE, POLICY, WHOLE, SHARDS = "state.pt", "policy", "trained.pt", "shards"
-
-
-class Checkpoints:
-    """Checkpoints of a run.
-
-    One process writes plain files: the native policy's all in `state.pt`, the transformers policy's weights and optimiser whole in
-    `trained.pt`. Several ranks write them as `shards`. The last two are read on any number of ranks.
-    """
-
-    def __init__(self, run: RunDir, keep: int, policy: Any, optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
-        self.run, self.keep, self.policy, self.optimizer, self.ranks = run, keep, policy, optimizer, ranks
-
-    def save(self, step: int, state: dict[str, Any], final: bool) -> None:
-        """Publish everything a resume needs; after the last step the policy. Collective.
-
-        Args:
-            step: the rollout step.
-            state: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
-            final: write the policy as an ordinary checkpoint instead of weights and optimiser.
-        """
-        keep = 1 if final else self.keep
-        if self.ranks.world == 1:
-            self.run.publish_checkpoint(step, lambda folder: self._write(folder, state, final), keep=keep)
-            return
-        staging = self.run.path / "checkpoints" / f".staging-{step}.tmp"
-        if self.ranks.first:
-            shutil.rmtree(staging, ignore_errors=True)
-            staging.mkdir(parents=True)
-        self.ranks.from_first(None)  # nobody writes before the folder is there
-        self._write(staging, state, final)
-        self.ranks.gather(None)  # every rank has written
-        if self.ranks.first:
-
-            def move(folder: Path) -> None:
-                for item in staging.iterdir():
-                    item.rename(folder / item.name)
-
-            self.run.publish_checkpoint(step, move, keep=keep)
-            staging.rmdir()
-        self.ranks.from_first(None)
-
-    def _write(self, folder: Path, state: dict[str, Any], final: bool) -> None:
-        """Write this rank's part."""
-        native, tensors = isinstance(self.policy, NativePolicy), {} if final else _tensors(self.policy, self.optimizer)
-        if self.ranks.first:
-            _save(state | tensors if native else state, folder / STATE)
-        if final:
-            self.policy.save(folder / POLICY)
-        elif self.ranks.world > 1:
-            from torch.distributed.checkpoint.state_dict_saver import save
-
-            save(tensors, checkpoint_id=folder / SHARDS, process_group=objects_group())
-        elif not native:
-            _save(tensors, folder / WHOLE)
-
-    def newest(self) -> dict[str, Any] | None:
-        """Load weights and optimiser from the newest checkpoint that is what was written; the loop's state, None where there is none.
-
-        One that is not is told of and passed over. For a run that was trained to its end only the state is loaded, since there is nothing
-        left to train.
-        """
-        folder = self.ranks.from_first(newest_checkpoint(self.run) if self.ranks.first else None)
-        if folder is None:
-            return None
-        state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
-        if (folder / POLICY).is_dir():
-            return state
-        whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
-        if native == (whole.exists() or shards.exists()):
-            raise ConfigError(
-                f"{folder} was written by the {'transformers' if native else 'native'} policy, which names weights otherwise; resume with "
-                "the runtime.ranks, device and gradient_checkpointing that it had, or begin a new run"
-            )
-        if shards.exists():
-            _read_shards(self.policy, self.optimizer, shards)
-        else:
-            source = state if native else torch.load(whole, map_location="cpu", weights_only=True)
-            _restore(self.policy, self.optimizer, {name: source.pop(name) for name in ("policy", "optimizer")})
-        return state
-
-
-def has_transformers_checkpoint(run: RunDir) -> bool:
-    return any((folder / name).exists() for _, folder in run.checkpoints() for name in (WHOLE, SHARDS))
-
-
-def newest_checkpoint(run: RunDir) -> Path | None:
-    """The newest checkpoint that is what was written, None where there is none; tells of those that are passed over."""
-    folder, faults = run.newest_checkpoint()
-    for fault in faults:
-        _warn(f"{fault}; this checkpoint is left out" + (f", {folder.name} is taken" if folder else ""))
-    return folder
-
-
-def warn_of_lost_steps(run: RunDir, config: RunConfig) -> None:
-    """Tell how many steps a run without a checkpoint trains once more."""
-    if lost_steps := (run.last_step() or {"step": 0})["step"]:
-        every = f"runtime.checkpoint_every={config.runtime.checkpoint_every}"
-        _warn(f"the run starts again from step 1 and trains {lost_steps} steps anew: no checkpoint is left ({every})")
-
-
-def _warn(text: str) -> None:
-    print(f"{layout.WARNING}{text}", file=sys.stderr, flush=True)
-
-
-OUT_OF_MEMORY = "out-of-memory.txt"  # in the folder of an attempt: the micro-batch that did not fit
-
-
-def out_of_memory(config: RunConfig, run: RunDir) -> MemoryError:
-    """What to raise where memory ran out in an update; the run's next attempt takes half of the micro-batch."""
-    size, attempt = config.runtime.micro_batch_tokens, run.newest_attempt()
-    if attempt is not None:
-        write_file(attempt / OUT_OF_MEMORY, str(size).encode())
-    shards = config.backend.kind != "trl"  # whose processes hold a copy each
-    return MemoryError(
-        f"an update does not fit into memory with runtime.micro_batch_tokens={size}; the next attempt takes half. Instead set "
-        f"runtime.gradient_checkpointing=true, or train with model.lora.rank{', or use more GPUs (runtime.gpus_per_run)' * shards}"
-    )
-
-
-def fit_memory(config: RunConfig, run: RunDir) -> RunConfig:
-    """The configuration with half of the smallest micro-batch that did not fit before. No gradient depends on it.
-
-    A process of its own begins with it: FSDP2 gives wrong scores, silently, after a pass that broke off.
-    """
-    tokens, files = config.runtime.micro_batch_tokens, run.path.glob(f"attempts/*/{OUT_OF_MEMORY}")
-    size = min([tokens, *(max(1, int(file.read_text()) // 2) for file in files)])
-    if size == tokens:
-        return config
-    _warn(f"memory ran out with larger micro-batches: runtime.micro_batch_tokens={size} instead of {tokens}")
-    return dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, micro_batch_tokens=size))
-
-
-def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:
-    """Keep the batch of a faulty update for inspection: `torch.load(path)` gives dicts of tensors."""
-    path = run.path / "faults" / f"step-{step:06d}.pt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(as_data(batch), path)
-    return path
-
-
-def as_data(value: Any) -> Any:
-    """Return the same value with dataclasses as dicts of their fields and without gradients, as checkpoints hold it."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: as_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {key: as_data(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [as_data(item) for item in value]
-    return value.detach() if isinstance(value, torch.Tensor) else value
-
-
-# ---- weights and optimiser ------------------------------------------------------------------------------------------------
-
-
-def _save(tensors: dict[str, Any], path: Path) -> None:
-    with path.open("wb") as file:  # by a path torch would not say that the disk is full
-        torch.save(tensors, file)
-
-
-def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Load shards that this or another number of ranks wrote. Collective."""
-    from torch.distributed.checkpoint.state_dict_loader import load
-
-    # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
-    optimizer.zero_grad(set_to_none=True)
-    tensors = _tensors(policy, optimizer)
-    load(tensors, checkpoint_id=folder, process_group=objects_group())
-    _restore(policy, optimizer, tensors)
-
-
-def _tensors(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Weights and optimiser as a checkpoint holds them: whole on one rank, this rank's shards on several."""
-    if isinstance(policy, NativePolicy):
-        return {"policy": policy.state(), "optimizer": optimizer.state_dict()}
-    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
-
-    state = get_optimizer_state_dict(policy.scoring, optimizer, options=policy.state_options())
-    return {"policy": policy.state(), "optimizer": state}
-
-
-def _restore(policy: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, Any]) -> None:
-    """Take weights and optimiser back, whole or as this rank's shards. Collective."""
-    policy.restore(tensors["policy"])
-    if isinstance(policy, NativePolicy):
-        optimizer.load_state_dict(tensors["optimizer"])
-        return
-    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
-
-    optimizer.zero_grad(set_to_none=True)  # see `_read_shards`
-    set_optimizer_state_dict(
-        policy.scoring, optimizer, tensors["optimizer"], options=policy.state_options(tensors["policy"])
-    )
-    for parameter in policy.parameters():
-        parameter.grad = torch.zeros_like(parameter)

@@ -30,14 +30,10 @@ from harness.reward.shaping import reward_components
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, uniforms
 from harness.sampling.selection import Groups
-from harness.training.step_data import (
-    NumericalFault,
-    StepData,
-    UpdateStats,
-    mechanism_shares,
-    micro_batches,
-    rank_batches,
-)
+from harness.training.mechanisms import mechanism_shares
+from harness.training.metrics import UpdateStats
+from harness.training.micro_batches import micro_batches, rank_batches
+from harness.training.step_data import NumericalFault, StepData
 
 
 class Updater:
@@ -112,12 +108,12 @@ class Updater:
                 rows = data.rows_of(torch.from_numpy(part))
                 if self.critic is not None:
                     batches = [data.select(part) for part in self._own_passes(data, rows)]
-                    stats.value_losses.append(self.critic.update(batches))
+                    stats.value_losses.append(self.critic.fit(batches))
                 if self.critic is None or not self.critic.trains_alone(step):
                     if self.objective.surrogate.selects:
                         count = self._select(data, rows, key("selection", self.config.seed, step, epoch))
                         stats.selected_tokens = (stats.selected_tokens or 0) + count
-                    self._update(data, has_gradient_R, rows, stats)
+                    self._step_optimizer(data, has_gradient_R, rows, stats)
         return stats
 
     # ---- once a step ----------------------------------------------------------------------------------------------------
@@ -245,7 +241,9 @@ class Updater:
         )
         return int(data.selected_N.sum())
 
-    def _update(self, data: StepData, has_gradient_R: torch.Tensor, rows: torch.Tensor, stats: UpdateStats) -> None:
+    def _step_optimizer(
+        self, data: StepData, has_gradient_R: torch.Tensor, rows: torch.Tensor, stats: UpdateStats
+    ) -> None:
         # Denominators and weights, over all responses of the update.
         lengths_R, group_R, correct_R = data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows]
         counts = self.objective.count(lengths_R, group_R, correct_R)
@@ -396,7 +394,7 @@ class Critic:
         hidden_NE = self.policy.response_hidden(*batch.inputs)
         return (hidden_NE @ self.head_1E.t())[:, 0].cpu()
 
-    def update(self, batches: Sequence[StepData]) -> float:
+    def fit(self, batches: Sequence[StepData]) -> float:
         """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE).
 
         Raises:

@@ -12,7 +12,7 @@ from small_runs import Bench
 from training_cases import CASES, case_config, case_name
 
 from harness.cli import main
-from harness.training.loop import deterministic
+from harness.training.attempt import deterministic
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,7 +14,7 @@ from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.rollout.engine import vllm
 from harness.store import RunDir
 from harness.training import loop as training
-from harness.training.loop import deterministic
+from harness.training.attempt import deterministic
 
 
 def test_it_holds_inside_and_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.objective.weighting import top_fraction
 from harness.sampling.selection import Groups, Selection
-from harness.training.step_data import MechanismShares, engagement_row, groups_row, sigma_weight_change
-from harness.training.update import UpdateStats
+from harness.training.mechanisms import MechanismShares, sigma_weight_change
+from harness.training.metrics import UpdateStats, engagement_row, groups_row
 
 # Measures of the mechanisms that the ladder adds, and of those that none of its rungs has.
 LADDER = ("masked_fraction", "clip_released_fraction", "punished_fraction", "length_penalty_mean")

@@ -15,8 +15,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.objective.objective import ObjectiveStats
 from harness.rollout.wrappers import EngineMismatch, WeightSync
+from harness.training.attempt import fit_memory, out_of_memory
 from harness.training.loop import train
-from harness.training.run_parts import RunParts, fit_memory, out_of_memory
+from harness.training.run_parts import RunParts
 from harness.training.step_data import NumericalFault, StepData
 from harness.training.update import Updater
 

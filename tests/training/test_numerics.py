@@ -10,8 +10,8 @@ import pytest
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.store import ResultStore, RunDir, layout
-from harness.training import loop as numerics
-from harness.training.loop import settle_kernel
+from harness.training import attempt as numerics
+from harness.training.attempt import settle_kernel
 
 
 @pytest.fixture

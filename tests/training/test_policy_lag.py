@@ -16,9 +16,9 @@ from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
 from harness.sampling.selection import Groups, Selection
+from harness.training.grading import Tally
 from harness.training.loop import collect
 from harness.training.run_parts import RunParts
-from harness.training.step_data import Tally
 
 Watched = Callable[..., dict[int, tuple[int, Any]]]
 

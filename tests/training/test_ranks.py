@@ -23,8 +23,9 @@ from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks, balance_items, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
-from harness.training.run_parts import base_evaluations
-from harness.training.step_data import StepData, micro_batches, rank_batches
+from harness.training.micro_batches import micro_batches, rank_batches
+from harness.training.step_data import StepData
+from harness.training.task import base_evaluations
 from harness.training.torchrun import RankFailed
 
 EXACT = ("accuracy_mean", "kept_groups", "generated_tokens", "refill_rounds", "response_tokens_mean", "trained_tokens")

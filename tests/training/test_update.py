@@ -22,8 +22,10 @@ from harness.objective.types import RolloutBatch
 from harness.rollout.engine import native, transformers
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
+from harness.training.grading import Tally
 from harness.training.loop import collect, train
-from harness.training.step_data import NumericalFault, Tally, UpdateStats
+from harness.training.metrics import UpdateStats
+from harness.training.step_data import NumericalFault
 from harness.training.update import EntropyController, Updater, learning_rate
 
 AGGREGATION = "harness.objective.aggregation"

@@ -15,9 +15,10 @@ from harness.objective.objective import Objective
 from harness.rollout.types import Completions
 from harness.rollout.wrappers import key, sample_seeds
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
-from harness.training.loop import graded_groups, refuse_a_broken_function
-from harness.training.run_parts import TaskParts
-from harness.training.step_data import MechanismShares, StepData, Tally, mechanism_shares
+from harness.training.grading import Tally, graded_groups, refuse_a_broken_function
+from harness.training.mechanisms import MechanismShares, mechanism_shares
+from harness.training.step_data import StepData
+from harness.training.task import TaskParts
 from harness.training.update import components_of, rollout_batch
 
 Sample = Callable[[list[list[int]]], list[list[int]]]

@@ -24,19 +24,11 @@ from harness.model.ranks import ALONE, Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
 from harness.store import RunDir, layout
-from harness.training.loop import base_policy, deterministic, warn_of_nothing
-from harness.training.run_parts import (
-    POLICY,
-    STATE,
-    TaskParts,
-    base_evaluations,
-    build_engine,
-    fit_memory,
-    newest_checkpoint,
-    open_policy,
-    out_of_memory,
-    warn_of_lost_steps,
-)
+from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory
+from harness.training.checkpoints import POLICY, STATE, newest_checkpoint, warn_of_lost_steps
+from harness.training.loop import warn_of_nothing
+from harness.training.run_parts import build_engine, open_policy
+from harness.training.task import TaskParts, base_evaluations
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
 

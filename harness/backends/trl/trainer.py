@@ -28,8 +28,10 @@ from harness.model.policy import adamw
 from harness.model.transformers_policy import adapter_settings
 from harness.problems.problem import load_benchmark
 from harness.rollout.types import prompt_texts
-from harness.training.run_parts import TaskParts
-from harness.training.step_data import NumericalFault, Tally, average, groups_row, rollout_row, verdicts_row
+from harness.training.grading import Tally
+from harness.training.metrics import average, groups_row, rollout_row, verdicts_row
+from harness.training.step_data import NumericalFault
+from harness.training.task import TaskParts
 from harness.training.update import learning_rate
 
 _NAN = float("nan")

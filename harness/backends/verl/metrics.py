@@ -33,8 +33,8 @@ from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
 from harness.store.run import verl_step
 from harness.store.samples import SAMPLES
-from harness.training.run_parts import POLICY
-from harness.training.step_data import average
+from harness.training.checkpoints import POLICY
+from harness.training.metrics import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
 _ESTIMATED_COLUMNS = ("generated_tokens", "generated_tokens_total")  # the ledger knows them

@@ -37,8 +37,8 @@ from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import TRAINING, attempt_dir
 from harness.store.run import verl_step
-from harness.training.loop import base_policy
-from harness.training.run_parts import POLICY
+from harness.training.attempt import base_policy
+from harness.training.checkpoints import POLICY
 from harness.training.torchrun import Child
 
 _POLL_SECONDS = 1.0

@@ -1,0 +1,116 @@
+"""Responses to training problems become groups with verdicts and shaped rewards, whoever trains on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from harness.configuration.error import ConfigError
+from harness.configuration.sections import RewardConfig
+from harness.reward.shaping import reward_components, shaped_rewards
+from harness.rollout.types import Completions
+from harness.rollout.wrappers import key, uniforms
+from harness.sampling.selection import Groups
+from harness.training.task import TaskParts
+
+UNFINISHED_STATUSES = ("unevaluated", "restated")
+
+
+@dataclass
+class Tally:
+    """Time and verdicts of one step on this rank.
+
+    Attributes:
+        seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
+        faults: timeouts, killed workers, errors and refused answers of the verifier.
+        verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
+        unfinished: answers of the right value that only restate the problem, or leave something to work out, by their status.
+    """
+
+    seconds_rollout: float = 0.0
+    seconds_verify: float = 0.0
+    faults: int = 0
+    verdicts: int = 0
+    flipped: int = 0
+    unfinished: Counter[str] = field(default_factory=Counter)
+
+
+_VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
+
+
+def graded_groups(
+    parts: TaskParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
+) -> Groups:
+    """Give the responses to these problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
+    algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
+    answers = answers_to(parts, problems_P, completions)
+    # The verifier's verdicts, and what a noisy verifier makes of them.
+    grades = parts.grader.grade(*answers)
+    exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
+    correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
+    tally.faults += grades.faults
+    for status in UNFINISHED_STATUSES:
+        tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
+    # A user's own reward function takes the verifier's place.
+    if function is not None:
+        faults_before = function.faults
+        outcome = function.outcomes(*answers).view(shape)
+        correct = outcome > 0
+        tally.faults += function.faults - faults_before
+    tally.flipped += int((correct != exact).sum())
+    tally.verdicts += exact.numel()
+    # Shaped rewards.
+    components = reward_components(
+        correct,
+        answered,
+        completions.lengths_R.view(shape),
+        parts.params.max_response_tokens,
+        algorithm.reward,
+        algorithm.overlong,
+        ~completions.finished_R.view(shape),
+        outcome,
+    )
+    rewards = shaped_rewards(components, algorithm.overlong)
+    return Groups(torch.from_numpy(problems_P.astype(np.int64)), completions, correct, answered, rewards)
+
+
+def answers_to(
+    parts: TaskParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
+    texts = parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+    size = len(texts) // max(len(problems_P), 1)
+    problems = [parts.problems[i] for i in problems_P for _ in range(size)]
+    return list(texts), [problem.gold for problem in problems], [problem.prompt for problem in problems]
+
+
+def noisy_verdicts(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
+    """The verdicts that training sees, bool [P, G]: a verifier errs at the rates `true_positive` and `false_positive` of `reward`.
+
+    The setting of noisy-verifier studies (arXiv:2601.04411: Youden's J = true minus false positive rate) and, at equal rates, a reward
+    that is random whatever the answer (arXiv:2506.10947). A verdict's draw belongs to its response's seed, so it repeats, on any number
+    of ranks. Held-out evaluation keeps the exact verifier.
+    """
+    if reward.exact:
+        return correct_PG
+    draws = torch.from_numpy(uniforms((seeds_PG ^ _VERDICTS).reshape(-1), 1)).view(correct_PG.shape)
+    return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
+
+
+def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
+    """Raise `ConfigError`, on all ranks, where every call of a user's reward function has failed: nothing could be learned."""
+    function = parts.reward_function
+    if function is None:
+        return
+    counts = parts.ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    calls = sum(verdicts for _, verdicts, _ in counts)
+    if calls and sum(faults for faults, _, _ in counts) == calls:
+        last = next(fault for _, _, fault in counts if fault)
+        setting = f"algorithm.reward.function={function.reward.function}"
+        raise ConfigError(
+            f"{setting} failed on each of the first {calls} responses, most recently with {last}; mend it"
+        )
