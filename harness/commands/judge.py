@@ -1,14 +1,15 @@
 """Judge anybody's final scores: differences to a baseline with intervals that hold together, words, tables for a paper, one page.
 
-harness judge scores.csv                              CSV, TSV, Parquet, JSON or JSONL; a table or a chart that wandb exported
+harness judge scores.csv                              arm, seed, benchmark, score: CSV, TSV, Parquet, JSON or JSONL
 harness judge scores.csv baseline=grpo margin=1       margin: the difference that does not matter, in the unit that is shown
-harness judge runs.csv arm=method by=model score=math500,aime24   judged apart by model; two benchmarks and their mean
+harness judge runs.csv arm=method by=model score=math500,aime24   a column a benchmark, judged apart by model
 harness judge scores.csv baseline=above               each arm against the one above it, as in a ladder
-harness judge long.csv where.metric=avg               only the rows with metric=avg
+harness judge wandb_runs.csv where.State=finished arm=algorithm score=eval/accuracy     wandb's runs; a chart needs no names
 
-One row a score, or one row a run with a column for each benchmark. Columns that are not named are guessed, and the guess is told. arm=,
-seed=, score=, by=, benchmark=: columns. baseline=: an arm, or one for each group. pair=none: never seed by seed. unit=percent, fraction,
-raw. better=lower: a loss or an error rate. out=FOLDER and columns=KEYS as in `harness report`; formats=pdf: the figure's, pdf, png or svg.
+Columns that are not named are known by usual names, and that is told. arm=, seed=, score=, by=, benchmark=: columns. where.COLUMN=: only
+these rows. evaluation_seed=COLUMN: repeated evaluations of a run, averaged, are no runs. baseline=: an arm, or one for each group.
+pair=seed: over the seeds that both have; pair=none; else seed by seed where both have the same. unit=percent, fraction, raw.
+better=lower: a loss or an error rate. out=FOLDER and columns=KEYS as in `harness report`; formats=pdf: the figure's, pdf, png or svg.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.evaluation.metrics.names import HIGHER, LOWER
 
-_COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit")
+_COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit", "evaluation_seed")
 _KEYS = (*_COLUMNS, "pair", "better", "margin", "out", "columns", "formats", "name")
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, then key=value; see above"}}
@@ -33,7 +34,7 @@ ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, the
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What a table of scores says: effects, sentences, how it was read (`notes`), and the files, below `folder`."""
+    """What a table of scores says: effects, the answer in sentences, how it was read (`notes`), and the files, below `folder`."""
 
     effects: list[EffectRow]
     sentences: list[str]
@@ -53,8 +54,8 @@ def answer(options: argparse.Namespace) -> Answer:
     where = dict(item.removeprefix("where.").split("=", 1) for item in arguments if item.startswith("where."))
     plain = [item for item in arguments if not item.startswith("where.")]
     values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "better", "columns", "formats", "name"))
-    require("pair", values.setdefault("pair", "seed"), ["seed", "none"])
-    for key, choices in {"better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}.items():
+    choices_of = {"pair": ["seed", "none"], "better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}
+    for key, choices in choices_of.items():
         if key in values:
             require(key, values[key], choices)
     formats, margin = formats_of(values.get("formats", "pdf") or ""), values.get("margin")
@@ -63,15 +64,13 @@ def answer(options: argparse.Namespace) -> Answer:
     path = Path(files[0])
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such file")
-    single = ("arm", "seed", "benchmark", "unit", "better")
+    single = ("arm", "seed", "benchmark", "unit", "better", "pair", "evaluation_seed")
     settings: dict[str, Any] = {key: values[key] for key in single if key in values}
     settings |= {key: listed_names(values[key]) for key in ("score", "by") if key in values}
     settings |= {"baseline": values["baseline"]} if values.get("baseline") else {}
     folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)
     try:
-        judgement = judge(
-            path, name=values.get("name", ""), margin=margin, pair=values["pair"] == "seed", where=where, **settings
-        )
+        judgement = judge(path, name=values.get("name", ""), margin=margin, where=where, **settings)
         paths = judgement.write(folder, formats=formats, columns=listed_names(values.get("columns")))
     except ValueError as error:  # of the table or the margin
         raise ConfigError(str(error)) from error
@@ -81,4 +80,4 @@ def answer(options: argparse.Namespace) -> Answer:
 
 def show(result: Answer, options: argparse.Namespace) -> None:
     print(result.text)
-    print(f"written: {result.folder} (the page: report.html; every sentence: answer.md)")
+    print(f"written: {result.folder} (the page: report.html)")

@@ -15,6 +15,9 @@ def interquartile_mean(scores_S_T: NDArray[np.float64]) -> float:
 def probability_of_improvement(a_ST: NDArray[np.float64], b_ST: NDArray[np.float64]) -> float:
     """P(a run of a scores above one of b on a task), ties half, each task counting the same (arXiv:2108.13264, section 4.4).
 
-    Scores are [seeds, tasks]; the seeds of the arms may be others. Per task it is Mann and Whitney's U over all pairs.
+    Scores are [seeds, tasks]; the seeds of the arms may be others. Per task it is Mann and Whitney's U over all pairs, by ranks.
     """
-    return float(0.5 + np.sign(a_ST[:, None] - b_ST).mean() / 2)
+    own, others = len(a_ST), len(b_ST)
+    ranks_T = scipy.stats.rankdata(np.concatenate([a_ST, b_ST]), axis=0)[:own].sum(axis=0)
+    wins_T = ranks_T - own * (own + 1) / 2
+    return float((wins_T / (own * others)).mean())
