@@ -1,6 +1,6 @@
 """Answers from the result store: statistics, tables, figures, report, and the Python front (docs/python.md).
 
-May import: configuration, engagement, evaluation, exchange, experiment, statistics, store, verify. Imports no torch.
+May import: configuration, engagement, evaluation, experiment, statistics, store, verify. Imports no torch.
 """
 
 from __future__ import annotations
