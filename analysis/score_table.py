@@ -185,15 +185,10 @@ def score_table(
     """
     notes: list[str] = []
     frame = _flat_frame(frame)
-    if frame.columns.has_duplicates:
-        raise TableError(f"two columns are called {frame.columns[frame.columns.duplicated()][0]!r}")
-    if _is_chart(frame):
+    if is_chart := _is_chart(frame):
         frame = _chart_runs(frame, dict(where or {}), notes)
-        arm, seed, where = arm or "arm", seed or "seed", {}
         score = score or [name for name in frame.columns if name not in ("arm", "seed")]
-    for column, value in (where or {}).items():
-        frame = _select_rows(frame, column, value)
-    _require_finished(frame, where or {})
+    frame = _select_rows(frame, {} if is_chart else where or {})
     groups, scores, baselines = _to_list(by), _to_list(score), _to_list(baseline)
     _require_columns(frame, [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name])
     arm, benchmark, groups = _named_columns(frame, arm, benchmark, groups)
@@ -208,10 +203,6 @@ def score_table(
         _refuse_duplicates(rows, frame, roles)
     rows = _drop_unscored(rows, notes)
     rows = _average_evaluations(rows, evaluation_seed, notes)
-    if (count := rows.groupby("group", sort=False)["arm"].nunique().max()) > _MOST_ARMS:
-        raise TableError(
-            f"{count:,} arms are more than {_MOST_ARMS}; arm= names the configurations, where= and by= fewer"
-        )
     unit = unit or _guess_unit(rows, notes)
     name = scores[0] if len(scores) == 1 else "score"
     return ScoreTable(rows, _baselines(rows, baselines, notes), unit, name, seed is not None, notes)
@@ -222,6 +213,8 @@ def _flat_frame(frame: pd.DataFrame) -> pd.DataFrame:
     named = any(name is not None for name in frame.index.names)
     flat_frame = (frame.reset_index() if named else frame).rename(columns=str)
     numbered = pd.api.types.is_integer_dtype(flat_frame.index) and flat_frame.index.is_unique
+    if flat_frame.columns.has_duplicates:
+        raise TableError(f"two columns are called {flat_frame.columns[flat_frame.columns.duplicated()][0]!r}")
     return flat_frame if numbered else flat_frame.reset_index(drop=True)
 
 
@@ -261,16 +254,19 @@ def _known_scores(frame: pd.DataFrame, keys: Sequence[str | None]) -> list[str]:
     raise TableError(f"which columns are scores? score=COLUMN[,COLUMN] of {', '.join((numbers or others)[:20])}")
 
 
-def _select_rows(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
-    """The rows whose column has the value."""
-    _require_columns(frame, [column])
-    matches = frame[column].astype(str).str.strip().str.lower() == str(value).lower()
-    if (number := pd.to_numeric(str(value), errors="coerce")) == number:
-        matches |= _as_numbers(frame[column]) == number
-    if not matches.any():
-        valid_values = ", ".join(map(str, frame[column].unique()[:_LIMIT]))
-        raise TableError(f"no row has {column}={value}; it has {valid_values}")
-    return frame[matches]
+def _select_rows(frame: pd.DataFrame, where: Mapping[str, object]) -> pd.DataFrame:
+    """The rows whose columns have these values. Raises `TableError`: there are none, or runs that have not finished are among them."""
+    for column, value in where.items():
+        _require_columns(frame, [column])
+        matches = frame[column].astype(str).str.strip().str.lower() == str(value).lower()
+        if (number := pd.to_numeric(str(value), errors="coerce")) == number:
+            matches |= _as_numbers(frame[column]) == number
+        if not matches.any():
+            valid_values = ", ".join(map(str, frame[column].unique()[:_LIMIT]))
+            raise TableError(f"no row has {column}={value}; it has {valid_values}")
+        frame = frame[matches]
+    _require_finished(frame, where)
+    return frame
 
 
 def _require_finished(frame: pd.DataFrame, where: Mapping[str, object]) -> None:
@@ -473,8 +469,12 @@ def _guess_unit(rows: pd.DataFrame, notes: list[str]) -> str:
 
 
 def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Group → its baseline. Raises `TableError` for one that is not there."""
+    """Group → its baseline. Raises `TableError` for one that is not there, and for too many arms."""
     arms = {str(group): list(map(str, part["arm"].unique())) for group, part in rows.groupby("group", sort=False)}
+    if (count := max(map(len, arms.values()))) > _MOST_ARMS:
+        raise TableError(
+            f"{count:,} arms are more than {_MOST_ARMS}; arm= names the configurations, where= and by= fewer"
+        )
     all_arms = list(dict.fromkeys(arm for names in arms.values() for arm in names))
     if list(requests) == [ABOVE]:
         return dict.fromkeys(arms, ABOVE)
