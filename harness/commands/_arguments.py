@@ -22,6 +22,7 @@ from harness.configuration.numbers import format_seconds
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.configuration.yaml_value import read_yaml
+from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.store import ResultStore, layout
 from harness.store.foreign_text import escape_json, raw_stream, visible
 from harness.store.pack import open_root
@@ -232,7 +233,7 @@ class Exit(IntEnum):
     DONE = 0
     FOUND = 1  # a run failed, or the verb found what it looks for: a difference, a fault, a conflict
     REFUSED = 2  # a configuration, an argument or the store is wrong; one line on standard error names the fix
-    AGAIN = 75  # stopped, or the work is going on elsewhere: repeat the command
+    AGAIN = EXIT_INTERRUPTED  # stopped, or the work is going on elsewhere: repeat the command
     INTERRUPTED = 128 + signal.SIGINT
     CUT_OFF = 128 + signal.SIGPIPE  # the reader of the output went away
 

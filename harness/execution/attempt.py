@@ -18,17 +18,14 @@ from typing import Any
 
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.configuration.sections import installed_gpus
+from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.experiment.plan import RunSpec
 from harness.model.system import processor
-from harness.store import AttemptSuperseded, Lease, RunDir, StoreError, layout
+from harness.store import Lease, RunDir, StoreError, layout
 from harness.store.atomic import CPU, write_file
 from harness.store.reader import read_tail
 from harness.store.run import utc_now
 
-# Exit codes of a worker besides 0 (finished). Any other one means that it crashed.
-EXIT_STORE = 74  # EX_IOERR: the disk is full or read-only, which ends the whole sweep
-EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: it was asked to stop and has written a checkpoint
-EXIT_REFUSED = 78  # EX_CONFIG: its configuration or files are wrong; another attempt would end the same way
 # A scheduler may signal the workers themselves, before they listen for it.
 _STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 
@@ -89,16 +86,14 @@ class Attempt:
         return cls(spec, run, lease, manifest, path)
 
     def record_start(self, pid: int) -> None:
-        """Record that worker `pid` runs. Raises `AttemptSuperseded`, `StoreError`."""
+        """Record that worker `pid` runs. Raises `StoreError`."""
         self.manifest["attempts"][-1]["pid"] = pid
         self._write("running")
 
     def end(self, code: int, *, stopping: bool, note: str = "") -> str:
         """Record the end, free the claim, and return the outcome: finished, failed or interrupted.
 
-        Raises:
-            AttemptSuperseded: another supervisor has begun a newer attempt; the claim is freed and nothing is written.
-            StoreError: the manifest cannot be written.
+        Raises `StoreError` where the manifest cannot be written.
         """
         outcome = classify(code, stopping=stopping)
         if outcome == "failed":
@@ -107,11 +102,7 @@ class Attempt:
         if numerics.exists():  # the worker chose, so the worker says
             self.manifest["provenance"]["numerics"] = json.loads(numerics.read_text())
         self.manifest["attempts"][-1] |= {"ended_at": utc_now(), "outcome": outcome, "exit_code": code}
-        try:
-            self._write(outcome)
-        except AttemptSuperseded:
-            self.abandon()
-            raise
+        self._write(outcome)
         self._lease.release()
         return outcome
 
@@ -124,8 +115,6 @@ class Attempt:
         return self.manifest["error"] or ""
 
     def _write(self, status: str) -> None:
-        """Write the manifest, unless a newer attempt shows that this process has lost its claim (NFSv4 locks expire)."""
-        self.run.require_newest(int(self.path.name))
         self.manifest["status"] = status
         self.run.write_manifest(self.run.seal_manifest(self.manifest) if status == "finished" else self.manifest)
 

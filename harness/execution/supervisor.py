@@ -18,17 +18,18 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig, installed_gpus, visible_gpus
-from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
+from harness.execution.attempt import Attempt, provenance
+from harness.execution.exit_codes import EXIT_REFUSED, EXIT_STORE
+from harness.execution.fork_server import STOP_SIGNALS
 from harness.execution.progress import Progress, Snapshot
-from harness.execution.workers import ExitEvent, StartEvent, Workers
+from harness.execution.workers import End, Workers
 from harness.experiment.history import longest_first
 from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_content
-from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
+from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
 from harness.store.lease import acquire
 from harness.store.reader import read_state, read_tail, run_name, total_steps
 from harness.tracking._feed import TrackerFeed, absent
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
 _SHARED = ("device", "gpus_per_run", "runs_per_gpu")  # keys by which runs get their share of GPUs
@@ -74,7 +75,7 @@ class RunBatch:
     """Runs and the circumstances that they share.
 
     `entry` is `module:function`, called in the worker with the run directory; it returns the worker's exit code (see
-    `harness.execution.attempt`). It is imported once, before the fork, so importing it must not start threads or touch a GPU.
+    `harness.execution.exit_codes`). It is imported once, before the fork, so importing it must not start threads or touch a GPU.
     """
 
     root: Path
@@ -179,7 +180,7 @@ class _Supervisor:
         if self._queue:
             self._workers.warm_up()
         try:
-            with on_signals(_STOP_SIGNALS, self.stop):
+            with on_signals(STOP_SIGNALS, self.stop):
                 self._loop(poll_seconds)
         finally:
             self._workers.close()
@@ -212,14 +213,15 @@ class _Supervisor:
                 self._elsewhere.clear()
                 continue
             self._forward_stops()
-            events = self._workers.wait(poll_seconds)
-            for event in events:
-                self._handle(event)
-            self._look(bool(events))
+            ends = self._workers.wait(poll_seconds)
+            for end in ends:
+                self._end(end)
+            self._look(bool(ends))
 
     def _start_runs(self) -> None:
         while self._queue and not self._stops and len(self._running) < self._slots:
-            if time.monotonic() < self._devices_at:
+            # Nothing is claimed before the libraries are loaded: a stop ends it at once until then.
+            if time.monotonic() < self._devices_at or not self._workers.ready:
                 return
             gpus = None
             if self._gpus is not None:
@@ -231,7 +233,7 @@ class _Supervisor:
                 self._release(gpus)
 
     def _start(self, spec: RunSpec, gpus: GpuLease | None) -> bool:
-        """Ask for a worker; False where the run needs none or is not ours."""
+        """Start a worker; False where the run needs none or is not ours."""
         environment = self._without_lease if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
         run = self._store.run(spec.run_id)
         try:
@@ -249,47 +251,38 @@ class _Supervisor:
             return False
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
         self._running[spec.run_id] = _ActiveRun(attempt, gpus, name)
-        self._workers.start(spec.run_id, run.path, attempt.path, environment)
+        attempt.record_start(self._workers.start(spec.run_id, run.path, attempt.path, environment))
         self._tracking.begin(run)
         self._progress.start_run(name, spec.run_id, int(attempt.path.name))
         return True
 
-    def _handle(self, event: StartEvent | ExitEvent) -> None:
-        running = self._running[event.run_id]
+    def _end(self, end: End) -> None:
+        running = self._running[end.run_id]
         attempt = running.attempt
-        if isinstance(event, StartEvent):
-            try:
-                attempt.record_start(event.pid)
-            except AttemptSuperseded:  # its end says so
-                self._workers.signal(event.run_id, signal.SIGKILL)
-            return
-        try:
-            outcome = attempt.end(event.code, stopping=self._stops > 0, note=event.note)
-        except AttemptSuperseded:
-            outcome = "elsewhere"
-        del self._running[event.run_id]
+        outcome = attempt.end(end.code, stopping=self._stops > 0, note=end.note)
+        del self._running[end.run_id]
         self._release(running.gpus)
         self._show_warnings(attempt)
         self._tracking.end(attempt.run)
-        if outcome == "failed" and self._retry(attempt.spec, event):
+        if outcome == "failed" and self._retry(attempt.spec, end.code):
             detail = f"{attempt.error}\na second attempt follows"
-            self._progress.end_run(running.name, event.run_id, outcome, detail)
+            self._progress.end_run(running.name, end.run_id, outcome, detail)
             return
-        getattr(self._summary, outcome).append(event.run_id)
+        getattr(self._summary, outcome).append(end.run_id)
         if outcome == "failed":
-            self._summary.errors[event.run_id] = attempt.error
-        self._progress.end_run(running.name, event.run_id, outcome, attempt.error)
+            self._summary.errors[end.run_id] = attempt.error
+        self._progress.end_run(running.name, end.run_id, outcome, attempt.error)
         # Every other run would train up to its first checkpoint.
-        if event.code == EXIT_STORE and not self._disk_error:
+        if end.code == EXIT_STORE and not self._disk_error:
             last_line = attempt.error.strip().rpartition("\n")[2]
             self._disk_error = last_line.removeprefix(f"exit code {EXIT_STORE}; ")
             self.stop()
 
-    def _retry(self, spec: RunSpec, event: ExitEvent) -> bool:
+    def _retry(self, spec: RunSpec, code: int) -> bool:
         """Queue a run whose worker crashed once more. What was refused, or the disk did not take, would only fail again."""
-        if self._stops or event.run_id in self._retried_ids or event.code in (EXIT_REFUSED, EXIT_STORE):
+        if self._stops or spec.run_id in self._retried_ids or code in (EXIT_REFUSED, EXIT_STORE):
             return False
-        self._retried_ids.add(event.run_id)
+        self._retried_ids.add(spec.run_id)
         self._queue.append(spec)
         return True
 

@@ -18,7 +18,7 @@ import harness.training.loop  # noqa: F401
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
 from harness.configuration.user_code import blame_members
-from harness.execution.attempt import EXIT_INTERRUPTED
+from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.store import RunDir
 
 

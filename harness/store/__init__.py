@@ -6,7 +6,6 @@ May import: nothing of ours. Imports no torch.
 """
 
 from harness.store.atomic import (
-    AttemptSuperseded,
     LocksUnsupported,
     RunClaimed,
     SchemaMismatch,
@@ -21,6 +20,6 @@ from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
 __all__ = [
-    "METRICS", "AttemptSuperseded", "Holder", "Lease", "LocksUnsupported", "ResultStore", "RunClaimed", "RunDir", "SchemaMismatch",
+    "METRICS", "Holder", "Lease", "LocksUnsupported", "ResultStore", "RunClaimed", "RunDir", "SchemaMismatch",
     "StoreError", "StoreFull", "StoreReadOnly", "TornFile",
 ]  # fmt: skip

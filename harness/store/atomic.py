@@ -176,10 +176,6 @@ class LocksUnsupported(StoreError):
     """The file system of the results root has no working advisory locks."""
 
 
-class AttemptSuperseded(StoreError):
-    """A newer attempt at the run exists: this process has lost its claim, and what it writes would mix with the other's."""
-
-
 class RunClaimed(StoreError):
     """Another live process holds the lock. `host` and `pid` name it where it has said so (else None)."""
 

@@ -3,9 +3,6 @@
 The kernel frees a lock when its holder dies, however it dies, so claims need no heartbeat and no clock of ours. The locks are those of the
 open file (`F_OFD_SETLK`), which can be queried without being taken; where the system has none (macOS) they are `flock`'s. The lock file is
 never deleted, since deleting one is a race; its content, the holder's host and process id, is only there for messages.
-
-Over NFS version 4 the server frees the locks of a client that it has not heard from for its lease time, 90 seconds by default. Such a
-client may go on writing; `RunDir.require_newest` stops it at its next checkpoint or manifest.
 """
 
 from __future__ import annotations
@@ -116,15 +113,6 @@ def holder(path: Path) -> Holder | None:
     """
     held, name = _read_lock(path)
     return name if held else None
-
-
-def last_holder(path: Path) -> Holder | None:
-    """The name in a lock that is free, None where there is none: a holder that ends in order takes its name out.
-
-    It was killed, or it lives on another host and the locks of this file system do not reach here.
-    """
-    held, name = _read_lock(path)
-    return name if not held and name.pid is not None else None
 
 
 def _read_lock(path: Path) -> tuple[bool, Holder]:

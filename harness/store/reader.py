@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -225,7 +224,7 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         state = read_state(run, manifest)
     except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
         return RunState(run_id, "unreadable", problem=str(error))
-    return replace(state, status="lost", phase="", problem=_last_holder(run)) if is_lost else state
+    return replace(state, status="lost", phase="") if is_lost else state
 
 
 def run_status(run: RunDir) -> str | None:
@@ -288,17 +287,6 @@ def _is_lost(run: RunDir, status: str | None) -> bool:
         return status == "running" and run.claim_holder() is None
     except (OSError, StoreError):  # no locks here, or not ours to read: the manifest is all there is
         return False
-
-
-def _last_holder(run: RunDir) -> str:
-    """Where a lost run may go on unseen: a free claim that names another host was killed there, or is held there by a local lock."""
-    holder = run.last_claim_holder()
-    if holder is None or holder.host == socket.gethostname():
-        return ""
-    return (
-        f"its claim is free here and names process {holder.pid} on {holder.host}: that process was killed, or locks of this file "
-        "system do not reach other hosts (Lustre localflock, NFS local_lock=all); look there before running it again"
-    )
 
 
 def _number(value: Any) -> float | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from harness.store import atomic, layout, lease, seal
-from harness.store.atomic import AttemptSuperseded, StoreError, TornFile, write_errors
+from harness.store.atomic import StoreError, TornFile, write_errors
 from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 
@@ -160,10 +160,6 @@ class RunDir:
     def claim_holder(self) -> lease.Holder | None:
         return lease.holder(self.path / layout.CLAIM_LOCK)
 
-    def last_claim_holder(self) -> lease.Holder | None:
-        """The supervisor that the free claim still names, None where it ended in order. See `lease.last_holder`."""
-        return lease.last_holder(self.path / layout.CLAIM_LOCK)
-
     def worker_lock(self, wait_seconds: float = 0.0) -> lease.Lease:
         """The lock a worker process holds for its whole life. Raises `RunClaimed`."""
         return lease.acquire(self.path / layout.WORKER_LOCK, wait_seconds=wait_seconds)
@@ -204,19 +200,6 @@ class RunDir:
 
     def newest_attempt(self) -> Path | None:
         return max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
-
-    def require_newest(self, attempt: int) -> None:
-        """Make sure that nobody has begun a newer attempt. Locks of NFSv4 are leases: a client that is cut off loses them unnoticed.
-
-        Raises:
-            AttemptSuperseded: there is a newer attempt.
-        """
-        newest = self.newest_attempt()
-        if newest is not None and int(newest.name) > attempt:
-            raise AttemptSuperseded(
-                f"attempt {attempt} at run {self.run_id} has lost its claim: attempt {int(newest.name)} has begun. Nothing more is "
-                "written; the newer attempt goes on"
-            )
 
     def say_phase(self, attempt: int, text: str) -> None:
         """Tell whoever watches what the attempt does now, in a few words. Nothing depends on it: what cannot be written is left out."""
@@ -324,12 +307,7 @@ class RunDir:
         """Publish what `write(directory)` writes as the checkpoint of `step`, sealed; keep only the newest `keep`.
 
         The metrics up to here are flushed to the disk first, so a checkpoint never outlives its metrics.
-
-        Raises:
-            AttemptSuperseded: another process has begun a newer attempt at the run.
         """
-        if self.attempt is not None:
-            self.require_newest(self.attempt)
         atomic.sync_file(self.path / layout.METRICS_FILE)
         path = self.path / "checkpoints" / layout.step_name(step)
         atomic.publish_directory(path, seal.add_seal(write))

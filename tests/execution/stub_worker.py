@@ -54,6 +54,12 @@ def steps(path: Path) -> int:
     return 0
 
 
+def with_child(path: Path) -> int:
+    """The same, with a process of its own that would outlive it."""
+    subprocess.Popen(["sleep", "1000"])
+    return steps(path)
+
+
 def _samples(value: int) -> pd.DataFrame:
     return graded([value % 2 == 0, False, True, False]).assign(
         sampling_seed=[value + index for index in range(4)], answer=[str(value), None, "1", "2"]

@@ -61,11 +61,13 @@ def run_all(root: Path, specs: list[Spec], *, progress: Progress | None = None, 
 
 
 class Supervisor:
-    """`supervise` on a sweep of `stub_worker:steps` in a process of its own."""
+    """`supervise` on a sweep in a process of its own."""
 
-    def __init__(self, root: Path, runs: int, steps: int, seconds: float, workers: int = 2) -> None:
+    def __init__(
+        self, root: Path, runs: int, steps: int, seconds: float, workers: int = 2, entry: str = "stub_worker:steps"
+    ) -> None:
         self.mark = uuid.uuid4().hex
-        arguments = [str(value) for value in (root, runs, steps, seconds, workers)]
+        arguments = [str(value) for value in (root, runs, steps, seconds, workers, entry)]
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), *arguments],
             env={**os.environ, MARK: self.mark, "PYTHONPATH": STUB_PATH},
@@ -83,7 +85,7 @@ class Supervisor:
         return self.process.communicate(timeout=timeout)[0]
 
     def others(self) -> list[int]:
-        """The living fork server and workers."""
+        """The living processes that it started, directly or not."""
         return [pid for pid in processes_with(self.mark) if pid != self.process.pid]
 
 
@@ -117,9 +119,9 @@ def final_table(store: ResultStore) -> bytes:
     return "\n".join(parts).encode()
 
 
-def main(root: str, runs: str, steps: str, seconds: str, workers: str) -> int:
+def main(root: str, runs: str, steps: str, seconds: str, workers: str, entry: str) -> int:
     specs = sweep(int(runs), int(steps), float(seconds))
-    work = batch(Path(root), specs, "stub_worker:steps", int(workers))
+    work = batch(Path(root), specs, entry, int(workers))
     summary = supervise(work, PlainProgress(sys.stdout), poll_seconds=0.05)
     print(summary, flush=True)
     return 0 if summary.complete else 1

@@ -20,7 +20,7 @@ from harness.configuration.sections import InstalledGpu
 from harness.execution.progress import PlainProgress, Progress
 from harness.execution.supervisor import GpuLease, GpuLeases, dispatch
 from harness.experiment.planning import plan_jobs
-from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
+from harness.store import ResultStore, StoreFull
 
 
 @pytest.fixture
@@ -141,23 +141,6 @@ def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store, do, says
     with pytest.raises(StoreFull, match=says):
         run(store, specs, workers=1)
     assert [store.run(one.run_id).status for one in specs] == ["failed", None, None, None]
-
-
-def test_an_attempt_that_was_taken_over_writes_nothing_more(store):
-    """A lock of NFSv4 expires where a client is cut off for longer than its lease."""
-
-    class TakenOver(Progress):
-        def start_run(self, name, run_id, attempt):
-            store.run(run_id).new_attempt()  # as another supervisor does that has the lock now
-
-    summary = run(store, [spec(0, seconds=0.3)], progress=TakenOver())
-    manifest = store.run(spec(0).run_id).manifest()
-    assert (summary.elsewhere, summary.finished, summary.failed) == ([spec(0).run_id], [], [])
-    assert (manifest["status"], manifest["attempts"][0]["outcome"]) == ("running", None)
-    mine = RunDir(store.run(spec(0).run_id).path, attempt=0)
-    with pytest.raises(AttemptSuperseded, match=r"attempt 0 .* has lost its claim: attempt 1 has begun"):
-        mine.publish_checkpoint(1, lambda folder: None)
-    assert mine.checkpoints() == []
 
 
 def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
@@ -286,7 +269,7 @@ def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
     directory = store.cache_dir("leases")
 
     def take(gpu: str, uuids: list[str]) -> GpuLease | None:
-        installed = tuple(InstalledGpu(str(index), uuid, "H200", "1", "1") for index, uuid in enumerate(uuids))
+        installed = tuple(InstalledGpu(str(index), uuid, "H200", "1") for index, uuid in enumerate(uuids))
         monkeypatch.setattr("harness.execution.supervisor.installed_gpus", lambda: installed)
         return GpuLeases(directory, [gpu]).take()
 

@@ -49,9 +49,24 @@ def test_a_killed_supervisor_leaves_no_worker_and_the_next_one_finishes_the_rest
     assert final_table(store) == undisturbed
 
 
+def test_a_supervisor_that_is_killed_while_libraries_load_leaves_nothing_behind(store):
+    first = Supervisor(store.root, RUNS, STEPS, SECONDS, entry="stub_slow:steps")
+    wait_until(lambda: len(first.others()) > 1, what="the fork server")
+    first.kill()
+    wait_until(lambda: not first.others(), seconds=6, what="the fork server to end")
+    assert store.run_ids() == []
+
+
+def test_what_workers_started_dies_with_a_killed_supervisor(store):
+    first = Supervisor(store.root, 1, 3, 200.0, entry="stub_worker:with_child")
+    wait_until((store.run(f"{0:016x}").path / "attempts" / "000" / "listens").exists, what="the worker")
+    first.kill()
+    wait_until(lambda: not first.others(), seconds=6, what="the worker and its child to end")
+
+
 def test_a_terminated_supervisor_checkpoints_and_the_next_one_resumes(store, undisturbed):
     first = Supervisor(store.root, RUNS, STEPS, SECONDS)
-    wait_until(lambda: some_steps_done(store, 2))
+    wait_until(lambda: some_steps_done(store, 2) and len([*store.root.glob("runs/*/attempts/000/listens")]) == 2)
     first.kill(signal.SIGTERM)
     output = first.output()
     assert first.process.returncode == 1

@@ -29,7 +29,7 @@ def test_a_manifest_says_its_devices(found: dict[str, Any] | None, devices: tupl
 
 
 def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = [InstalledGpu(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1", "1") for n, name in enumerate(("H100", "A100"))]
+    two = [InstalledGpu(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1") for n, name in enumerate(("H100", "A100"))]
     monkeypatch.setattr(attempt, "installed_gpus", lambda: two)
     assert [attempt.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
         "cpu",
