@@ -19,7 +19,6 @@ from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
 from harness.store.atomic import publish_directory_once
-from harness.store.reader import run_state
 from harness.store.seal import SEAL, folder_fault
 
 WRITER = """
@@ -221,21 +220,6 @@ def test_a_claim_without_a_name_is_waited_for_and_is_a_claim_in_the_end(tmp_path
             lease.acquire(path)
         assert time.monotonic() - begin >= 0.3
         assert lease.holder(path) == lease.Holder(None, None)
-
-
-def test_a_free_lock_that_names_another_host_says_so(tmp_path):
-    """It was killed there, or the locks of this file system do not reach here: two machines would train one run."""
-    store = ResultStore(tmp_path)
-    run = store.run(RUN_ID)
-    run.create("a: 1", about(status="running"))
-    with run.lock():
-        assert run.last_claim_holder() is None
-    assert run.last_claim_holder() is None, "a holder that ends in order takes its name out"
-    (run.path / "claim.lock").write_text('{"host": "node7", "pid": 4711}')
-    state = run_state(store, RUN_ID)
-    assert state.status == "lost"
-    assert "names process 4711 on node7" in state.problem
-    assert "local_lock=all" in state.problem
 
 
 def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
