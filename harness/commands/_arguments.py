@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from harness.configuration.compose import compose_run, options, quoted
 from harness.configuration.error import ConfigError
-from harness.configuration.numbers import format_seconds
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.configuration.yaml_value import read_yaml
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.store import ResultStore, layout
-from harness.store.foreign_text import escape_json, raw_stream, visible
+from harness.store.foreign_text import escape_json
 from harness.store.pack import open_root
 
 _PATHS = frozenset(
@@ -238,33 +237,27 @@ class Exit(IntEnum):
     CUT_OFF = 128 + signal.SIGPIPE  # the reader of the output went away
 
 
-_TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
-
-
 class Counter:
-    """Call it with (count, total); it prints `label: count/total, rate, time left` often enough and not more."""
+    """Call it with (count, total), at last with count == total: a bar with the time left on a terminal, elsewhere a line at the end."""
 
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label, self.stream = visible(label), raw_stream(stream or sys.stderr)
-        self._start: tuple[float, int] | None = None
-        self._next = 0.0
+    def __init__(self, label: str) -> None:
+        from rich.progress import Progress, TextColumn, TimeRemainingColumn
+
+        from harness.execution.progress import Terminal
+
+        columns = (TextColumn("{task.description}: {task.completed}/{task.total}", markup=False), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Terminal(sys.stderr))
+        self._task = self._bar.add_task(label, start=False)
 
     def __call__(self, count: int, total: int) -> None:
-        """Say how far it is; the last call has count == total."""
-        now = time.monotonic()
-        if self._start is None:
-            self._start = (now, count)
-        terminal = self.stream.isatty()
-        if now < self._next and count < total:
-            return
-        self._next = now + (_TERMINAL_SECONDS if terminal else _LOG_SECONDS)
-        text = f"{self.label}: {count}/{total}"
-        seconds, increment = now - self._start[0], count - self._start[1]
-        if seconds > 0 and increment > 0 and count < total:
-            text += f", about {format_seconds((total - count) * seconds / increment)} left"
-        end = "\n" if count >= total or not terminal else ""
-        self.stream.write(f"\r\033[K{text}{end}" if terminal else f"{text}\n")
-        self.stream.flush()
+        """Say how far it is."""
+        if not self._bar.live.is_started:
+            atexit.register(self._bar.stop)  # which shows the cursor again, whatever ends this
+            self._bar.start()
+            self._bar.start_task(self._task)
+        self._bar.update(self._task, completed=count, total=total)
+        if count >= total:
+            self._bar.stop()
 
 
 FAMILY = "harness.commands"

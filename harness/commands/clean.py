@@ -2,8 +2,6 @@
 
 harness clean                       shows what could go
 harness clean --checkpoints         checkpoints of finished runs (they can no longer be evaluated anew)
-harness clean --unfinished          failed, interrupted and lost runs (they start over), and what a killed clean left
-harness clean --cache               warm-up checkpoints and probes (they are made again)
 harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
 
@@ -17,19 +15,17 @@ from pathlib import Path
 
 from harness.commands._arguments import SELECTION, Selection, flag, require_idle, select
 from harness.configuration.error import ConfigError
-from harness.store import ResultStore, RunClaimed, StoreError, layout
+from harness.store import RunClaimed, StoreError, layout
 from harness.store.atomic import leftovers, remove_directory, write_errors
-from harness.store.pack import merge_lock
 
 
 @dataclass(frozen=True)
 class Removable:
-    """A directory that could go; `run_id` is the run whose claim has to be free, if any, `whole`: with what finished in it."""
+    """A directory that could go; `run_id` is the run whose claim has to be free, if any."""
 
     path: Path
     run_id: str | None
     bytes: int
-    whole: bool = False
 
 
 def run(options: argparse.Namespace) -> int:
@@ -90,60 +86,20 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
                 yield Removable(path, run_id, _size(path))
 
 
-def _unfinished_runs(selection: Selection) -> Iterator[Removable]:
-    for run_id in selection.run_ids:
-        run = selection.store.run(run_id)
-        # What finished and is damaged, or is of a newer version, is somebody's only copy.
-        if run.status in ("finished", layout.INCOMPLETE, layout.UNREADABLE) or run.without_manifest():
-            continue
-        if run.path.is_dir() and run.claim_holder() is None:
-            yield Removable(run.path, run_id, _size(run.path))
-    root = selection.store.root
-    for folder in () if selection.experiments else (layout.runs_dir(root), layout.experiments_dir(root)):
-        for path in filter(Path.is_dir, leftovers(folder)):
-            yield Removable(path, None, _size(path), whole=True)
-
-
 def _experiment(selection: Selection) -> Iterator[Removable]:
     """The runs that no other experiment has, then the experiment: a command that is killed between is given again."""
     other_experiments = _other_experiments(selection, set(selection.run_ids))
     for run_id in selection.run_ids if selection.experiments else ():
         path = selection.store.run(run_id).path
         if run_id not in other_experiments and path.is_dir():
-            yield Removable(path, run_id, _size(path), whole=True)
+            yield Removable(path, run_id, _size(path))
     for name in selection.experiments:
         path = layout.plan_file(selection.store.root, name).parent
-        yield Removable(path, None, _size(path), whole=True)
-
-
-def _cache(selection: Selection) -> Iterator[Removable]:
-    store = selection.store
-    root = store.root / "cache"
-    if root.is_dir() and (active_run := _active_run(store)):
-        print(f"  kept {root}: {active_run} uses it; clean it when nothing runs")
-        return
-    for path in filter(Path.is_dir, sorted(root.glob("*"))):
-        if path.name != "leases":
-            yield Removable(path, None, _size(path))
-
-
-def _active_run(store: ResultStore) -> str:
-    """A run that somebody works on now, in words; the claims of runs without a manifest count as well."""
-    for path in sorted(layout.runs_dir(store.root).glob("*")):
-        if layout.RUN_ID.fullmatch(path.name):
-            run = store.run(path.name)
-            try:
-                if run.claim_holder() is not None or run.worker_holder() is not None:
-                    return f"run {path.name}"
-            except StoreError:  # another user's lock: nobody else can tell
-                return f"perhaps run {path.name} of another user"
-    return ""
+        yield Removable(path, None, _size(path))
 
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
-    "unfinished": ("failed, interrupted and lost runs, and what a killed clean left", _unfinished_runs),
-    "cache": ("what is made again when needed", _cache),
     "experiment": ("the experiments that are named, with runs that no other has", _experiment),
 }
 
@@ -156,21 +112,13 @@ ARGUMENTS = {
 
 
 def _remove(selection: Selection, item: Removable) -> bool:
-    """Remove under the run's claim, what a killed command left where no merge is, and look again: it may have been taken up meanwhile."""
-    run = None if item.run_id is None else selection.store.run(item.run_id)
-    if run is None and not item.whole and (active_run := _active_run(selection.store)):
-        print(f"  kept {item.path}: {active_run} began meanwhile")
-        return False
-    is_leftover = item.path.suffix == ".tmp"
+    """Remove under the run's claim: it may have been taken up meanwhile."""
     try:
-        with merge_lock(selection.store) if is_leftover else nullcontext() if run is None else run.lock():
-            is_checkpoint = item.path.parent.name == "checkpoints"
-            if run is not None and not item.whole and (run.status == "finished") != is_checkpoint:
-                return False
+        with nullcontext() if item.run_id is None else selection.store.run(item.run_id).lock():
             remove_directory(item.path)
             return True
     except RunClaimed:
-        print(f"  kept {item.path}: {'a merge' if is_leftover else 'it'} runs")
+        print(f"  kept {item.path}: it runs")
     except StoreError as error:
         print(f"  kept {item.path}: {error}")
     return False

@@ -210,8 +210,14 @@ def commit(repository: Path) -> str | None:
     return (_git(repository, "rev-parse", "HEAD") or "").strip() or None
 
 
+_LARGEST_CODE = 2**20
+
+
 def dirty_hash(repository: Path) -> str | None:
-    """Hash what differs from the last commit, new files that git does not ignore included; None where nothing does."""
+    """Hash what differs from the last commit, new files that git does not ignore included; None where nothing does.
+
+    Of a new file above 1 MiB, which holds no code, the size alone.
+    """
     difference = _git(repository, "diff", "HEAD") if commit(repository) else None
     if difference is None:
         return None
@@ -219,9 +225,9 @@ def dirty_hash(repository: Path) -> str | None:
     digest = hashlib.sha256(difference.encode())
     for name in sorted(filter(None, untracked_files)):
         digest.update(f"\0{name}\0".encode())
-        # A file may be gone meanwhile, or a link to nothing.
-        with contextlib.suppress(OSError), (repository / name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        with contextlib.suppress(OSError):  # it may be gone meanwhile, or a link to nothing
+            size = (repository / name).stat().st_size
+            digest.update(str(size).encode() if size > _LARGEST_CODE else (repository / name).read_bytes())
     return digest.hexdigest()[:16] if difference or any(untracked_files) else None
 
 

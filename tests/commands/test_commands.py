@@ -189,29 +189,23 @@ def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkey
     finish(store, done)
     finish(store, failed, status="failed")
     root = f"runtime.results={store.root}"
-    kept = [store.run(done.run_id).path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
+    run = store.run(done.run_id)
+    kept = [run.path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
     assert "could remove 1 directory" in said("clean", root)
     for typed in ("n\n", ""):  # and where nobody can answer
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        assert "nothing removed" in said("clean", "--checkpoints", "--unfinished", root)
+        assert "nothing removed" in said("clean", "--checkpoints", root)
+    with run.lock():  # someone took it up meanwhile
+        assert "it runs" in said("clean", "--checkpoints", "--yes", root)
+    assert run.checkpoints()
+    trash = run.path / "checkpoints" / ".name.0123.tmp"  # of a clean that was killed
+    (trash / "data").mkdir(parents=True)
+    said("clean", "--checkpoints", "--yes", root)
+    assert not trash.exists()
+    assert run.checkpoints() == []
     assert store.run(failed.run_id).exists()
-    with store.run(failed.run_id).lock():  # someone took it up meanwhile
-        said("clean", "--unfinished", "--yes", root)
-    assert store.run(failed.run_id).exists()
-    (store.root / "experiments").mkdir()
-    trash = [
-        folder / ".name.0123.tmp"
-        for folder in (*store.root.glob("[er]*s"), store.run(done.run_id).path / "checkpoints")
-    ]
-    for folder in trash:  # of a clean that was killed
-        (folder / "data").mkdir(parents=True)
-    assert len(trash) == 3
-    said("clean", "--checkpoints", "--unfinished", "--yes", root)
-    assert not any(folder.exists() for folder in trash)
-    assert not store.run(failed.run_id).exists()
-    assert store.run(done.run_id).checkpoints() == []
     assert all(path.exists() for path in kept)
-    assert len(store.run(done.run_id).samples("arithmetic_heldout", 60)) == 100
+    assert len(run.samples("arithmetic_heldout", 60)) == 100
 
 
 def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
@@ -225,33 +219,14 @@ def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
 
 
 def test_clean_of_a_root_that_cannot_be_written_is_one_line(store, said, monkeypatch):
-    store.cache_dir("policies")
+    finish(store, plan(store).specs[0])
 
     def refuse(path):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("harness.commands.clean.remove_directory", refuse)
-    told = said("clean", "--cache", "--yes", f"runtime.results={store.root}", code=2)
+    told = said("clean", "--checkpoints", "--yes", f"runtime.results={store.root}", code=2)
     assert f"cannot write {store.root} (Read-only file system)" in told
-
-
-def test_clean_leaves_what_running_runs_read(store, said):
-    planned = plan(store)
-    policies = store.cache_dir("policies")
-    (policies / "weights").write_text("read by workers")
-    clean = ["clean", "--cache", "--yes", f"runtime.results={store.root}"]
-    with store.run(planned.specs[0].run_id).lock():
-        assert f"run {planned.specs[0].run_id} uses it" in said(*clean)
-    assert policies.exists()
-    said(*clean)
-    assert not policies.exists()
-
-
-def test_clean_lists_no_run_that_was_never_started(store, said):
-    planned = plan(store)
-    store.write_plan(planned.name, planned.record())
-    told = said("clean", f"experiment={planned.name}", f"runtime.results={store.root}")
-    assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in told
 
 
 def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeypatch):

@@ -149,6 +149,10 @@ def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
     (tmp_path / "new.py").write_text("b = 2\n")
     second = dirty_hash(tmp_path)
     assert len({None, first, second}) == 3
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(2**41)  # read whole, they would take half an hour
+    third = dirty_hash(tmp_path)
+    assert third not in (None, first, second)
     assert commit(tmp_path)
     (package := tmp_path / ".venv").mkdir()  # installed into another project, whose code is not ours
     assert (commit(package), dirty_hash(package)) == (None, None)
