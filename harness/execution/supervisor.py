@@ -175,8 +175,6 @@ class _Supervisor:
 
     def run(self, poll_seconds: float) -> Summary:
         self._progress.begin(self._total, len(self._skipped_ids))
-        for run_id in self._skipped_ids:
-            self._tracking.end(self._store.run(run_id))
         if self._queue:
             self._workers.warm_up()
         try:

@@ -1,15 +1,13 @@
 """Trackers: other places that receive every metrics row.
 
-A member defines `Config`, `open_sink(config, about)` and `destination(config) -> str`, which says where the rows go
-(`online` or `offline`, then the place): a run's rows are sent once to each destination. A sink is one run in one
-tracker: `log(step, metrics)` takes in one step, `close(finished)` ends it. Both may raise: the run goes on without it.
+A member defines `Config` and `open_sink(config, about)`. A sink is one run in one tracker: `log(step, metrics)` takes in one step,
+`close(finished)` ends it. Both may raise: the run goes on without it.
 
-Optional: `MODULES`, the packages that it needs; `EXTRA`, the extra of this package that installs them; `send_results(config, results,
-experiment, files)`, which takes an experiment's tables and figures.
+Optional: `MODULES`, the packages that it needs; `EXTRA`, the extra of this package that installs them; `next_step` of a sink, the first
+step that its place does not have: a resumed run is sent from there, by default from its beginning.
 
 The store's `metrics.jsonl` is the only thing a run writes. A thread of the supervisor reads these files and feeds the trackers
-(`_feed`), so that a tracker which fails or hangs cannot disturb a run. What did not arrive is sent when the same command is run again.
-Importing a member imports neither wandb nor TensorBoard.
+(`_feed`), so that a tracker which fails or hangs cannot disturb a run. Importing a member imports neither wandb nor TensorBoard.
 
 May import: configuration, store.
 """
@@ -23,6 +21,3 @@ from typing import Any, Protocol
 class Member(Protocol):
     @abstractmethod
     def open_sink(self, config: Any, about: Any) -> Any: ...
-
-    @abstractmethod
-    def destination(self, config: Any) -> str: ...

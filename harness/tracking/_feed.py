@@ -1,14 +1,14 @@
-"""Send what runs write to trackers: metrics rows while runs go on, tables and figures at the end."""
+"""Send what runs write to trackers while they go on."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import queue
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 from harness.configuration.registry import TRACKING, implementation
 from harness.store import ResultStore, RunDir, layout
-from harness.store.atomic import write_file
 from harness.store.metrics_log import new_rows
 
 PATIENCE_SECONDS = 60.0  # for a tracker at the end of a command
@@ -35,6 +34,7 @@ class About:
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
     results: Path
+    created_at: str
 
     @classmethod
     def read(cls, run: RunDir) -> About:
@@ -49,21 +49,18 @@ class About:
             config=run.settings(),
             provenance=manifest.get("provenance", {}),
             results=run.path.parent.parent,
+            created_at=manifest.get("created_at", ""),
         )
 
 
 class _RunFeed:
-    """One run on its way to one tracker, from the first step that this destination does not have."""
+    """One run on its way to one tracker, from the first step that this place does not have."""
 
     def __init__(self, run: RunDir, name: str, config: Any) -> None:
         self._run, self._name, self._config = run, name, config
-        self._module = implementation(TRACKING, config)
-        self._destination, self._sent_step, self._offset = "", 0, 0
+        self._next_step, self._offset = 0, 0
         self._sink: Any = None
         self.failed = False
-        with self._report_errors():
-            self._destination = self._module.destination(config)
-            self._sent_step = sent_step(run, name, self._destination)
 
     def advance(self) -> None:
         """Send the rows that are new. The tracker is opened for the first of them; one that raises gets nothing more of this run."""
@@ -72,19 +69,21 @@ class _RunFeed:
         with self._report_errors():
             rows, self._offset = new_rows(self._run.path / layout.METRICS_FILE, self._offset)
             for row in rows:
-                if (step := int(row["step"])) > self._sent_step:  # a resumed run repeats some
-                    self._sink = self._sink or self._module.open_sink(self._config, About.read(self._run))
+                if self._sink is None:
+                    module = implementation(TRACKING, self._config)
+                    self._sink = module.open_sink(self._config, About.read(self._run))
+                    self._next_step = getattr(self._sink, "next_step", 0)
+                if (step := int(row["step"])) >= self._next_step:  # a resumed run repeats some
                     self._sink.log(step, metrics_of(row))
-                    self._sent_step = step
+                    self._next_step = step + 1
 
     def close(self) -> None:
-        """Send what is left, and remember how far this destination is."""
+        """Send what is left."""
         self.advance()
         if self._sink is None or self.failed:
             return
         with self._report_errors():
             self._sink.close(self._run.status == "finished")
-            mark_sent(self._run, self._name, self._sent_step, self._destination)
 
     @contextlib.contextmanager
     def _report_errors(self) -> Iterator[None]:
@@ -114,7 +113,7 @@ class TrackerFeed:
         self._events.put((run, False))
 
     def end(self, run: RunDir) -> None:
-        """A run has ended, now or in an earlier command: send what the trackers lack of it."""
+        """A run that has begun has ended: send the rest of it."""
         self._events.put((run, True))
 
     def close(self) -> None:
@@ -122,26 +121,27 @@ class TrackerFeed:
         self._events.put(None)
         if self._trackers and not _ends_in_time(self._thread):
             sys.stderr.write(
-                "the trackers did not take all rows in time; run the same command again to send the rest\n"
+                "the trackers did not take all rows in time; the store has them (metrics.jsonl of each run)\n"
             )
 
     def _work(self) -> None:
         feeds: dict[str, list[_RunFeed]] = {}
+        look_at = time.monotonic() + _POLL_SECONDS
         while True:
-            try:
-                event = self._events.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
+            with contextlib.suppress(queue.Empty):
+                event = self._events.get(timeout=max(0.0, look_at - time.monotonic()))
+                if event is None:
+                    break
+                run, has_ended = event
+                if has_ended:
+                    _close(feeds.pop(run.run_id, []))
+                else:
+                    feeds[run.run_id] = [_RunFeed(run, name, config) for name, config in self._trackers.items()]
+            if time.monotonic() >= look_at:  # whatever begins and ends meanwhile
                 for run_feeds in feeds.values():
                     for feed in run_feeds:
                         feed.advance()
-                continue
-            if event is None:
-                break
-            run, has_ended = event
-            if run.run_id not in feeds:
-                feeds[run.run_id] = [_RunFeed(run, name, config) for name, config in self._trackers.items()]
-            if has_ended:
-                _close(feeds.pop(run.run_id))
+                look_at = time.monotonic() + _POLL_SECONDS
         for run_feeds in feeds.values():
             _close(run_feeds)
 
@@ -205,26 +205,3 @@ def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
 
 def path_part(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"
-
-
-def sent_step(run: RunDir, tracker: str, destination: str) -> int:
-    """The newest step that a tracker has acknowledged at this destination, 0 for none."""
-    step = _marks(run, tracker).get(destination)
-    return step if isinstance(step, int) else 0
-
-
-def mark_sent(run: RunDir, tracker: str, step: int, destination: str) -> None:
-    """Remember how far a tracker is at this destination; others keep their marks."""
-    marks = {"sent": {**_marks(run, tracker), destination: step}}
-    write_file(_mark_file(run, tracker), json.dumps(marks).encode())
-
-
-def _marks(run: RunDir, tracker: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(_mark_file(run, tracker).read_bytes())["sent"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _mark_file(run: RunDir, tracker: str) -> Path:
-    return run.path / layout.TRACKING / f"{path_part(tracker)}.json"

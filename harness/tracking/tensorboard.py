@@ -26,11 +26,6 @@ class Config:
     directory: str | None = None
 
 
-def destination(config: Config) -> str:
-    """The directory; none where it moves with the results."""
-    return f"offline {Path(config.directory).resolve() if config.directory else ''}"
-
-
 def open_sink(config: Config, about: About) -> _Sink:
     """Event files of a run. Raises `ModuleNotFoundError` where TensorBoard is not installed."""
     root = Path(config.directory) if config.directory else about.results / "tensorboard"
@@ -44,6 +39,9 @@ class _Sink:
         self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
         self._summaries: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         self._writer = writer.EventFileWriter(str(folder))
+        # What an earlier attempt wrote is shown no more: all rows come again.
+        start = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=start))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()]

@@ -28,10 +28,6 @@ def open_folder(config, folder, runtime, device, dtype, linear_kernel):
 """
 TRACKER = """
 
-def destination(config):
-    return "offline"
-
-
 def open_sink(config, about):
     return Lines(about.results / "tracked.txt", f"{about.experiment} {about.arm} {about.seed}")
 

@@ -25,6 +25,11 @@ class Run:
     def __init__(self, options: dict[str, Any]) -> None:
         self._file, self._id = Path(options["dir"]) / "fake_wandb.jsonl", options["id"]
         keys = ("group", "job_type", "mode", "resume", "config")
+        # As W&B: the step after the last one that it has under this id.
+        calls = map(json.loads, self._file.read_text().splitlines() if self._file.exists() else ())
+        self.step = max(
+            (call["step"] + 1 for call in calls if call["call"] == "log" and call["id"] == self._id), default=0
+        )
         self._write(call="init", **{key: options[key] for key in keys})
 
     def log(self, metrics: dict[str, float], step: int) -> None:
