@@ -6,8 +6,12 @@
   returns whether the run is complete (False: it stopped in a resumable state because `stop()` said so);
 * `TRAINER: str`, if it starts ranks by `harness.training.torchrun`: the module whose `train_run` each of them calls as `train` is called.
 
-Optional: `absent(config: RunConfig) -> list[str]`: packages, programs and the like that this machine lacks to train it, with the fix. It is
-not asked for runs that are sent to other machines.
+Optional:
+
+* `differences(config: RunConfig) -> list[str]`: what it does otherwise than the built-in trainer, without changing what is asked; plan and
+  answer say it;
+* `absent(config: RunConfig) -> list[str]`: packages, programs and the like that this machine lacks to train it, with the fix. It is not
+  asked for runs that are sent to other machines.
 
 May import: configuration, evaluation, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
 """

@@ -26,7 +26,7 @@ from harness.configuration.identity import difference
 from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.execution.progress import Terminal
-from harness.experiment.checks import Objection, absent, refusal_lines, refusals, report_checks
+from harness.experiment.checks import Objection, absent, differences, refusal_lines, refusals, report_checks
 from harness.experiment.history import Cost, History, mixed_devices_note
 from harness.experiment.memory import memory_line
 from harness.experiment.plan import Plan, PlannedArm
@@ -134,6 +134,7 @@ def answer(options: argparse.Namespace) -> Answer:
             line.replace("refused", "cannot start:", 1)
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
+        *differences(plan),
         *unread_data(plan.arms[0].config),
         *total_lines(totals),
         *metric_lines(plan),

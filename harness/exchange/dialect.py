@@ -124,7 +124,7 @@ def load_table(name: str) -> Table:
 class Translation:
     """Settings in the target's names, and what differs.
 
-    `deviations`: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
+    `deviations`: name → what the target does a little differently, which plan and answer say.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)

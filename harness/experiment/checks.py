@@ -531,8 +531,20 @@ def _absent_gpus(runtime: RuntimeConfig) -> list[str]:
     ]
 
 
+def differences(plan: Plan) -> list[str]:
+    """What other trainers do otherwise without changing what is asked, each once, with the arms that it is about."""
+    arms: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        backend = implementation("harness.backends", arm.config.backend)
+        for line in getattr(backend, "differences", lambda _: ())(arm.config):
+            arms.setdefault(f"backend={arm.config.backend.kind}: {line}", []).append(arm.name)
+    return [line if len(names) == len(plan.arms) else f"{', '.join(names)}: {line}" for line, names in arms.items()]
+
+
 def refuse(plan: Plan) -> Plan:
     """The plan without what cannot be launched here: a refused arm keeps only runs that are finished, and its reasons.
+
+    Its notes say what a trainer does otherwise.
 
     Raises `ConfigError` where nothing is left, an empty cell of crossed factors, or the arm that others wait for is refused.
     """
@@ -551,7 +563,9 @@ def refuse(plan: Plan) -> Plan:
         )
     required_arms = [arm for arm in arms if plan.waits_for in (None, arm.name)]
     if any(arm.runs for arm in required_arms):
-        return dataclasses.replace(plan, arms=tuple(arms))
+        return dataclasses.replace(
+            plan, arms=tuple(arms), notes=tuple(dict.fromkeys([*plan.notes, *differences(plan)]))
+        )
     first, *others = required_arms
     other_names = ", ".join(arm.name for arm in others)
     hint = f" (also refused: {other_names}; `harness plan` says why)" if other_names else ""

@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import ENGINE, SOURCE, implementation
+from harness.configuration.registry import SOURCE, implementation
 from harness.configuration.schema import RunConfig
 from harness.evaluation.evaluate import Evaluator
-from harness.model.checkpoint import decodable
-from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import ALONE, Ranks
 from harness.objective.objective import Objective
 from harness.reward.shaping import Grader
 from harness.rollout.types import RolloutEngine
-from harness.rollout.wrappers import RecordingEngine, StopStringEngine, WeightSync
+from harness.rollout.wrappers import RecordingEngine, WeightSync
 from harness.sampling.selection import Groups, Selection
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, as_data, has_transformers_checkpoint, warn_of_lost_steps
+from harness.training.opening import build_engine, open_policy
 from harness.training.task import TaskParts, base_evaluations
 from harness.training.update import Updater
 
@@ -149,48 +147,3 @@ class RunParts(TaskParts):
                 f"{positions} positions of this model and engine; lower sampling.max_response_tokens, leave such problems out (task.path), "
                 "or with engine=vllm raise engine.max_model_len"
             )
-
-
-def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
-    """The run's engine, which samples from a policy."""
-    engine: RolloutEngine = implementation(ENGINE, config.engine).build(config.engine, policy, config.runtime)
-    if config.sampling.stop_strings or config.evaluation.stop_strings:
-        engine = StopStringEngine(engine, tokenizer)
-    return engine
-
-
-def open_policy(
-    config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, transformers: bool = False
-) -> Policy:
-    """Open the native policy where it computes what is asked, the transformers policy otherwise.
-
-    The native one serves the testbed's model, and pretrained Llama, Qwen2 and Qwen3 models on one rank of a CPU: there it is
-    faster, and the native engine samples from the very weights that are trained. `transformers`: the run goes
-    on from a checkpoint that only the other one reads.
-
-    Raises:
-        ConfigError: the checkpoint does not fit the configuration or the machine.
-    """
-    device = "cuda" if config.runtime.device == "cuda" else "cpu"
-    settings = config.model
-    if settings.kind == "testbed":
-        if ranks.world == 1:
-            return NativePolicy.load(folder, linear_kernel, device)
-        settings = Pretrained(precision="float32")
-    elif not transformers and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
-        kernel = linear_kernel if settings.precision == "float32" else settings.precision
-        return NativePolicy.load(folder, kernel, shares_prompts=True, head_kernel=linear_kernel)
-    elif settings.precision == "mixed":
-        raise ConfigError(
-            "model.precision=mixed is for a Llama, Qwen2 or Qwen3 model on one CPU rank, without adapters or gradient checkpointing; "
-            "use model.precision=bfloat16 or float32"
-        )
-    from harness.model.transformers_policy import TransformersPolicy
-
-    return TransformersPolicy.load(folder, settings, config.runtime)
-
-
-def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointing: bool) -> bool:
-    if device != "cpu" or ranks.world > 1 or settings.lora.rank or checkpointing:
-        return False
-    return decodable(folder)

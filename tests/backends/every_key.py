@@ -30,7 +30,7 @@ CHOICES = {
     "split": ("train", "heldout"),
     "rollout_engine": ("vllm", "sglang"),
     "targets": ("q_proj",),
-    "sampler": ("transformers", "vllm_colocate", "vllm_server"),
+    "sampler": ("transformers", "vllm_colocate"),
 }
 FAMILIES = {
     field.name: field.metadata["family"]

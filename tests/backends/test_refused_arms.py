@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
-from fake_verl import interpreter
+from small_runs import SMALL
 from stored_runs import about
 from verbs import Said
 
 from analysis.frames import load_experiment
 from harness.configuration.error import ConfigError
-from harness.experiment.checks import refuse
-from harness.experiment.plan import Plan
+from harness.experiment.checks import differences, refusals, refuse
+from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import plan_experiment, plan_multirun
 from harness.store import ResultStore
 
@@ -21,24 +22,11 @@ KL = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placemen
 ON_VERL = [
     "backend=verl",
     "model=qwen25_0_5b",
-    "evaluation.samples_between=null",
     "runtime.elsewhere=true",
     "runtime.device=cuda",
     *KL,
 ]
 REASON = "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
-REFUSED = "dapo_1_overlong_filtering, dapo_2_clip_higher, dapo_3_soft_overlong, dapo_4_token_level_loss, dapo_5_dynamic_sampling"
-
-
-def overrides(tmp_path: Path, model: Path) -> list[str]:
-    """A ladder of seconds on the stand-in for verl."""
-    return [
-        *KL, "backend=verl", "model=pretrained", f"model.path={model}", f"runtime.verl.python={interpreter(tmp_path / 'env')}",
-        f"runtime.results={tmp_path / 'results'}", "runtime.workers=1", "runtime.device=cpu", "runtime.linear_kernel=torch",
-        "runtime.checkpoint_every=2", "task.problems=64", "algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4",
-        "algorithm.updates_per_step=4", "training.steps=2", "training.evaluate_every=2", "sampling.max_response_tokens=12",
-        "evaluation.caps=[12]", "evaluation.samples_per_problem=2", "evaluation.benchmarks.arithmetic_heldout.problems=4",
-    ]  # fmt: skip
 
 
 def ladder(tmp_path: Path) -> Plan:
@@ -78,20 +66,21 @@ def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path, said: 
     said("plan", *given, "experiment.match_reference=dapo_1_overlong_filtering", code=1)
 
 
-def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, base_policy: Path, said: Said) -> None:
-    given = ["experiment=dapo_ladder", "experiment.seeds=[0]", *overrides(tmp_path, base_policy)]
-    shown = " ".join(said("plan", *given).split())
-    assert f"refused {REFUSED}: {REASON}" in shown
-    assert "6 runs, 0 finished, 1 to run, 5 refused" in shown
-    told = said("run", "--no-answer", *given)
-    assert "dapo_ladder: 1 run: 1 finished" in told
-    assert "5 of 6 arms were refused and not run:" in told
-    assert f"refused {REFUSED}: {REASON}" in told
-    results = tmp_path / "results"
-    assert len(ResultStore(results).run_ids()) == 1
-    experiment = load_experiment(results, "dapo_ladder")
-    assert list(experiment.runs["arm"]) == ["dapo_0_naive_grpo"]
-    assert f"dapo_1_overlong_filtering: refused, {REASON}" in experiment.notes
+def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, said: Said) -> None:
+    given = ["backend=builtin,trl", "runtime.record_rollouts=true", "seed=0", "experiment.name=two", *SMALL]
+    given += ["training.steps=1", "evaluation.caps=[12]", f"runtime.results={tmp_path}"]
+    reason = "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
+    shown = " ".join(said("plan", "-m", *given).split())
+    assert f"refused trl: {reason}" in shown
+    assert "2 runs, 0 finished, 1 to run, 1 refused" in shown
+    told = said("run", "-m", "--no-answer", *given)
+    assert "two: 1 run: 1 finished" in told
+    assert "1 of 2 arms were refused and not run:" in told
+    assert f"refused trl: {reason}" in told
+    assert len(ResultStore(tmp_path).run_ids()) == 1
+    experiment = load_experiment(tmp_path, "two")
+    assert list(experiment.runs["arm"]) == ["builtin"]
+    assert f"trl: refused, {reason}" in experiment.notes
 
 
 def test_a_run_that_can_only_refuse_what_is_left_says_so_and_fails(tmp_path: Path, said: Said) -> None:
@@ -102,3 +91,20 @@ def test_a_run_that_can_only_refuse_what_is_left_says_so_and_fails(tmp_path: Pat
     told = said("run", "-m", *given, "--no-answer", code=1)
     assert "nothing was run: 1 run finished before, and all arms that lack runs are refused" in told
     assert "nothing to do" not in told
+
+
+@pytest.mark.parametrize("backend", ["builtin", "trl", "verl"])
+def test_the_flagship_plans_on_three_trainers_without_a_flag(backend: str) -> None:
+    plan = plan_experiment(["experiment=dapo_qwen25_7b", f"backend={backend}"])
+    assert {arm.name: refusals(arm.config) for arm in plan.arms} == {arm.name: [] for arm in plan.arms}
+    said = differences(plan)
+    assert bool(said) == (backend != "builtin")
+    assert all(line.startswith(f"backend={backend}: ") for line in said)
+    assert any("(s - 1)/10 of the learning rate in verl" in line for line in said) == (backend == "verl")
+    assert refuse(dataclasses.replace(plan, arms=tuple(map(elsewhere, plan.arms)))).notes == (*plan.notes, *said)
+
+
+def elsewhere(arm: PlannedArm) -> PlannedArm:
+    """The arm on machines that lack nothing."""
+    runtime = dataclasses.replace(arm.config.runtime, elsewhere=True)
+    return dataclasses.replace(arm, composed_config=dataclasses.replace(arm.config, runtime=runtime))

@@ -90,6 +90,7 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
         (["engine=vllm", "engine.tensor_parallel=2", "runtime.device=cuda", "runtime.gpus_per_run=2"], "engine.tensor_parallel=2 shards"),
         (["engine=vllm", "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with engine=vllm"),
         ([*VLLM, "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with backend.sampler=vllm_colocate"),
+        ([*VLLM, "engine=vllm"], "engine=vllm with backend.sampler=vllm_colocate"),
         ([*VLLM, "runtime.deterministic=true"], "runtime.deterministic=true with backend.sampler=vllm_colocate"),
         (["backend.liger=true"], "backend.liger=true"),
         (["backend.overrides=['temperature=2']"], "temperature follows from the configuration"),

@@ -17,6 +17,7 @@ from harness.base_policy import pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder, read_state
+from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import save_model
 from harness.objective.aggregation import batch_token_mean
 from harness.store import RunDir
@@ -143,6 +144,21 @@ def test_dynamic_sampling_fills_the_batch_and_counts_what_it_threw_away(
     assert (steps["kept_groups"] + steps["discarded_groups"] == 16).all()
     assert (steps["kept_groups"] <= 8).all()
     assert (steps["generated_tokens"] > steps["trained_tokens"]).all()
+
+
+def test_one_engine_evaluates_and_no_second_trainable_copy_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.backends.trl import run
+
+    opened, policies = [], []
+    open_folder, load = run.open_folder, NativePolicy.load
+    monkeypatch.setattr(run, "open_folder", lambda *given: opened.append(open_folder(*given)) or opened[-1])
+    monkeypatch.setattr(
+        NativePolicy, "load", lambda *given, **more: policies.append(load(*given, **more)) or policies[-1]
+    )
+    assert trained(tmp_path, training__evaluate_every=1).sample_steps("arithmetic_heldout") == [0, 1, 2, 3, 4]
+    assert (len(opened), len(policies)) == (1, 0)
 
 
 def test_a_token_budget_ends_the_run(tmp_path: Path) -> None:

@@ -15,20 +15,16 @@ from typing import Any
 
 import pytest
 import torch
-from fake_verl import verl_run
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from harness.backends.verl.metrics import export
-from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, Place, overrides, refusals
+from harness.backends.verl.overrides import WRITTEN_PROMPT, Place, overrides, refusals
 from harness.backends.verl.process import interpreter as find_interpreter
-from harness.backends.verl.run import prepare
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
-from harness.exchange.logs import names_of, read_log
-from harness.model.checkpoint import copy_side_files, load_tokenizer
-from harness.problems.problem import load_benchmark
-from harness.rollout.types import prompt_tokens
+from harness.model.checkpoint import copy_side_files
+from harness.store import ResultStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))  # the environment is that of the loss parity
 from build_peer import interpreter, ready
@@ -41,7 +37,6 @@ PLACE = Place(Path("/store/runs/0123456789abcdef"), Path("/store/data"), Path("/
 COMMON = [
     "backend=verl",
     "model=qwen25_0_5b",
-    "evaluation.samples_between=null",
     "backend.accept=[warmup_from_zero]",
     "optimizer.warmup_steps=5",
 ]
@@ -116,43 +111,9 @@ def test_a_wrong_key_type_or_plus_is_noticed(answers: dict[str, list[str]], said
     assert any(said in line for line in answers[said])
 
 
-def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Path, base_policy: Path) -> None:
-    config, run = verl_run(tmp_path, base_policy)
-    config.algorithm.overlong.policy = "soft"  # the cap is 12 tokens, the buffer 3
-    place = prepare(config, run, base_policy, tmp_path / "cache", 0)
-    place.folder.mkdir()
-    tok, task = load_tokenizer(base_policy), load_benchmark(config.task)
-    ends = [tok.eos_token_id]
-    right = [tok(f"\\boxed{{{problem.gold}}}", add_special_tokens=False)["input_ids"] for problem in task.problems[:4]]
-    digit = right[0][1:2]
-    responses = [right[0] + ends, digit * 12, digit * 10 + ends, digit * 11 + ends]
-    answer = ask(
-        "verl_peer_rollout.py",
-        {"overrides": overrides(config, place), "responses": responses},
-        **{FILE_LOGGER: str(place.metrics)},
-    )
-    assert answer["prompts"] == prompt_tokens(tok, task)[:4]
-    assert answer["validation"] == [f"heldout/{i}" for i in range(6)]
-    rewards = [item["reward_score"] for item in answer["rewards"]]
-    # Right; at the cap -1 - 1; 11 tokens are 2 of 3 into the buffer; 12 tokens of which the last ends the response: -1 - 1.
-    assert rewards == pytest.approx([1.0, -2.0, -1 - 2 / 3, -2.0])
-    info = [item["reward_extra_info"] for item in answer["rewards"]]
-    assert [item["finish_reason"] for item in info] == ["stop", "length", "stop", "stop"]
-    assert [item["verdict"] for item in info] == ["right", "no_answer", "no_answer", "no_answer"]
-    assert info[0]["problem_id"] == "train/0"
-    lines = [json.loads(line) for path in place.ledger.glob("*.jsonl") for line in path.read_text().splitlines()]
-    assert [(line[0], line[1], line[2], line[4], line[5]) for line in lines] == [
-        (1, "u0", len(responses[0]), 1, 0),
-        (1, "u0", 12, 0, 1),
-        (1, "u1", 11, 0, 0),
-        (1, "u1", 12, 0, 0),
-    ]
-    (logged,) = read_log(place.metrics, names_of("verl"))
-    assert logged == {"step": 1, "critic/score/mean": 0.5, "actor/pg_clipfrac": 0.25}
-
-
 def test_its_merger_exports_a_policy_with_our_tokenizer(tmp_path: Path, base_policy: Path) -> None:
-    _, run = verl_run(tmp_path, base_policy)
+    run = ResultStore(tmp_path / "results").run("0123456789abcdef")
+    run.path.mkdir(parents=True)
     place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
     actor = place.checkpoints / "global_step_4" / "actor"
     (actor / "huggingface").mkdir(parents=True)

@@ -116,14 +116,6 @@ def test_the_entropy_is_computed_where_no_other_forward_yields_it(old: str, comp
     assert found[f"{ACTOR}.calculate_entropy"] is computes
 
 
-def test_what_verl_cannot_validate_by_our_protocol_it_does_not_validate() -> None:
-    bare = config("algorithm=grpo")
-    bare.evaluation.benchmarks = {}
-    assert settings(bare, PLACE)["trainer.test_freq"] == -1
-    assert values("algorithm=grpo", "evaluation.stop_strings=[User]")["trainer.test_freq"] == -1
-    assert values("algorithm=grpo", "training.evaluate_every=7")["trainer.test_freq"] == 7
-
-
 def test_the_users_own_overrides_come_last() -> None:
     own = "backend.overrides=['actor_rollout_ref.actor.use_torch_compile=false','+data.extra=1']"
     assert overrides(config("algorithm=grpo", own), PLACE)[-2:] == [

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from every_key import lost_changes
 
-from harness.backends.verl.overrides import Place, data_folder, overrides, refusals
+from harness.backends.verl.overrides import Place, data_folder, differences, overrides, refusals
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
 
-COMMON = ["backend=verl", "model=qwen25_0_5b", "evaluation.samples_between=null"]
+COMMON = ["backend=verl", "model=qwen25_0_5b"]
 ACCEPT = "backend.accept=[unbounded_refill,warmup_from_zero]"
 # Configurations that verl trains; between them every part of the algorithm is switched on somewhere.
 BASES = {
@@ -32,8 +32,8 @@ BASES = {
 # Keys whose change reaches verl neither way, and why that loses nothing.
 NOT_VERLS = {
     "engine.": "samples our evaluations, before and after RL",
-    "evaluation.caps": "of our evaluations; verl validates at the training cap",
-    "evaluation.seed": "of our evaluations; verl's validations have its own random numbers",
+    "evaluation.": "of our evaluations",
+    "training.evaluate_every": "said: verl is evaluated before and after",
     "backend.accept": "decides what is refused",
     "model.lora.alpha": "a rank above 0 is refused",
     "model.lora.targets": "a rank above 0 is refused",
@@ -85,7 +85,6 @@ KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.k
             "surplus=carry: verl discards",
         ),
         (["algorithm.dead_groups.policy=drop"], "algorithm.dead_groups.policy=drop: verl divides by"),
-        (["evaluation.stop_strings=['Question:']"], "evaluation.stop_strings"),
         (["model.precision=float32"], "model.precision"),
         (["model.lora.rank=8"], "model.lora.rank=8"),
         (["model=testbed"], "model=testbed, float32"),
@@ -107,11 +106,15 @@ def test_what_is_refused_is_named(overrides_given: list[str], named: str) -> Non
     assert any(named in line for line in reasons), reasons
 
 
-def test_accepted_differences_are_no_longer_refused() -> None:
+def test_what_is_done_otherwise_is_said_unless_it_is_known() -> None:
     given = [*COMMON, "algorithm=grpo", "optimizer.warmup_steps=10", "algorithm/surrogate=kl_cov"]
-    assert len(refusals(compose_run(given))) == 2
-    assert len(refusals(compose_run([*given, "backend.accept=[warmup_from_zero]"]))) == 1
-    assert refusals(compose_run([*given, "backend.accept=[warmup_from_zero,selection_per_micro_batch]"])) == []
+    config = compose_run(given)
+    assert refusals(config) == []
+    said = differences(config)
+    assert any("s/10 here" in line for line in said)
+    assert any("in every micro-batch" in line for line in said)
+    known = differences(compose_run([*given, "backend.accept=[warmup_from_zero,selection_per_micro_batch]"]))
+    assert known == [line for line in said if "s/10" not in line and "micro-batch" not in line]
 
 
 def test_an_unknown_difference_names_the_nearest() -> None:

@@ -99,12 +99,12 @@ FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="th
         pytest.param(["runtime.device=cuda"], "runtime.device=cuda needs torch for GPUs", marks=FOR_GPUS),
         (["backend=trl"], "backend=trl needs the package trl, release 1.16"),
         (
-            ["backend=trl", "backend.sampler=vllm_server", "algorithm.engine_correction.old_log_probs=recomputed"],
-            "vllm_server needs the package vllm",
+            ["backend=trl", "backend.sampler=vllm_colocate", "algorithm.engine_correction.old_log_probs=recomputed"],
+            "vllm_colocate needs the package vllm",
         ),
         (["backend=trl", "backend.liger=true", "runtime.device=cuda"], "needs the package liger-kernel"),
         (
-            ["backend=verl", "model=qwen25_0_5b", "evaluation.samples_between=null", "runtime.device=cuda"],
+            ["backend=verl", "model=qwen25_0_5b", "runtime.device=cuda"],
             "backend=verl needs runtime.verl.python",
         ),
     ],

@@ -31,7 +31,7 @@ def only(*arms: PlannedArm) -> Objection:
 
 
 KL_IN_REWARD = ["algorithm=grpo", "algorithm/kl=k1", "algorithm.kl.coefficient=0.001", "algorithm.kl.placement=reward"]
-OF_ITS_OWN = ["model=pretrained", "model.path=./somewhere", "evaluation.samples_between=null"]
+OF_ITS_OWN = ["model=pretrained", "model.path=./somewhere"]
 ON_THE_HUB = ["model=pretrained", "model.path=ORG/NAME", "optimizer=verl_dapo"]
 
 
@@ -245,9 +245,9 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
 
 
 REFUSED = {
-    "a critic": ["algorithm=vapo", "model=qwen25_0_5b", "evaluation.samples_between=null"],
+    "a critic": ["algorithm=vapo", "model=qwen25_0_5b"],
     "algorithm.advantage=gae": ["algorithm=ppo", "runtime.ranks=2"],
-    "algorithm.source=demonstrations": ["algorithm=sft", "model=qwen25_0_5b", "evaluation.samples_between=null"],
+    "algorithm.source=demonstrations": ["algorithm=sft", "model=qwen25_0_5b"],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
     "trains a run on one node; set runtime.nodes=1, or use backend=verl": ["runtime.nodes=2"],
     "runtime.gpus_per_run=8 with runtime.device=auto, which trains on the CPU; add runtime.device=cuda": [

@@ -19,7 +19,7 @@ from harness.model.shapes import SHAPES
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.native import build
 from harness.rollout.types import SamplingParams
-from harness.training.run_parts import open_policy
+from harness.training.opening import open_policy
 
 SMALL = {
     "hidden_size": 64,

@@ -20,13 +20,13 @@ class Config(Checked, key="backend"):
     """Settings of TRL that can change a run's numbers.
 
     Attributes:
-        sampler: what samples training responses: transformers' `generate`, or vLLM, in the trainer's process or as TRL's server.
+        sampler: what samples training responses: transformers' `generate`, or vLLM in the trainer's process.
         liger: Liger's kernels for the model's layers (package liger-kernel, a GPU).
         overrides: further fields of `GRPOConfig`, `key=value`; what the harness sets cannot be set here.
     """
 
     kind: str = "trl"
-    sampler: str = choice("transformers", of=("transformers", "vllm_colocate", "vllm_server"))
+    sampler: str = choice("transformers", of=("transformers", "vllm_colocate"))
     liger: bool = False
     overrides: list[str] = field(default_factory=list)
 
@@ -35,6 +35,12 @@ def check(config: RunConfig) -> list[str]:
     from harness.backends.trl.settings import refusals
 
     return refusals(config)
+
+
+def differences(config: RunConfig) -> list[str]:
+    from harness.backends.trl.settings import differences as lines
+
+    return lines(config)
 
 
 def absent(config: RunConfig) -> list[str]:

@@ -5,7 +5,6 @@ A checkpoint of the run holds Trainer's own; a resume is Trainer's, from a bound
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -23,11 +22,12 @@ from harness.evaluation.evaluate import Evaluator
 from harness.model.ranks import ALONE, Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
+from harness.rollout.types import RolloutEngine
 from harness.store import RunDir, layout
 from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory
 from harness.training.checkpoints import POLICY, STATE, newest_checkpoint, warn_of_lost_steps
 from harness.training.loop import warn_of_nothing
-from harness.training.run_parts import build_engine, open_policy
+from harness.training.opening import open_folder
 from harness.training.task import TaskParts, base_evaluations
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
@@ -48,7 +48,9 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         torch.set_num_threads(config.runtime.threads)
         ranks = Ranks.join()
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
-        return _TrlRun(fit_memory(config, run), run, initial.resolve(), kernel, grader, attempt, ranks).finish(stop)
+        config, initial = fit_memory(config, run), initial.resolve()
+        with closing(_TrlRun(config, run, initial, kernel, grader, attempt, ranks)) as trained:
+            return trained.finish(stop)
 
 
 class _TrlRun:
@@ -58,6 +60,11 @@ class _TrlRun:
         self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
         self.grader, self.attempt, self.ranks = grader, attempt, ranks
         self.parts, self.scratch = TaskParts(config, run, initial, grader, ranks), run.path / "trl"
+        self.engine: RolloutEngine | None = None
+
+    def close(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
 
     def finish(self, stop: Callable[[], bool]) -> bool:
         """Train from the newest checkpoint to the end; return whether the run is complete."""
@@ -65,11 +72,9 @@ class _TrlRun:
         if folder is not None and (folder / POLICY).is_dir():
             return True
         if not step:
-            self.parts.say(self.attempt, "evaluating the base policy")
-            warn_of_nothing(self._evaluate(self.initial, 0))
+            warn_of_nothing(self._evaluate(0))
         if not self.config.training.steps:
             return True
-        self.parts.say(self.attempt, layout.TRAINING)
         return self._train(folder, stop)
 
     def _rewind_run(self) -> tuple[int, Path | None]:
@@ -101,7 +106,7 @@ class _TrlRun:
             self.scratch.mkdir()
         self.ranks.from_first(None)
         rollouts = Rollouts(self.parts)
-        recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate_model, self._publish, stop)
+        recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate, self._publish, stop)
         trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
         if folder is not None:
             self.parts.curriculum.restore(torch.load(folder / STATE, weights_only=True)["curriculum"])
@@ -130,34 +135,28 @@ class _TrlRun:
 
     def _save_policy(self, model: Any, folder: Path) -> None:
         """Write the policy as an ordinary checkpoint, adapters merged; its float32 weights as they are where products are float32."""
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model
         exact = getattr(self.config.model, "precision", "float32") == "float32"
-        save_model(merged_weights(plain), self.initial, folder, dtype=torch.float32 if exact else None)
+        save_model(merged_weights(_plain(model)), self.initial, folder, dtype=torch.float32 if exact else None)
 
-    def _evaluate_model(self, model: Any, step: int, last: bool) -> None:
-        self.parts.say(self.attempt, f"evaluating step {step}")
-        folder = self.scratch / POLICY
+    def _evaluate(self, step: int, last: bool = True, model: Any = None) -> dict[str, float]:
+        """Evaluate as the built-in trainer does, by one engine that takes the model's weights; without a model the initial policy."""
+        parts, run = self.parts, self.run
+        parts.say(self.attempt, f"evaluating step {step}" if step else "evaluating the base policy")
         devices = [torch.cuda.current_device()] if self.config.runtime.device == "cuda" else []
         with torch.random.fork_rng(devices):
-            if self.ranks.first:
-                self._save_policy(model, folder)
-            self.ranks.from_first(None)  # it is there
-            self._evaluate(folder, step, last)
-            self.ranks.gather(None)  # every rank has read it
-        if self.ranks.first:
-            shutil.rmtree(folder)
-        self.parts.say(self.attempt, layout.TRAINING)
-
-    def _evaluate(self, folder: Path, step: int, last: bool = True) -> dict[str, float]:
-        """Evaluate a checkpoint folder exactly as the built-in trainer evaluates its policy."""
-        config, parts = self.config, self.parts
-        if hasattr(config.model, "lora"):  # adapters are merged
-            plain = dataclasses.replace(config.model, lora=dataclasses.replace(config.model.lora, rank=0))
-            config = dataclasses.replace(config, model=plain)
-        # On CPUs every process has a copy; on GPUs they hold shards of one.
-        policy = open_policy(config, folder, self.kernel, ALONE)
-        cache = base_evaluations(self.config, self.run, self.initial, self.kernel, self.grader, ALONE)
-        with closing(build_engine(config, policy, parts.tokenizer)) as engine:
+            if self.engine is None:
+                self.engine = open_folder(self.config, self.initial, self.kernel, parts.tokenizer)
+            self.engine.wake()
+            if model is not None:
+                self.engine.load_weights(merged_weights(_plain(model)))
+            cache = base_evaluations(self.config, run, self.initial, self.kernel, self.grader, ALONE)
             stops = parts.params.stop_token_ids
-            evaluator = Evaluator(config, self.run, engine, parts.tokenizer, self.grader, stops, cache, self.ranks)
-            return evaluator.evaluate(step, last=last)
+            evaluator = Evaluator(self.config, run, self.engine, parts.tokenizer, self.grader, stops, cache, self.ranks)
+            right = evaluator.evaluate(step, last=last)
+            self.engine.sleep()
+        parts.say(self.attempt, layout.TRAINING)
+        return right
+
+
+def _plain(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model

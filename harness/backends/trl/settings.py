@@ -94,7 +94,7 @@ def _machine(config: RunConfig) -> dict[str, Any]:
     runtime, sampler = config.runtime, config.backend.sampler
     return {
         "use_vllm": sampler != "transformers",
-        **({"vllm_mode": sampler.removeprefix("vllm_")} if sampler != "transformers" else {}),
+        **({"vllm_mode": "colocate"} if sampler != "transformers" else {}),
         "use_liger_kernel": config.backend.liger,
         "seed": config.seed * wanted_ranks(runtime),  # TRL adds the rank: no two seeds share a stream
         "use_cpu": runtime.device != "cuda",
@@ -134,6 +134,14 @@ def absent_packages(config: RunConfig) -> list[str]:
             "backend.liger=true needs the package liger-kernel, which is not installed here: pip install liger-kernel, or set it to false"
         )
     return reasons
+
+
+def differences(config: RunConfig) -> list[str]:
+    """What TRL does otherwise, whatever is asked of it."""
+    lines = ["random numbers are TRL's own, so that equal seeds share base policy and prompts alone"]
+    if config.algorithm.updates_per_step > 1:
+        lines.append("an update takes random responses of the step, not whole groups")
+    return lines
 
 
 def _refused_groups(config: RunConfig) -> Iterator[str]:
@@ -197,8 +205,13 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
 
 def _refused_sampler(config: RunConfig) -> Iterator[str]:
     runtime, setting = config.runtime, f"backend.sampler={config.backend.sampler}"
-    if config.backend.sampler == "vllm_colocate" and runtime.runs_per_gpu > 1:
+    if runtime.runs_per_gpu > 1:
         yield f"runtime.runs_per_gpu={runtime.runs_per_gpu} with {setting}: vLLM takes what is free on the whole GPU; set runs_per_gpu=1"
+    if config.engine.kind == "vllm":
+        yield (
+            f"engine=vllm with {setting}: evaluations would start a second vLLM beside TRL's, whose allocator serves one engine a process; "
+            "set engine=native or transformers, or backend.sampler=transformers"
+        )
     if runtime.deterministic:
         yield f"runtime.deterministic=true with {setting}: TRL's vLLM is not batch invariant; set backend.sampler=transformers"
 

@@ -153,7 +153,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
     """Writes a row of the store for every rollout step, evaluates, and tells Trainer when to save and when to stop.
 
     Args:
-        evaluate: `(model, step, last)` evaluates the policy as it is.
+        evaluate: `(step, last, model)` evaluates the policy as it is.
         publish: `(step, Trainer's checkpoint folder)` makes it a checkpoint of the run.
         stop: says that the run is to stop in a resumable state.
 
@@ -165,7 +165,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         parts: TaskParts,
         rollouts: Rollouts,
         attempt: int,
-        evaluate: Callable[[Any, int, bool], None],
+        evaluate: Callable[[int, bool, Any], object],
         publish: Callable[[int, Path], None],
         stop: Callable[[], bool],
     ) -> None:
@@ -215,7 +215,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             return
         evaluation_start = time.perf_counter()
         if self.ended or step % self.parts.config.training.evaluate_every == 0:
-            self.evaluate(model, step, self.ended)
+            self.evaluate(step, self.ended, model)
         end, tallies = time.perf_counter(), self.rollouts.ranks.gather(self.rollouts.tally)
         if self.rollouts.ranks.first:
             self.parts.run.append_step(self._row(step, tallies, end - evaluation_start, end - self._step_start))

@@ -20,8 +20,8 @@ class Config(Checked, key="backend"):
 
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.
-        accept: differences of verl that are not refused: warmup_from_zero, selection_per_micro_batch; unbounded_refill takes verl's own
-            refilling instead of ours.
+        accept: differences of verl that are wanted, and so not told: warmup_from_zero, selection_per_micro_batch; unbounded_refill takes
+            verl's own refilling instead of ours.
         overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
     """
 
@@ -40,6 +40,12 @@ def check(config: RunConfig) -> list[str]:
     from harness.backends.verl.overrides import refusals
 
     return refusals(config)
+
+
+def differences(config: RunConfig) -> list[str]:
+    from harness.backends.verl.overrides import differences as lines
+
+    return lines(config)
 
 
 def absent(config: RunConfig) -> list[str]:

@@ -1,8 +1,6 @@
-"""verl's files as rows and samples of the run: its metrics while it trains, the ledger of graded responses, its validations.
+"""verl's files as rows of the run: its metrics while it trains, and the ledger of graded responses.
 
 The reward workers (`harness.backends.verl.reward_plugin`) write the ledger: what a step generated, the discarded groups included.
-Validations are the evaluations between the first and the last, at the training cap: verl samples them with its own engine and random
-numbers, verdicts are our verifier's, log-probabilities and entropies are not in its files, and the sampling seed is unknown (0).
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from harness.backends.verl.overrides import Place
 from harness.backends.verl.process import VerlFailed, environment, run_to_end
@@ -26,13 +23,10 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
 from harness.exchange.logs import verl_row
 from harness.model.checkpoint import copy_side_files
-from harness.problems.problem import Benchmark, load_benchmark
-from harness.reward.shaping import Grader
 from harness.store import RunDir
 from harness.store.layout import WARNING
 from harness.store.metrics_log import new_lines
 from harness.store.run import verl_step
-from harness.store.samples import SAMPLES
 from harness.training.checkpoints import POLICY
 from harness.training.metrics import average
 
@@ -172,51 +166,6 @@ def _tokens_until(run: RunDir, step: int) -> int:
     rows = run.steps()
     totals = rows[rows["step"] <= step]["generated_tokens_total"].dropna()
     return int(totals.iloc[-1]) if len(totals) else 0
-
-
-def import_validations(config: RunConfig, run: RunDir, grader: Grader) -> None:
-    """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
-    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
-    # Newest attempt first: what it sampled again replaces what an earlier one left.
-    for path in sorted(run.path.glob("verl/validation-*/*.jsonl"), reverse=True):
-        step = int(path.stem) if path.stem.isdigit() else 0
-        if not 0 < step < config.training.steps:
-            continue
-        rows = [json.loads(line) for line in new_lines(path, 0)[0]]  # without a torn last line it counts as incomplete
-        for name, benchmark in benchmarks.items():
-            samples = [row for row in rows if row.get("benchmark") == name]
-            complete = len(samples) == len(benchmark.problems) * config.evaluation.samples_per_problem
-            if complete and step not in run.sample_steps(name):
-                table = _table(samples, benchmark, config.sampling.max_response_tokens, grader)
-                run.write_samples(name, benchmark.version, step, table)
-
-
-def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: Grader) -> pa.Table:
-    order = {problem.id: place for place, problem in enumerate(benchmark.problems)}
-    golds = {problem.id: problem.gold for problem in benchmark.problems}
-    # uid is `{prompt}_{session}_{output}`: the session numbers the samples of a prompt.
-    sorted_rows = sorted(rows, key=lambda row: (order[row["problem_id"]], int(row["uid"].rsplit("_", 2)[1])))
-    second = grader.second([row["output"] for row in sorted_rows], [golds[row["problem_id"]] for row in sorted_rows])
-    nan_values = np.full(len(sorted_rows), np.nan, dtype=np.float32)
-    return pa.table(
-        {
-            "problem_id": [row["problem_id"] for row in sorted_rows],
-            "sample_index": [int(row["uid"].rsplit("_", 2)[1]) for row in sorted_rows],
-            "sampling_seed": np.zeros(len(sorted_rows), dtype=np.uint64),
-            "max_response_tokens": np.full(len(sorted_rows), cap, dtype=np.int32),
-            "response_tokens": [int(row["response_tokens"]) for row in sorted_rows],
-            "finish_reason": [row["finish_reason"] for row in sorted_rows],
-            "answer": [row["answer"] if row["answered"] == "True" else None for row in sorted_rows],
-            "correct": [bool(row["acc"]) for row in sorted_rows],
-            "verdict": [row["verdict"] for row in sorted_rows],
-            "method": [row["method"] for row in sorted_rows],
-            "entropy_sum_nats": nan_values,
-            "log_prob_sum": nan_values,
-            "response": [row["output"] for row in sorted_rows],
-            "second_correct": second,
-        },
-        schema=SAMPLES,
-    )
 
 
 def remove_old(checkpoints: Path) -> None:

@@ -1,7 +1,7 @@
 """The configuration of a run in verl 0.9.1's Hydra keys, every unit converted, and what no key of verl can say.
 
 The algorithm's part is the dialect's (`harness.exchange.verl`) and our plugin's (`extension`); here stand data, model, machine,
-rewards, validation and files.
+rewards and files.
 """
 
 from __future__ import annotations
@@ -83,21 +83,13 @@ class Place:
         return self.folder / f"ledger-{self.attempt:03d}"
 
     @property
-    def validation(self) -> Path:
-        return self.folder / f"validation-{self.attempt:03d}"
-
-    @property
     def train_file(self) -> Path:
         return self.data / "train.parquet"
-
-    @property
-    def validation_file(self) -> Path:
-        return self.data / "validation.parquet"
 
 
 def data_folder(config: RunConfig, cache: Path, model: Path) -> Path:
     """Return the folder of a configuration's problems: named by all they depend on (the tokenizer writes chat turns)."""
-    dependencies = [DATA_VERSION, dump(config.task), dump(config.evaluation)["benchmarks"], str(model)]
+    dependencies = [DATA_VERSION, dump(config.task), str(model)]
     return cache / "verl" / content_hash(*dependencies)
 
 
@@ -134,7 +126,7 @@ def _inputs(config: RunConfig, place: Place) -> dict[str, Any]:
     machine = config.runtime.verl
     return {
         "data.train_files": str(place.train_file),
-        "data.val_files": str(place.validation_file),
+        "data.val_files": str(place.train_file),  # verl asks for some; it validates never
         "data.max_prompt_length": place.prompt_tokens,
         "data.truncation": "error",
         "data.shuffle": True,  # a fresh permutation an epoch
@@ -201,18 +193,11 @@ def _rewards(config: RunConfig, place: Place) -> dict[str, Any]:
 
 
 def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
-    """Validation, machine and files."""
-    runtime, protocol, validation = config.runtime, config.evaluation, f"{ROLLOUT}.val_kwargs"
-    possible = bool(protocol.benchmarks) and not protocol.stop_strings  # verl has no stop strings
+    """Machine and files."""
+    runtime = config.runtime
     return {
-        f"{validation}.n": protocol.samples_per_problem,
-        f"{validation}.temperature": protocol.temperature,
-        f"{validation}.top_p": protocol.top_p,
-        f"{validation}.top_k": -1,
-        f"{validation}.do_sample": protocol.temperature > 0,
-        "trainer.val_before_train": False,  # before and after RL the evaluation is ours
-        "trainer.test_freq": config.training.evaluate_every if possible else -1,
-        "trainer.validation_data_dir": str(place.validation),
+        "trainer.val_before_train": False,  # evaluations are ours
+        "trainer.test_freq": -1,
         "trainer.use_v1": True,
         "trainer.v1.trainer_mode": "sync",
         "trainer.nnodes": runtime.nodes,
@@ -231,14 +216,20 @@ def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
 
 def refusals(config: RunConfig) -> list[str]:
     """Return all reasons why verl does not train this configuration; empty where it does."""
-    translation = extension.export(config)
-    deviations = (
-        f"{text}; list {name} in backend.accept to train it all the same"
-        for name, text in translation.deviations.items()
-        if name not in config.backend.accept
-    )
     checks = (_refused_settings, _refused_machine, _refused_overrides)
-    return [*translation.inexpressible, *deviations, *(line for part in checks for line in part(config))]
+    return [*extension.export(config).inexpressible, *(line for part in checks for line in part(config))]
+
+
+def differences(config: RunConfig) -> list[str]:
+    """What verl does otherwise, whatever is asked of it; differences that `backend.accept` lists are known."""
+    known, deviations = config.backend.accept, extension.export(config).deviations
+    lines = [text for name, text in deviations.items() if name not in known]
+    lines.append("prompts come in verl's own random order, so seeds are not paired with those of other trainers")
+    if config.algorithm.updates_per_step > 1:
+        lines.append("a step's responses are dealt out to the GPUs by length, so updates take no whole groups")
+    if config.training.evaluate_every < config.training.steps:
+        lines.append("evaluated before RL and after the last step alone")
+    return lines
 
 
 def _refused_settings(config: RunConfig) -> Iterator[str]:
@@ -256,11 +247,6 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
     if config.runtime.deterministic:
         yield f"runtime.deterministic=true: {_NO_DETERMINISM}"
-    interim_samples, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
-    if interim_samples is not None and interim_samples < samples:
-        yield f"evaluation.samples_between={interim_samples}: verl validates with {samples} samples every time; set it to null"
-    if config.evaluation.stop_strings:
-        yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
 
 
 def _refused_machine(config: RunConfig) -> Iterator[str]:

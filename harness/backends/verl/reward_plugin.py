@@ -79,17 +79,10 @@ def compute_score(
     with _start_lock:
         service = _services.setdefault((python, root, rules), _Service(python, root, rules))
     verdict = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))
-    answered = verdict["answer"] is not None
-    score = (correct if verdict["correct"] else wrong) + (format_credit if answered else 0.0)
+    score = (correct if verdict["correct"] else wrong) + (format_credit if verdict["answered"] else 0.0)
     return {
         "score": float(score),
         "acc": float(verdict["correct"]),
-        "benchmark": str(data_source),
-        "problem_id": str((extra_info or {}).get("problem_id", "")),
-        "answered": str(answered),
-        "answer": verdict["answer"] or "",
-        "verdict": verdict["verdict"],
-        "method": verdict["method"],
     }
 
 
@@ -113,18 +106,9 @@ class RecordingRewardManager(DAPORewardManager):  # type: ignore[misc]
         stopped = tokens > 0 and int(responses[tokens - 1]) in self._stop_token_ids
         truncated = tokens >= int(self.max_resp_len) and not stopped
         info = result["reward_extra_info"]
-        info["response_tokens"] = str(tokens)
         info["finish_reason"] = "length" if truncated else "stop"
         result["reward_score"] = float(result["reward_score"])
-        fields = item.non_tensor_batch
-        if dict(fields.get("extra_info") or {}).get("split") == "train":
-            line = [
-                int(fields["global_steps"]),
-                str(fields["uid"]),
-                tokens,
-                result["reward_score"],
-                int(info["acc"]),
-                int(truncated),
-            ]
-            self._ledger.write(json.dumps(line) + "\n")
+        step, uid = int(item.non_tensor_batch["global_steps"]), str(item.non_tensor_batch["uid"])
+        line = [step, uid, tokens, result["reward_score"], int(info["acc"]), int(truncated)]
+        self._ledger.write(json.dumps(line) + "\n")
         return result

@@ -20,17 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.backends.verl.metrics import MetricsImport, export, import_validations, remove_old
+from harness.backends.verl.metrics import MetricsImport, export, remove_old
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, VerlFailed, absent_programs, check, environment, interpreter
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash
-from harness.configuration.schema import RunConfig, dump
-from harness.evaluation.evaluate import Evaluator, sampler_of
-from harness.evaluation.named_models import Model
+from harness.configuration.schema import RunConfig
+from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import load_tokenizer
-from harness.model.system import content_fingerprint
-from harness.problems.problem import Benchmark, load_benchmark
+from harness.model.ranks import ALONE
+from harness.problems.problem import load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_texts, stop_tokens
 from harness.store import RunDir
@@ -39,6 +37,8 @@ from harness.store.layout import TRAINING, attempt_dir
 from harness.store.run import verl_step
 from harness.training.attempt import base_policy
 from harness.training.checkpoints import POLICY
+from harness.training.opening import open_folder
+from harness.training.task import TaskParts, base_evaluations
 from harness.training.torchrun import Child
 
 _POLL_SECONDS = 1.0
@@ -61,7 +61,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     kernel, folder = base_policy(config, run, attempt)
     initial = folder.resolve()
     with closing(Grader(config.verifier, config.runtime)) as grader:
-        evaluate = partial(_evaluate, config, run, kernel, cache, grader)
+        evaluate = partial(_evaluate, TaskParts(config, run, initial, grader, ALONE), initial, kernel)
         evaluate(initial, 0)
         steps = config.training.steps
         if not steps:
@@ -70,7 +70,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         if policy is None:
             run.say_phase(attempt, TRAINING)
             place = prepare(config, run, initial, cache, attempt)
-            if stop() or not _train(config, run, place, python, stop, grader):
+            if stop() or not _train(config, run, place, python, stop):
                 return False
             policy = export(python, run, place, steps, _log(run, attempt))
         evaluate(policy, steps)
@@ -83,18 +83,17 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
     data = data_folder(config, cache, initial)
     stop_token_ids = stop_tokens(tokenizer, initial)
     place = Place(run.path.resolve(), data, initial, 0, stop_token_ids, attempt)
-    longest = write_data(config, tokenizer, place.train_file, place.validation_file)
-    return replace(place, prompt_tokens=longest)
+    return replace(place, prompt_tokens=write_data(config, tokenizer, place.train_file))
 
 
-def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool], grader: Grader) -> bool:
+def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool]) -> bool:
     """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
     place.folder.mkdir(exist_ok=True)
     start_step = verl_step(place.checkpoints)
     if start_step >= config.training.steps:
         return True
     remove_old(place.checkpoints)
-    run.rewind(start_step)  # validations beyond the checkpoint are of a policy that is gone
+    run.rewind(start_step)  # what lies beyond the checkpoint is of a policy that is gone
     metrics = MetricsImport(config, run, place, start_step)
     variables = {**environment(python), FILE_LOGGER: str(place.metrics)}
     # Without an address Ray would join whatever cluster it finds on this machine.
@@ -110,7 +109,6 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     finally:
         child.stop()
         metrics.finish()
-        import_validations(config, run, grader)
     if stopped:
         return False
     check(child, log)
@@ -120,28 +118,17 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     return True
 
 
-def _evaluate(
-    config: RunConfig, run: RunDir, linear_kernel: str, cache: Path, grader: Grader, folder: Path, step: int
-) -> None:
-    """Evaluate a checkpoint folder exactly as any other backend does; what this step has already is left as it is."""
-    names = config.evaluation.benchmarks
-    if all(step in run.sample_steps(name) for name in names):
+def _evaluate(parts: TaskParts, initial: Path, kernel: str, folder: Path, step: int) -> None:
+    """Evaluate a checkpoint folder as the built-in trainer evaluates its policy; what this step has already is left as it is."""
+    config, run, stops = parts.config, parts.run, parts.params.stop_token_ids
+    if all(step in run.sample_steps(name) for name in config.evaluation.benchmarks):
         return
-    model = Model(str(folder), folder, content_fingerprint(folder))
-    sampler = sampler_of(model, config, linear_kernel, max(config.evaluation.caps))
-    benchmarks = {name: load_benchmark(item) for name, item in names.items()}
-    # A file may be mended at its place: its content counts, not its path.
-    versions = {name: [item.version, item.content] for name, item in benchmarks.items()}
-    protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
-    dependencies = ["checkpoint", model.fingerprint, versions, protocol, grader.verifier.fingerprint()]
-    evaluations, engine = cache / "evaluations" / content_hash(*dependencies), sampler.engine
-    try:
-        Evaluator(config, run, engine, sampler.tokenizer, grader, sampler.stop_token_ids, evaluations).evaluate(step)
-    finally:
-        engine.close()
-        del engine, sampler
-        gc.collect()
-        torch.cuda.empty_cache()  # verl needs the memory
+    cache = base_evaluations(config, run, initial, kernel, parts.grader, ALONE)
+    with closing(open_folder(config, folder, kernel, parts.tokenizer)) as engine:
+        Evaluator(config, run, engine, parts.tokenizer, parts.grader, stops, cache).evaluate(step)
+    del engine
+    gc.collect()
+    torch.cuda.empty_cache()  # verl needs the memory
 
 
 def _log(run: RunDir, attempt: int) -> Path:
@@ -152,50 +139,34 @@ def _log(run: RunDir, attempt: int) -> Path:
 
 SCHEMA = pa.schema(
     {
-        "data_source": pa.string(),  # the benchmark's name; verl averages its validation by it
+        "data_source": pa.string(),
         "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
         "reward_model": pa.struct({"style": pa.string(), "ground_truth": pa.string()}),
-        "extra_info": pa.struct(
-            {"index": pa.int64(), "split": pa.string(), "problem_id": pa.string(), "problem": pa.string()}
-        ),
+        "extra_info": pa.struct({"index": pa.int64(), "problem": pa.string()}),
     }
 )
 
 
-def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_file: Path) -> int:
-    """Write the training problems and those of all benchmarks (the training problems again where there are none).
-
-    Returns the tokens of the longest prompt.
+def write_data(config: RunConfig, tokenizer: Any, train_file: Path) -> int:
+    """Write the training problems; returns the tokens of the longest prompt.
 
     Raises:
         ConfigError: fewer problems than a step needs, or prompts that verl's tokenizer cannot be given.
     """
-    task = load_benchmark(config.task)
-    prompts = config.algorithm.prompts_per_step
+    task, prompts = load_benchmark(config.task), config.algorithm.prompts_per_step
     if len(task.problems) < prompts:
         raise ConfigError(
             f"algorithm.prompts_per_step={prompts} is more than the {len(task.problems)} training problems of {task.name}"
         )
-    train, longest = _table(tokenizer, "train", "train", task)
-    validation = []
-    for name, item in config.evaluation.benchmarks.items():
-        table, length = _table(tokenizer, name, "validation", load_benchmark(item))
-        validation.append(table)
-        longest = max(longest, length)
-    publish_file(train_file, functools.partial(pq.write_table, train))
-    publish_file(validation_file, functools.partial(pq.write_table, pa.concat_tables(validation or [train])))
-    return longest
-
-
-def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple[pa.Table, int]:
-    texts, longest = prompt_texts(tokenizer, benchmark, add_special_tokens=False)
+    texts, longest = prompt_texts(tokenizer, task, add_special_tokens=False)
     rows = [
         {
-            "data_source": name,
+            "data_source": "train",
             "prompt": [{"role": "user", "content": text}],
             "reward_model": {"style": "rule", "ground_truth": problem.gold},
-            "extra_info": {"index": index, "split": split, "problem_id": problem.id, "problem": problem.prompt},
+            "extra_info": {"index": index, "problem": problem.prompt},
         }
-        for index, (problem, text) in enumerate(zip(benchmark.problems, texts, strict=True))
+        for index, (problem, text) in enumerate(zip(task.problems, texts, strict=True))
     ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA), longest
+    publish_file(train_file, functools.partial(pq.write_table, pa.Table.from_pylist(rows, schema=SCHEMA)))
+    return longest

@@ -26,12 +26,15 @@ class Config:
 class InitialPolicySource:
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import ENGINE, implementation
+        from harness.model.policy import NativePolicy
         from harness.rollout.wrappers import RecordingEngine, StopStringEngine
 
         self.prompts, self.score = context.prompts, context.score
         self.recorder = context.engine if isinstance(context.engine, RecordingEngine) else None
-        settings, frozen = context.config.engine, context.policy.frozen_copy()
-        engine = implementation(ENGINE, settings).build(settings, frozen, context.config.runtime)
+        settings, policy = context.config.engine, context.policy
+        # Only the native policy's own weights are sampled from; other engines read the folder that it came from.
+        initial = policy.frozen_copy() if isinstance(policy, NativePolicy) else policy
+        engine = implementation(ENGINE, settings).build(settings, initial, context.config.runtime)
         self.engine = StopStringEngine(engine, context.tokenizer)
 
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
