@@ -103,8 +103,9 @@ $(VENV)/.site: $(BIN)/harness
 REPORTS := report-dapo_ladder report-language_ladder_gpu
 .PHONY: $(REPORTS)
 $(REPORTS): report-%: $(VENV)/.site
-	@mkdir -p build
-	@$(BIN)/harness report pack=results/published/$*/runs.tar.xz only=page out=build/reports/$* > build/$@.log || { cat build/$@.log; exit 1; }
+	@rm -rf build/roots/$* && mkdir -p build
+	@{ $(BIN)/harness merge results/published/$*/runs.tar.xz runtime.results=build/roots/$* && $(BIN)/harness report experiment=$* only=page \
+	  out=build/reports/$* runtime.results=build/roots/$*; } > build/$@.log || { cat build/$@.log; exit 1; }
 site: $(VENV)/.site
 	$(MAKE) -j 2 $(REPORTS)
 	$(BIN)/python docs/site/pages.py build

@@ -42,8 +42,12 @@ def shoot(browser: Browser, url: str, name: str, viewport: Any = None, **options
 
 def report(folder: Path) -> str:
     """The address of the page of the packed ladder."""
-    command = [*HARNESS, "report", f"pack={PACK}", "only=page", f"out={folder}"]
-    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    root = f"runtime.results={folder / 'results'}"
+    for command in (
+        ["merge", str(PACK), root],
+        ["report", "experiment=dapo_ladder", "only=page", f"out={folder}", root],
+    ):
+        subprocess.run([*HARNESS, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return (folder / "report.html").as_uri()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import Checked, ConfigError, ranged
+from harness.configuration.registry import place
 
 
 @dataclass
@@ -30,7 +31,7 @@ class ColdStart(Checked, key="model.cold_start"):
     batch: int = ranged(16, low=1)
     learning_rate: float = ranged(2e-5, low=0.0)
     seed: int = 0
-    path: str = ""
+    path: str = place("")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,11 +59,6 @@ class Bases(Checked, key="model.bases"):
 
     first: int = ranged(0, low=0)
     count: int = ranged(1, low=1)
-
-    @property
-    def turns(self) -> int:
-        """How many base policies the training seeds take in turn."""
-        return self.count
 
     def index(self, seed: int) -> int:
         return self.first + seed % self.count

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.base_policy._recipe import Bases, ColdStart
 from harness.configuration.error import Checked, ConfigError, choice, ranged
-from harness.configuration.registry import BENCHMARK, implementation
+from harness.configuration.registry import BENCHMARK, implementation, place
 
 
 @dataclass
@@ -45,8 +45,8 @@ class Config(Checked, key="model"):
     """
 
     kind: str = "pretrained"
-    path: str = ""
-    revision: str | None = None
+    path: str = place("")
+    revision: str | None = place(None)
     precision: str = choice("bfloat16", of=("bfloat16", "float32", "mixed"))
     lora: Lora = field(default_factory=Lora)
     cold_start: ColdStart = field(default_factory=ColdStart, metadata={"neutral": True})

@@ -19,7 +19,6 @@ from harness.execution.progress import Terminal
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, atomic, layout
 from harness.store.layout import experiment_dir
-from harness.store.pack import OF_A_COMMAND
 
 if TYPE_CHECKING:
     from analysis.results import Results
@@ -159,7 +158,7 @@ def metrics_of(store: ResultStore, plan: Plan) -> list[float]:
 
 
 PAGE = "report.html"
-_OF_THE_MOMENT = ("schema_version", *OF_A_COMMAND)  # the same question, asked another time
+_OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
 
 
 def answer_key(store: ResultStore, experiment: str) -> str:

@@ -8,15 +8,14 @@ import math
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.compose import compose_run, options, quoted
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.sections import RuntimeConfig, of_machine
@@ -24,7 +23,6 @@ from harness.configuration.yaml_value import read_yaml
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.store import ResultStore, layout
 from harness.store.foreign_text import escape_json
-from harness.store.pack import open_root
 
 _PATHS = frozenset(
     {
@@ -140,26 +138,6 @@ def require_idle(selection: Selection) -> None:
             place = f"process {holder.pid} on {holder.host}"
             place = "its supervisor is starting" if holder.pid is None else place
             raise ConfigError(f"run {run_id} runs ({place}); end it first, with Ctrl-C or kill")
-
-
-@contextmanager
-def unpack(overrides: Sequence[str]) -> Iterator[list[str]]:
-    """Unpack `pack=FILE`, and yield the overrides of its experiment and results root. Raises `StoreError` or `ConfigError`."""
-    packs, rest = split(overrides, "pack")
-    if not packs:
-        yield rest
-        return
-    if len(packs) > 1 or any(item.startswith(("experiment=", "runtime.results=")) for item in rest):
-        raise ConfigError(
-            "a pack holds one experiment and is a results root of its own: give pack=FILE without experiment= and runtime.results="
-        )
-    with open_root(packs[0]) as root:
-        names = ResultStore(root).plans()
-        if len(names) != 1:
-            raise ConfigError(
-                f"pack={packs[0]} holds {', '.join(names) or 'no experiment'}; give runtime.results={packs[0]} experiment=NAME instead"
-            )
-        yield [*(f"experiment={name}" for name in names), *rest, f"runtime.results={quoted(str(root))}"]
 
 
 def require_stored(store: ResultStore, name: str) -> None:

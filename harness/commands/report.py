@@ -4,7 +4,6 @@ harness report experiment=NAME                    the page, the main table, the 
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the answer and write nothing
 harness report experiment=NAME --notes            print tables of scores and their notes, too
-harness report pack=NAME.tar.xz                   what `harness pack` wrote, into the folder NAME unless out= names another
 
 only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all. style: paper, screen.
 formats: pdf,png (and svg). out: a folder. columns: keys of the columns of LaTeX tables, such as score,delta,engaged; without it all.
@@ -15,7 +14,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report
-from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values, unpack
+from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.sections import of_machine
@@ -41,7 +40,7 @@ _KEYS = (*_CHOICES, "formats", "columns", "out")
 
 ARGUMENTS = {
     "--notes": flag("also print the tables of scores, and what each number means"),
-    "overrides": {"nargs": "*", "help": "experiment=NAME or pack=FILE [only=] [figures=] [runtime.results=DIR]"},
+    "overrides": {"nargs": "*", "help": "experiment=NAME [only=] [figures=] [runtime.results=DIR]"},
 }
 
 
@@ -49,15 +48,7 @@ Answer = Report
 
 
 def answer(options: argparse.Namespace) -> Report:
-    with unpack(options.overrides) as overrides:
-        return _report(overrides, any(item.startswith("pack=") for item in options.overrides), options.notes)
-
-
-def show(report: Report, options: argparse.Namespace) -> None:
-    show_report(report)
-
-
-def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
+    overrides, notes = options.overrides, options.notes
     name = require_one_experiment(overrides, "report")
     values, rest = take_values(overrides, _KEYS, "report", texts=_KEYS)
     arguments = {key: value or "" for key, value in values.items()}
@@ -81,5 +72,8 @@ def _report(overrides: list[str], packed: bool, notes: bool) -> Report:
     if ignored := [key for key in arguments if key not in ("only", *_TAKEN[part])]:
         taken = f"takes {'=, '.join(_TAKEN[part])}=" if _TAKEN[part] else "writes nothing"
         raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=: it {taken}")
-    arguments = ({"out": name} if packed else {}) | arguments
     return report_of(store, name, notes=notes, **arguments)
+
+
+def show(report: Report, options: argparse.Namespace) -> None:
+    show_report(report)

@@ -2,7 +2,6 @@
 
 harness view                              all experiments of the store, on http://127.0.0.1:8000/
 harness view experiment=NAME port=8123    one of them; port=0 takes a free port and prints it
-harness view pack=NAME.tar.xz             what `harness pack` wrote
 harness view token=true                   for a machine with other users: only who knows the printed address sees anything
 
 Only this machine can connect, every user of it; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
@@ -13,24 +12,17 @@ from __future__ import annotations
 import argparse
 import secrets
 
-from harness.commands._arguments import select, take_switch, take_values, unpack
+from harness.commands._arguments import select, take_switch, take_values
 from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535
 
 
-ARGUMENTS = {
-    "overrides": {"nargs": "*", "help": "[experiment=NAME or pack=FILE] [port=8000] [token=true] [runtime.results=DIR]"}
-}
+ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME] [port=8000] [token=true] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    with unpack(options.overrides) as overrides:
-        return _view(overrides)
-
-
-def _view(overrides: list[str]) -> int:
-    values, rest = take_values(overrides, ("port", "token"), "view")
+    values, rest = take_values(options.overrides, ("port", "token"), "view")
     has_token, port = take_switch(values, "token"), values.get("port", _PORT)
     selection = select(rest)
     if len(selection.experiments) > 1:

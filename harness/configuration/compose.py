@@ -420,6 +420,15 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for folder in places for path in (folder / group).glob("*.yaml"))
 
 
+def values_named(group: str) -> set[str]:
+    """Every text that the files of a group give a key: what of a place named elsewhere is known on this machine."""
+    texts: set[str] = set()
+    for name in options(group):
+        values = yaml.safe_load(file_of(group, name).read_text(encoding="utf-8"))
+        texts |= {value for value in flatten(values or {}).values() if isinstance(value, str)}
+    return texts
+
+
 def file_of(group: str, name: str) -> Path:
     """The file of a group's member, shipped or one's own."""
     places = [folder / group / f"{name}.yaml" for folder in (config_directory(), *folders())]

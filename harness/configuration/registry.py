@@ -97,6 +97,11 @@ def neutral(default: Any) -> Any:
     return field(default=default, metadata={"neutral": True})
 
 
+def place(default: Any) -> Any:
+    """A field that names a file, a data set, an address or a secret: only a command line or a file given now may, never a store."""
+    return field(default=default, metadata={"place": True})
+
+
 def neutral_when(absent: Callable[[], Any], default: Callable[[], Any]) -> Any:
     """A field added after runs were stored whose default is a new meaning.
 

@@ -12,7 +12,7 @@ import functools
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,11 +91,46 @@ class RunConfig(Checked):
 
 
 def load(values: dict[str, Any]) -> RunConfig:
-    """Build a `RunConfig` from a plain nested mapping. Raises `ConfigError` that names the key."""
+    """Build a `RunConfig` from what a command line or a file says now, or from what a worker was given to train.
+
+    It registers the folders of `runtime.config_dir`, whose members it imports: what lies in a store is read by `load_stored`. Raises
+    `ConfigError` that names the key.
+    """
     runtime = values.get("runtime")
     folders = runtime.get("config_dir") if isinstance(runtime, dict) else None
     own_members(Path(name) for name in (folders if isinstance(folders, list) else ()) if isinstance(name, str))
     return load_dataclass(RunConfig, values, "")
+
+
+@dataclass(frozen=True)
+class StoredConfig:
+    """The configuration of a stored run as data, whoever wrote it: nothing that it names is imported, opened, resolved or asked."""
+
+    values: Mapping[str, Any]
+
+    def section(self, key: str) -> dict[str, Any]:
+        """The values of one section. Raises `ConfigError` where it has none."""
+        return _mapping(self.values.get(key), key)
+
+
+def load_stored(values: Mapping[str, Any]) -> StoredConfig:
+    """Read the configuration of a run of the store (`RunDir.settings`): every verb but the worker that trains a run does so by this."""
+    return StoredConfig(values)
+
+
+def places(config: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Dotted key and value of every field that names a file, a data set, an address or a secret, where it names one (`registry.place`)."""
+    items = (
+        config.items()
+        if isinstance(config, dict)
+        else ((item.name, getattr(config, item.name)) for item in fields(config))
+    )
+    flags = {} if isinstance(config, dict) else {item.name: "place" in item.metadata for item in fields(config)}
+    for name, value in items:
+        if dataclasses.is_dataclass(value) or isinstance(value, dict):
+            yield from places(value, f"{path}.{name}")
+        elif value and flags.get(name):
+            yield f"{path}.{name}", str(value)
 
 
 def dump(config: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -490,12 +490,15 @@ class AlgorithmConfig(Checked, key="algorithm"):
             )
 
 
-def base_policy_count(models: Iterable[Any]) -> int | None:
-    """Count the base policies that seeds take in turn in all of these models' sections: seed s starts from number s modulo that.
+def base_policy_count(models: Iterable[Mapping[str, Any]]) -> int | None:
+    """Count the base policies that seeds take in turn in all of these models' values: seed s starts from number s modulo that.
 
     None where they differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
     that one policy then, and seeds are the replicates.
     """
-    bases = [getattr(model, "bases", None) for model in models]
-    count, *others = {None if policies is None else policies.turns for policies in bases}
+    bases = [model.get("bases") for model in models]
+    # The testbed's `set` is null where each run warms up one of its own.
+    count, *others = {
+        each.get("count") if isinstance(each, Mapping) and each.get("set", "") is not None else None for each in bases
+    }
     return None if others or count == 1 else count

@@ -9,11 +9,12 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig
-from harness.evaluation.protocol import run_config
+from harness.evaluation.protocol import base_policy_config
 from harness.model.hub import HUB_ID, download, gguf_checkpoint, gguf_file
 from harness.model.system import content_fingerprint
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, parse_step
+from harness.store.seal import folder_fault
 
 POLICY = "policy"
 
@@ -60,9 +61,8 @@ def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: 
 def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
     if not run.exists():
         raise ConfigError(f"model={name}: {store.root} holds no such run{nearest(run.run_id, store.run_ids())}")
-    config = run_config(run)
     if mark == "0":
-        return replace(base_model(name, config, store, linear_kernel), run=run)
+        return replace(base_model(name, base_policy_config(run), store, linear_kernel), run=run)
     checkpoints = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
     matches = [item for item in checkpoints if not mark or mark == str(item[0])]
     if not matches:
@@ -71,6 +71,8 @@ def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_ker
         why = removal or "a run saves its policy with its last step"
         raise ConfigError(f"model={name}: the run keeps {steps} (and @0, before RL); {why}")
     folder = matches[-1][1]
+    if fault := folder_fault(folder.parent):
+        raise ConfigError(f"model={name}: {fault}; name another step, or train the run again")
     return Model(name, folder, content_fingerprint(folder), run)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from harness.configuration.compose import compose_values, options
+from harness.configuration.compose import compose_values, options, values_named
 from harness.configuration.error import ConfigError
+from harness.configuration.identity import flatten
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, dump, load
+from harness.configuration.schema import RunConfig, load, load_stored, places
 from harness.problems.problem import benchmark_config
 from harness.store import RunDir
 from harness.store.layout import CONFIG
@@ -58,7 +60,8 @@ def task_config(request: Request) -> Any | None:
 def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
     """The configuration whose sections `evaluation`, `verifier`, `engine` and `runtime` an evaluation uses. Raises `ConfigError`.
 
-    Where the request names no protocol, the first run's is taken.
+    Where the request names no protocol, the first run's is taken: its benchmarks, sampling and verifier. A data set that it names and no
+    configuration file of this machine does is refused, with the line to type.
     """
     if not request.names_a_protocol and not runs:
         raise ConfigError(
@@ -74,36 +77,71 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
     return load(values)
 
 
-def run_config(run: RunDir) -> RunConfig:
-    """Return the configuration that a run was trained and evaluated under. Raises `ConfigError` that names its file."""
-    settings = run.settings()
-    if source := settings.get("foreign"):
-        raise ConfigError(
-            f"run {run.run_id} was imported from {source['file']}: it has no configuration of ours and no policy"
-        )
-    try:
-        return load(settings)
-    except ConfigError as error:
-        raise ConfigError(f"{run.path / CONFIG}: {error}") from error
+def base_policy_config(run: RunDir) -> RunConfig:
+    """The configuration whose `model`, `task` and `seed` say where a stored run began. Raises `ConfigError` as `protocol_config`."""
+    stored = load_stored(run.settings())
+    values = {**_composed([]), "seed": stored.values.get("seed", 0)}
+    values |= {key: stored.section(key) for key in ("model", "task")}
+    config = _load(values, run)
+    for key in ("model", "task"):
+        _refuse_places(run, getattr(config, key), key, key, set())
+    return config
 
 
 def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
-    """A run's own protocol with value overrides; machine settings come from here and now."""
-    values = dump(run_config(run))
+    """A run's own benchmarks, sampling and verifier with value overrides; engine, addresses and machine come from here and now."""
+    stored, named_groups = load_stored(run.settings()), set(map(_key, request.overrides))
     composed = [*request.machine, *(item for item in request.overrides if _key(item) == "verifier")]
-    new_values = compose_values(composed)
-    values["runtime"] = new_values["runtime"]
-    for group in {"engine", "verifier"}.intersection(map(_key, composed)):
-        values[group] = new_values[group]
+    values = {**_composed(composed), "evaluation": stored.section("evaluation")}
+    if "verifier" not in named_groups:
+        values["verifier"] = stored.section("verifier")
     rest = [item for item in request.overrides if item not in composed]
     try:
         override_values = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot apply {' '.join(rest)}: {str(error).splitlines()[0]}") from error
+    assert isinstance(override_values, dict)
+    for name, benchmark in _load(values, run).evaluation.benchmarks.items():
+        key = f"evaluation.benchmarks.{name}"
+        _refuse_places(run, benchmark, key, "benchmark", set(flatten(override_values)))
     result = _overlay(values, override_values)  # not by OmegaConf, which resolves what a stored file refers to
     assert isinstance(result, dict)
     _set_template(result["evaluation"]["benchmarks"], request.template)
     return result
+
+
+def _composed(overrides: Sequence[str]) -> dict[str, Any]:
+    values = compose_values(overrides)
+    values.pop("experiment", None)
+    return values
+
+
+def _load(values: Mapping[str, Any], run: RunDir) -> RunConfig:
+    """Load what was composed here with sections of a stored run; those may not leave a cap for training."""
+    caps = values["evaluation"].get("caps")
+    cap = max(caps) if isinstance(caps, list) and all(isinstance(cap, int) for cap in caps) and caps else 1
+    try:
+        return load({**values, "sampling": {**values["sampling"], "max_response_tokens": max(cap, 1)}})
+    except ConfigError as error:
+        raise ConfigError(f"{run.path / CONFIG}: {error}") from error
+
+
+def _refuse_places(run: RunDir, section: Any, path: str, group: str, named_keys: Container[str]) -> None:
+    """Refuse a file, a data set or an address that a store names and neither the command line nor a configuration file of this machine."""
+    own_values = values_named(group)
+    strange = [
+        (key, value) for key, value in places(section, path) if key not in named_keys and value not in own_values
+    ]
+    if strange:
+        fix = " ".join(shlex.quote(f"{key}={value}") for key, value in strange)
+        raise ConfigError(
+            f"run {run.run_id} names {strange[0][0]}={strange[0][1]}, and a stored run says nothing of what is read here; if you trust it, "
+            + (
+                f"name it yourself: {fix}"
+                if group == "benchmark"
+                else "evaluate that checkpoint by its own name: model=NAME"
+            )
+        )
 
 
 def _overlay(base: Any, top: Any) -> Any:

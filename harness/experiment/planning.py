@@ -70,7 +70,7 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         seeds=seeds,
         looks=tuple(experiment.looks),
         arms=tuple(arms),
-        base_policies=base_policy_count(arm.config.model for arm in arms),
+        base_policies=base_policy_count(dump(arm.config.model) for arm in arms),
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
         patches=tuple(experiment.patches),

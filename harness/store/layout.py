@@ -22,6 +22,7 @@ A name that begins with a dot is being written or deleted: readers ignore it. `m
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -130,6 +131,29 @@ def report_files(run: Path) -> dict[str, Path]:
     """The files of a run that a report reads beside its manifest, those that are there, by their names in the run's directory."""
     paths = sorted(path for pattern in _OF_A_REPORT for path in run.glob(pattern) if path.is_file())
     return {path.relative_to(run).as_posix(): path for path in paths}
+
+
+_ANY_NAME, _ANY_STEP = r"\w[\w=+.-]{0,200}", r"step-\d{6,9}"
+_MOVABLE = re.compile(
+    rf"experiments/{_ANY_NAME}/(plan\.json|claim\.json|study\.journal)"
+    r"|runs/[0-9a-f]{16}/(config\.yaml|manifest\.json|metrics\.jsonl"
+    rf"|samples/{_ANY_NAME}/({re.escape(PROBLEMS)}|{_ANY_STEP}/part-{_ANY_NAME}\.parquet)"
+    rf"|checkpoints/{_ANY_STEP}/(files\.seal|policy/({_ANY_NAME}\.(safetensors|json)|chat_template\.jinja))"
+    r"|attempts/\d{3,9}/(stdout\.log|stderr\.log|env\.json|numerics\.json))",
+    re.ASCII,
+)
+
+
+def may_move(name: str) -> bool:
+    """Say if a file of this name in a results root may come from another one: it is read as data, and never run."""
+    return _MOVABLE.fullmatch(name) is not None
+
+
+def files_to_move(root: Path, folder: Path) -> dict[str, Path]:
+    """The files in a folder of a results root that may go into another one, by their names in the root. A link leads nowhere."""
+    paths = sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    plain = {path.relative_to(root).as_posix(): path for path in paths if path.is_file() and not path.is_symlink()}
+    return {name: path for name, path in plain.items() if may_move(name)}
 
 
 MANIFEST_VERSION = 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.store import atomic, layout
 from harness.store.atomic import StoreError, TornFile, devices_of, write_errors
 from harness.store.layout import PLAN_VERSION, check_version, read_object
+from harness.store.lease import Lease, acquire
 from harness.store.run import RunDir
 
 if TYPE_CHECKING:  # it loads where a table is asked for: most verbs ask for none, and it takes as long as all the rest
@@ -101,6 +102,10 @@ class ResultStore:
             atomic.make_folder(path)
         return path
 
+    def lock_runs(self, wait_seconds: float = 0.0) -> Lease:
+        """The lock of whoever adds and removes whole runs and experiments. Raises as `lease.acquire`."""
+        return acquire(self.cache_dir("leases") / "merge.lock", wait_seconds=wait_seconds)
+
     def _experiment_names(self) -> list[str]:
         plans = layout.experiments_dir(self.root).glob("*/plan.json")
         return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
@@ -114,6 +119,9 @@ class ResultStore:
                 continue
             if layout.RUN_ID.fullmatch(name) is None:
                 yield name, f"{root / name} is not a run (its name is not a run id); ignored"
+                continue
+            if (root / name).is_symlink():
+                yield name, f"{root / name} is a link, and a run is a folder; ignored"
                 continue
             try:
                 manifest = RunDir(root / name).manifest()

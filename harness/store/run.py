@@ -124,6 +124,10 @@ class RunDir:
             return self.without_manifest()
         return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
 
+    def is_whole(self) -> bool:
+        """Say if the run has finished and its files are what they were then."""
+        return self.status == "finished" and not self.fault()
+
     def seal_manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The manifest of a run that finishes now, with the files that it has, all of them on the disk."""
         atomic.sync_file(self.path / layout.METRICS_FILE)

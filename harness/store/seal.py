@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import layout
-from harness.store.atomic import TornFile, publish_directory, remove_leftovers, write_file
+from harness.store.atomic import TornFile, publish_directory, remove_directory, remove_leftovers, write_file
 from harness.store.lease import acquire
 
 SEAL = "files.seal"  # no .json: what lies beside weights as .json is part of a checkpoint's fingerprint
@@ -85,6 +85,16 @@ def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
 def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
     """Publish the seal of a folder that grows file by file."""
     write_file(folder / SEAL, json.dumps(seal, indent=1).encode() + b"\n")
+
+
+def narrow(folder: Path) -> None:
+    """Let a copy of a checkpoint be its policy alone, with the seal of that; without all of the policy's files it goes."""
+    seal = layout.read_object(folder / SEAL, "delete the folder") or {}
+    policy = {name: entry for name, entry in seal.items() if name.startswith("policy/")}
+    if policy and all((folder / name).is_file() for name in policy):
+        write_seal(folder, policy)
+    else:
+        remove_directory(folder)
 
 
 def ensure_folder(folder: Path, write: Callable[[Path], None]) -> Path:

@@ -63,8 +63,8 @@ def file_hash(path: Path) -> str:
 
 def base_set(name: str) -> BaseSet:
     """The shipped set of that name. Raises `ConfigError`: there is none, naming the nearest."""
-    if not (SETS / name / MANIFEST).exists():
-        names = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
+    names = sorted(path.parent.name for path in SETS.glob(f"*/{MANIFEST}"))
+    if name not in names:
         raise ConfigError(f"model.bases.set has no option {name!r}{nearest(name, names)}")
     return read_set(SETS / name)
 
@@ -199,11 +199,6 @@ class Bases:
             raise ConfigError(
                 f"model.bases.first={self.first} and count={self.count} reach beyond the {count} policies of model.bases.set={self.set}"
             )
-
-    @property
-    def turns(self) -> int | None:
-        """How many base policies the training seeds take in turn; None for a warm-up of the run's own."""
-        return None if self.set is None else self.count
 
     def index(self, seed: int) -> int:
         return self.first + seed % self.count

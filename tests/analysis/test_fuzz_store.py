@@ -113,7 +113,7 @@ KINDS = {
     "phase": Kind(f"{RUN}attempts/000/phase.txt", STORE),
     "tracking": Kind(f"{RUN}tracking/wandb.json", STORE),
     "checkpoint": Kind(f"{RUN}checkpoints/*/*", ()),
-    "pack": Kind("ladder.tar.xz", (("report", "pack=ladder.tar.xz", "only=table"),)),
+    "pack": Kind("ladder.tar.xz", (("merge", "ladder.tar.xz", "runtime.results=unpacked"),)),
     "list": Kind("runs.csv", LOGS),
     "log": Kind("state.json", LOGS),
     "trl": Kind("trl.json", (("import", "dialect=trl", "file=trl.json"),)),

@@ -211,9 +211,6 @@ def test_a_report_refuses_options_that_its_part_does_not_use(store, said, part, 
     store.write_plan(planned.name, planned.record())
     told = said("report", EXPERIMENT, f"only={part}", option, f"runtime.results={store.root}", code=2)
     assert f"only={part} has no use for {option.partition('=')[0]}=" in told
-    store.write_plan("another", planned.record())
-    told = said("report", f"pack={store.root}", code=2)
-    assert f"holds another, {planned.name}; give runtime.results={store.root} experiment=NAME" in told
 
 
 def test_status_lists_finished_runs_on_demand(store, said):

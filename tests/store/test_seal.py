@@ -10,7 +10,6 @@ import pytest
 from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunDir, StoreError, layout, seal
-from harness.store.pack import merge, open_root, write_pack
 from harness.store.reader import run_state
 
 PART = "samples/b/step-{:06d}/part-000.parquet"
@@ -87,54 +86,6 @@ def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir)
     run.write_manifest(manifest)
     (run.path / PART.format(2)).unlink()
     assert run.status == "finished"
-
-
-def test_a_merge_takes_no_incomplete_run_and_mends_one_that_is_here(
-    store: ResultStore, run: RunDir, tmp_path: Path
-) -> None:
-    other = ResultStore(tmp_path / "other")
-    assert merge(other, store.root).new == 1
-    (run.path / PART.format(2)).unlink()
-    third = merge(ResultStore(tmp_path / "third"), store.root)
-    assert (third.new, len(third.conflicts)) == (0, 1)
-    assert PART.format(2) in third.conflicts[0]
-    assert not (tmp_path / "third" / "runs").exists()
-    merge(store, other.root)
-    assert run.status == "finished"
-
-
-@pytest.mark.parametrize("damage", ["a file lost", "of a newer version"])
-def test_a_merge_puts_no_unfinished_run_in_the_place_of_one_that_finished(
-    run: RunDir, tmp_path: Path, damage: str
-) -> None:
-    other = ResultStore(tmp_path / "other").run(RUN_ID)
-    other.create("a: 1\n", about(status="interrupted"))
-    other.publish_checkpoint(1, write)  # it is further: the checkpoints here were cleaned away
-    if damage == "a file lost":
-        (run.path / PART.format(1)).unlink()
-    else:
-        (run.path / "manifest.json").write_text('{"schema_version": 9}')
-    result = merge(ResultStore(tmp_path / "results"), tmp_path / "other")
-    assert f"run {RUN_ID}" in " ".join([*result.notes, *result.conflicts])
-    assert (run.path / PART.format(2)).exists()
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_checkpoint_of_several_ranks_travels_whole(store: ResultStore, tmp_path: Path, packed: bool) -> None:
-    def write_shards(folder: Path) -> None:
-        (folder / "shards").mkdir()
-        (folder / "shards" / ".metadata").write_text("index")  # as torch calls it
-
-    run = store.run(RUN_ID)
-    run.create("a: 1\n", about(status="interrupted"))
-    run.publish_checkpoint(1, write_shards)
-    store.write_plan("e", {"arms": [{"name": "a", "runs": {"0": RUN_ID}}]})
-    source, other = tmp_path / "pack" if packed else store.root, ResultStore(tmp_path / "other")
-    if packed:
-        write_pack(store, "e", str(source), checkpoints=True)
-    with open_root(str(source)) as root:
-        assert merge(other, root).conflicts == []
-    assert other.run(RUN_ID).newest_checkpoint()[0] is not None
 
 
 # ---- folders -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError, require_range
-from harness.configuration.registry import neutral
+from harness.configuration.registry import neutral, place
 from harness.problems.problem import (
     Benchmark,
     DuplicateReport,
@@ -69,12 +69,12 @@ class Config:
     kind: str = "dataset"
     name: str = ""
     version: int = 1
-    source: str = ""
+    source: str = place("")
     subset: str | None = None
     split: str = "test"
-    revision: str | None = None
+    revision: str | None = place(None)
     fields: Fields = field(default_factory=Fields)
-    path: str | None = None
+    path: str | None = place(None)
     template: str = "boxed"
     system: str = neutral("")
     deduplicate: bool = False
