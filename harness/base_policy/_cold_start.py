@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
@@ -27,6 +28,8 @@ from harness.store.seal import ensure_folder
 VERSION = 1  # of the recipe; a change makes new folders
 POLICY, MANIFEST = "policy", "cold_start.manifest"
 _WARMUP_STEPS = 5
+_GIB = 2**30
+_BYTES_OF_A_PARAMETER = 16
 _ROWS = 8  # sequences in one forward and backward
 
 Example = tuple[list[int], int]
@@ -77,6 +80,7 @@ def _train_and_save(
     # A progress bar would be the last words of a run that fails later.
     with redirect_stderr(io.StringIO()):
         model = load_model(source, "auto")
+    _require_memory(sum(parameter.numel() for parameter in model.parameters()))
     dtype = model.dtype
     losses = train(model.float(), sequences, recipe, draw, bfloat16)
     if not math.isfinite(sum(losses)):
@@ -86,6 +90,23 @@ def _train_and_save(
     copy_side_files(source, folder)
     manifest = {"losses": losses, "made_of": identity}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _require_memory(parameters: int) -> None:
+    """Refuse what one device cannot hold: float32 weights, gradients and AdamW's two moments. Raises `ConfigError`."""
+    needed, available = _BYTES_OF_A_PARAMETER * parameters, _device_bytes()
+    if needed > available:
+        raise ConfigError(
+            f"model.cold_start trains all weights in float32 on one device: {needed / _GIB:.1f} GiB of {available / _GIB:.1f} GiB; begin "
+            "from a checkpoint that was trained elsewhere (model.path) without a cold start, or take a smaller model"
+        )
+
+
+def _device_bytes() -> int:
+    """The memory of the device that cold starts train on."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def encode_examples(source: Path, benchmark: Benchmark, responses: Sequence[str]) -> list[Example]:

@@ -357,6 +357,11 @@ def _rewards(config: RunConfig) -> Iterator[str]:
 def _advantages(config: RunConfig) -> Iterator[str]:
     algorithm = config.algorithm
     weighting, trains_all = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
+    if weighting != "uniform" and algorithm.surrogate.selects:
+        yield (
+            f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their advantages, which "
+            f"algorithm.weighting={weighting} scales; set algorithm.weighting=uniform"
+        )
     if weighting != "uniform" and (algorithm.surrogate.pairs or trains_all or algorithm.positive_nll_coefficient):
         yield (
             f"algorithm.weighting={weighting} weighs responses by their advantages, and algorithm.surrogate={algorithm.surrogate.kind} or "

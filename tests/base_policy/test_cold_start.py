@@ -391,3 +391,12 @@ def test_plan_compares_the_policy_before_and_after_on_request(source: Path, tmp_
     told = said("plan", "--sample", *small, f"runtime.results={tmp_path}")
     assert "before training, all arms: 0 % of 32 answers are right" in told
     assert "before the cold start 0 % were right" in told
+
+
+def test_one_device_that_cannot_hold_it_is_named_before_training(
+    source: Path, tmp_path: Path, trainings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cold_start, "_device_bytes", lambda: 1000)
+    with pytest.raises(ConfigError, match=r"trains all weights in float32 on one device: .* GiB of 0.0 GiB"):
+        prepared(composed(source), tmp_path)
+    assert not trainings

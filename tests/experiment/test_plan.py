@@ -12,6 +12,7 @@ from harness.cli import main
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refusals
+from harness.experiment.memory import memory_line
 from harness.experiment.planning import plan_experiment
 
 ROOT = Path(__file__).parents[2]
@@ -121,3 +122,21 @@ def test_scores_are_read_at_the_training_cap_or_else_the_largest(caps, read):
     changed = ["sampling.max_response_tokens=32", f"evaluation.caps={caps}"]
     plan = plan_experiment(["experiment=dapo_ladder", "experiment.seeds=[0]", *changed])
     assert plan.record()["primary_cap"] == read
+
+
+def test_the_likeliest_tokens_of_a_step_are_part_of_the_memory() -> None:
+    # 512 x 16 responses of 4096 tokens, 128 tokens and 8 bytes each, in eight processes
+    given = [
+        "algorithm=score_centering",
+        "model=qwen25_0_5b",
+        "algorithm.prompts_per_step=512",
+        "algorithm.responses_per_prompt=16",
+    ]
+    given += [
+        "sampling.max_response_tokens=4096",
+        "evaluation.caps=[4096]",
+        "runtime.device=cuda",
+        "runtime.gpus_per_run=8",
+    ]
+    size = 8 * 128 * 4096 * 512 * 16 * 8 / 2**30
+    assert f"the likeliest tokens of a step {size:.1f} GiB" in memory_line([compose_run(given)])
