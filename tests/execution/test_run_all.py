@@ -37,22 +37,79 @@ def snapshot(root: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in sorted(root.rglob("*"))}
 
 
-def test_every_run_ends_finished_with_its_record(store):
-    specs = sweep(3, steps=6, seconds=0)
-    summary = run(store, specs, "steps", git_commit="abc")
-    assert sorted(summary.finished) == [one.run_id for one in specs]
-    assert summary.complete
-    manifest = store.run(specs[1].run_id).manifest()
-    assert manifest["status"] == "finished"
-    assert (manifest["seed"], manifest["identity_version"]) == (1, IDENTITY_VERSION)
-    assert manifest["labels"] == specs[1].labels
-    assert manifest["provenance"] == {"git_commit": "abc"}
+# ---- one sweep of runs that end in every way ---------------------------------------------------------------------------------
+
+NEWER = 10
+ENDS = {
+    0: ({"do": "raise"}, "failed", "RuntimeError: reward model exploded", 2),
+    1: ({"do": "signal", "signal": int(signal.SIGKILL)}, "failed", "SIGKILL", 2),
+    2: ({"do": "signal", "signal": int(signal.SIGSEGV)}, "failed", "SIGSEGV", 2),
+    3: ({"code": 3}, "failed", "exit code 3", 2),
+    4: ({}, "finished", "", 1),
+    5: ({"code": 75}, "interrupted", "", 1),
+    6: ({"do": "exit_message"}, "failed", "exit code 1; no such data set: see conf/benchmark", 2),
+    7: ({"do": "refuse"}, "failed", "exit code 78; runtime.ranks=3 cannot be; set runtime.ranks=1", 1),
+    8: ({"do": "crash_once"}, "finished", "", 2),
+    9: ({"do": "grandchild"}, "finished", "", 1),
+    NEWER: ({}, "failed", "newer version", 0),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """The store, the summary and what was said."""
+    store, stream = ResultStore(tmp_path_factory.mktemp("ended") / "results"), io.StringIO()
+    newer = store.run(spec(NEWER).run_id)
+    newer.path.mkdir(parents=True)
+    (newer.path / "manifest.json").write_text('{"schema_version": 99}')
+    specs = [spec(number, **config) for number, (config, *_) in ENDS.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", STUB_PATH)
+        progress = PlainProgress(stream, heartbeat_seconds=0)
+        summary = run(store, [*specs, specs[4], specs[4]], progress=progress, git_commit="abc")
+    return store, summary, stream.getvalue()
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_one_end_of_any_kind_never_ends_the_rest(ended, number):
+    store, summary, said = ended
+    (_, outcome, error, attempts), one = ENDS[number], spec(number)
+    assert one.run_id in getattr(summary, outcome)
+    assert error in summary.errors.get(one.run_id, "")
+    assert f"{outcome} arm_{number} seed {number} ({one.run_id})" in said
+    if number != NEWER:
+        manifest = store.run(one.run_id).manifest()
+        assert (manifest["status"], len(manifest["attempts"])) == (outcome, attempts)
+        assert store.run(one.run_id).claim_holder() is None
+
+
+def test_a_run_that_finished_has_its_record(ended):
+    store, summary, said = ended
+    one = store.run(spec(4).run_id)
+    manifest = one.manifest()
+    assert (manifest["seed"], manifest["identity_version"]) == (4, IDENTITY_VERSION)
+    assert (manifest["labels"], manifest["provenance"]) == (spec(4).labels, {"git_commit": "abc"})
     (attempt,) = manifest["attempts"]
     assert (attempt["index"], attempt["outcome"], attempt["exit_code"]) == (0, "finished", 0)
     assert attempt["pid"] > 0
     assert attempt["ended_at"] >= attempt["started_at"] >= manifest["created_at"]
-    assert (store.run(specs[1].run_id).path / "attempts/000/env.json").exists()
-    assert store.run(specs[1].run_id).claim_holder() is None
+    assert (one.path / "attempts/000/env.json").exists()
+    assert (one.path / "calls.txt").read_text().count("\n") == 1, "it was asked for three times"
+    assert not summary.complete
+    assert "11 runs, 0 finished already" in said
+    assert f"started arm_4 seed 4 ({spec(4).run_id})" in said
+    assert "a second attempt follows" in said
+
+
+def test_what_a_worker_wrote_and_left_behind(ended):
+    store, _, _ = ended
+    assert "about to fail" in store.run(spec(0).run_id).manifest()["error"]
+    assert (store.run(spec(6).run_id).path / "attempts/000/stdout.log").read_text() == "unfinished line"
+    pid = int((store.run(spec(9).run_id).path / "grandchild.txt").read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+
+
+# ---- one after another ---------------------------------------------------------------------------------------------------------
 
 
 def test_running_again_touches_nothing(store):
@@ -65,41 +122,6 @@ def test_running_again_touches_nothing(store):
     assert snapshot(store.root) == before
 
 
-def test_the_same_run_id_twice_runs_once(store):
-    run(store, [spec(1), spec(1), spec(1)])
-    assert (store.run(spec(1).run_id).path / "calls.txt").read_text().count("\n") == 1
-
-
-def test_one_failure_of_any_kind_never_ends_the_rest(store):
-    specs = [
-        spec(0, do="raise"),
-        spec(1, do="signal", signal=int(signal.SIGKILL)),
-        spec(2, do="signal", signal=int(signal.SIGSEGV)),
-        spec(3, code=3),
-        spec(4),
-        spec(5, code=75),
-    ]
-    summary = run(store, specs)
-    ids = [one.run_id for one in specs]
-    assert sorted(summary.failed) == ids[:4]
-    assert (summary.finished, summary.interrupted) == ([ids[4]], [ids[5]])
-    assert not summary.complete
-    assert "reward model exploded" in summary.errors[ids[0]]
-    assert "about to fail" in store.run(ids[0]).manifest()["error"]
-    assert "SIGKILL" in summary.errors[ids[1]]
-    assert "SIGSEGV" in summary.errors[ids[2]]
-    assert "exit code 3" in summary.errors[ids[3]]
-    killed = store.run(ids[1]).manifest()["attempts"]
-    assert [attempt["exit_code"] for attempt in killed] == [-signal.SIGKILL] * 2, "two attempts, and no third"
-    assert store.run(ids[5]).status == "interrupted"
-
-
-def test_the_last_words_of_a_worker_are_kept(store):
-    summary = run(store, [spec(0, do="exit_message")])
-    assert summary.errors[spec(0).run_id] == "exit code 1; no such data set: see conf/benchmark"
-    assert (store.run(spec(0).run_id).path / "attempts/000/stdout.log").read_text() == "unfinished line"
-
-
 def test_a_failed_run_is_retried_by_the_next_call(store):
     assert run(store, [spec(0, code=3)]).failed == [spec(0).run_id]
     shutil.rmtree(store.run(spec(0).run_id).path / "attempts")  # a pack has none
@@ -109,23 +131,6 @@ def test_a_failed_run_is_retried_by_the_next_call(store):
     assert [attempt["outcome"] for attempt in manifest["attempts"]] == ["failed", "failed", "finished"]
     assert [attempt["index"] for attempt in manifest["attempts"]] == [0, 1, 2]
     assert manifest["error"] is None
-
-
-def test_a_crashed_run_gets_a_second_attempt_that_goes_on_from_its_checkpoint(store):
-    stream = io.StringIO()
-    summary = run(store, [spec(0, do="crash_once")], progress=PlainProgress(stream))
-    assert (summary.finished, summary.failed, summary.errors) == ([spec(0).run_id], [], {})
-    assert [one["outcome"] for one in store.run(spec(0).run_id).manifest()["attempts"]] == [
-        "failed",
-        "finished",
-    ]
-    assert "a second attempt follows" in stream.getvalue()
-
-
-def test_what_is_refused_is_not_attempted_twice(store):
-    summary = run(store, [spec(0, do="refuse")])
-    assert summary.errors == {spec(0).run_id: "exit code 78; runtime.ranks=3 cannot be; set runtime.ranks=1"}
-    assert len(store.run(spec(0).run_id).manifest()["attempts"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,26 +152,6 @@ def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
     summary = run_all(store.root, [spec(0), spec(1)], workers=1, entry="no_such_module:main")
     assert len(summary.failed) == 2
     assert "No module named 'no_such_module'" in summary.errors[spec(0).run_id]
-
-
-def test_what_a_worker_leaves_running_is_killed_with_it(store):
-    run(store, [spec(0, do="grandchild")])
-    pid = int((store.run(spec(0).run_id).path / "grandchild.txt").read_text())
-
-    def ended() -> bool:
-        return not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text()
-
-    wait_until(ended)
-    assert ended()
-
-
-def test_a_run_written_by_a_newer_version_fails_alone_and_by_name(store):
-    newer = store.run(spec(0).run_id)
-    newer.path.mkdir(parents=True)
-    (newer.path / "manifest.json").write_text('{"schema_version": 99}')
-    summary = run(store, [spec(0), spec(1)])
-    assert summary.finished == [spec(1).run_id]
-    assert "newer version" in summary.errors[spec(0).run_id]
 
 
 def test_a_living_claim_elsewhere_is_left_alone(store):
@@ -290,17 +275,6 @@ def test_arms_that_want_other_gpus_are_not_given_those_of_the_first(store):
     for one in plan.specs:
         store.run(one.run_id).create(one.config_yaml, about(one))
     assert len(dispatch(plan, store, Progress()).skipped) == 2  # the answer of arms that ran by commands of their own
-
-
-def test_plain_progress_names_runs_outcomes_and_causes(store):
-    stream = io.StringIO()
-    run(store, [spec(0, do="raise"), spec(1)], progress=PlainProgress(stream, heartbeat_seconds=0), workers=1)
-    text = stream.getvalue()
-    assert "2 runs, 0 finished already" in text
-    assert f"started arm_0 seed 0 ({spec(0).run_id})" in text
-    assert "failed arm_0 seed 0" in text
-    assert "RuntimeError: reward model exploded" in text
-    assert "finished arm_1 seed 1" in text
 
 
 def test_a_run_that_lost_a_file_since_it_finished_fails_with_its_name_and_is_left_as_it_is(store):
