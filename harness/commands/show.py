@@ -100,7 +100,7 @@ def answer(options: argparse.Namespace) -> Answer:
     keys = [item.name for item in fields(Attempt)]
     return Answer(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
-        status=run_status(run) or "",
+        status=layout.INCOMPLETE if manifest.get("status") == layout.INCOMPLETE else run_status(run) or "",
         labels={key: str(value) for key, value in manifest["labels"].items()},
         error=manifest.get("error") or None,
         directory=str(run.path),

@@ -111,7 +111,7 @@ class ResultStore:
         return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
 
     def _scan_runs(self) -> Iterator[tuple[str, dict[str, Any] | str]]:
-        """(directory name, its manifest or what is wrong with it), sorted by name."""
+        """(directory name, its manifest or what is wrong with it), sorted by name; the runs' other files are not looked at."""
         root = layout.runs_dir(self.root)
         names = sorted(os.listdir(root)) if root.is_dir() else []
         for name in names:
@@ -124,7 +124,7 @@ class ResultStore:
                 yield name, f"{root / name} is a link, and a run is a folder; ignored"
                 continue
             try:
-                manifest = RunDir(root / name).manifest()
+                manifest = RunDir(root / name).manifest(files=False)
             except StoreError as error:
                 yield name, str(error)
                 continue
@@ -236,8 +236,8 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
 
 
 def run_status(run: RunDir) -> str | None:
-    """Read the status of a run off its manifest, or `lost` where its supervisor is gone; None: not started."""
-    status = run.status
+    """Read the status of a run off its manifest alone, or `lost` where its supervisor is gone; None: not started."""
+    status = run.recorded_status
     return "lost" if _is_lost(run, status) else status
 
 

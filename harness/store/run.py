@@ -85,17 +85,18 @@ class RunDir:
             )
         return settings
 
-    def manifest(self, *, hashes: bool = False) -> dict[str, Any] | None:
+    def manifest(self, *, files: bool = True, hashes: bool = False) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`.
 
         A finished run that lacks a file, or has one of another size, is `layout.INCOMPLETE` here, and `error` names the file; so is one
-        with a file of other content where `hashes` are asked for: whoever counts what the files say asks.
+        with a file of other content where `hashes` are asked for: whoever counts what the files say asks. Without `files` nothing is
+        looked at but the manifest.
         """
         path = self.path / layout.MANIFEST
         manifest = read_object(path, "delete it to run this run again")
         if manifest is not None:
             check_manifest(manifest, self.run_id, path)
-            if fault := self.file_fault(manifest, hashes=hashes):
+            if files and (fault := self.file_fault(manifest, hashes=hashes)):
                 manifest |= {"status": layout.INCOMPLETE, "error": fault}
         return manifest
 
@@ -151,6 +152,15 @@ class RunDir:
         """Of the manifest, None where there is none. One that cannot be read is `layout.UNREADABLE`, and `manifest` says why."""
         try:
             manifest = self.manifest()
+        except StoreError:
+            return layout.UNREADABLE
+        return None if manifest is None else str(manifest["status"])
+
+    @property
+    def recorded_status(self) -> str | None:
+        """The status without a look at the run's files, for whoever plans and counts."""
+        try:
+            manifest = self.manifest(files=False)
         except StoreError:
             return layout.UNREADABLE
         return None if manifest is None else str(manifest["status"])

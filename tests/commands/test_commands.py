@@ -64,6 +64,17 @@ def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
     assert sorted(store.root.rglob("*")) == before
 
 
+def test_planning_looks_at_no_file_of_finished_runs(store, said, monkeypatch):
+    for seed in (0, 1):
+        finish(store, plan(store).arms[0].spec(seed))
+
+    def look(self, manifest, *, hashes=False):
+        raise AssertionError("each sample part would be looked at")
+
+    monkeypatch.setattr("harness.store.run.RunDir.file_fault", look)
+    assert "2 finished" in said("plan", *overrides(store))
+
+
 def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
     planned = plan(store).arms
     finish(store, planned[0].spec(0))
