@@ -249,6 +249,7 @@ class RuntimeConfig(Checked, key="runtime"):
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
         ranks: processes that train one run together (FSDP2, with backend=trl DDP); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
+        check_weights_every: rollout steps between checks of the engine's weights, by its log-probabilities; always once at the start.
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too (docs/running.md): slower, an error at an operator without a deterministic form;
             not with backend=verl.
@@ -274,6 +275,7 @@ class RuntimeConfig(Checked, key="runtime"):
     gpus_per_run: int = ranged(1, low=1)
     ranks: int = ranged(0, low=0)
     nodes: int = ranged(1, low=1)
+    check_weights_every: int = ranged(10, low=1)
     gradient_checkpointing: bool = False
     deterministic: bool = False
     record_rollouts: bool = False

@@ -108,7 +108,7 @@ class Layout:
 
     def to(self, device: torch.device) -> Layout:
         names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B", "widths_B")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        return replace(self, **{name: to_device(getattr(self, name), device) for name in names})
 
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sequences end to end, without padding, for kernels that take them so.
@@ -154,6 +154,11 @@ class Layout:
             hidden_UW=torch.zeros(prompts, width).masked_fill_(~real_UW, float("-inf")),
             shape=(prompts, width, most, length),
         )
+
+
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A tensor of the CPU on a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 @dataclass(frozen=True)

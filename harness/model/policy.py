@@ -181,3 +181,10 @@ def adamw(parameters: Iterable[torch.nn.Parameter], config: OptimizerConfig, rat
     return torch.optim.AdamW(
         parameters, lr=rate, betas=betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True
     )
+
+
+def fill_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """Give every parameter that has no gradient one of zeros."""
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import copy_side_files, load_model
-from harness.model.layout import Layout, Share
+from harness.model.layout import Layout, Share, to_device
 from harness.model.packed_attention import MISFIT_ERRORS, misfit, register, rehearse
 from harness.model.ranks import Ranks, open_group, whole
 from harness.model.scoring import ScoringModel, check_logits
@@ -69,6 +69,11 @@ class TransformersPolicy:
         dtype: torch.dtype = getattr(torch, self.settings.precision)
         return dtype
 
+    @property
+    def recomputes_logits(self) -> bool:
+        """Logits of a large vocabulary are the largest tensor of a pass: on a GPU one more product is cheaper than keeping them."""
+        return self.device.type == "cuda" or self.runtime.gradient_checkpointing
+
     def constant_weights(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -91,8 +96,8 @@ class TransformersPolicy:
         # A GPU adds the gradients of a shared prompt up in an order of its own.
         share: Share = "prompts" if self.device.type == "cpu" or not self.runtime.deterministic else "nothing"
         layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
-        targets = (tokens_N if targets_NK is None else targets_NK).to(self.device)
-        scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.runtime.gradient_checkpointing)
+        targets = to_device(tokens_N if targets_NK is None else targets_NK, self.device)
+        scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.recomputes_logits)
         if not torch.is_grad_enabled():
             # Without a backward the root would keep its gathered copy, which the next update does not reach.
             self.scoring.reshard()

@@ -11,7 +11,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.policy import NativePolicy
+from harness.model.policy import NativePolicy, fill_gradients
 from harness.model.ranks import Ranks, objects_group
 from harness.store import RunDir
 from harness.training.task import warn
@@ -60,7 +60,10 @@ class Checkpoints:
 
     def _write(self, folder: Path, state: dict[str, Any], final: bool) -> None:
         """Write this rank's part."""
-        native, tensors = isinstance(self.policy, NativePolicy), {} if final else _tensors(self.policy, self.optimizer)
+        native = isinstance(self.policy, NativePolicy)
+        if not self.optimizer.state:  # torch would take a step to have a state, where no gradient is there
+            fill_gradients(self.policy.parameters())
+        tensors = {} if final else _tensors(self.policy, self.optimizer)
         if self.ranks.first:
             _save(state | tensors if native else state, folder / STATE)
         if final:
@@ -174,5 +177,3 @@ def _restore(policy: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, A
     set_optimizer_state_dict(
         policy.scoring, optimizer, tensors["optimizer"], options=policy.state_options(tensors["policy"])
     )
-    for parameter in policy.parameters():
-        parameter.grad = torch.zeros_like(parameter)

@@ -85,7 +85,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
 
     # Give the engine the new weights.
     parts.engine.wake()
-    parts.sync.load()
+    parts.sync.load(check=step % config.runtime.check_weights_every == 0)
     synced_at = time.perf_counter()
 
     # Count the step. One clock decides when a time budget is spent.
@@ -152,6 +152,7 @@ def train_on(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
     prompts = [parts.prompts[i] for i in selection.kept.problems_P.tolist()]
     try:
         stats = parts.updater.update_step(step, selection.kept, prompts)
+        parts.updater.release_gradients()
     except NumericalFault as fault:
         # All ranks raise together, and only once the file is there: the first that ends takes the others with it.
         path = parts.ranks.from_first(save_fault(parts.run, step, fault.batch) if parts.ranks.first else None)

@@ -21,7 +21,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
-from harness.model.policy import NativePolicy, Policy, adamw
+from harness.model.policy import NativePolicy, Policy, adamw, fill_gradients
 from harness.model.ranks import ALONE, Ranks, whole
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
@@ -53,9 +53,6 @@ class Updater:
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
         self.optimizer = adamw(policy.parameters(), config.optimizer, config.optimizer.learning_rate)
-        # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
-        for parameter in policy.parameters():
-            parameter.grad = torch.zeros_like(parameter)
 
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides the policy's weights and optimiser, which checkpoints store in their own form."""
@@ -115,6 +112,10 @@ class Updater:
                         stats.selected_tokens = (stats.selected_tokens or 0) + count
                     self._step_optimizer(data, has_gradient_R, rows, stats)
         return stats
+
+    def release_gradients(self) -> None:
+        """Free them: no gradient lives while responses are sampled."""
+        self.optimizer.zero_grad(set_to_none=True)
 
     # ---- once a step ----------------------------------------------------------------------------------------------------
 
@@ -285,6 +286,7 @@ class Updater:
         """Gradients of one update over all micro-batches and ranks; its loss and statistics."""
         # Zero, not None: an update without gradient still moves Adam's moments, as it does where nothing is skipped.
         self.optimizer.zero_grad(set_to_none=False)
+        fill_gradients(self.policy.parameters())
         total, sums, world = 0.0, ObjectiveStats.zero(), self.ranks.world
         with self.policy.constant_weights():
             for part in self._passes(data, rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import get_args
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 import harness.model.decoder
 import harness.model.layout
 from harness.model.decoder import Decoder
-from harness.model.layout import ROWS, Layout, Share
+from harness.model.layout import ROWS, Layout, Share, to_device
 from harness.model.linear import BY_HAND, TORCH, Linear
 from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
 
@@ -112,3 +113,12 @@ def test_operators_by_hand_have_torchs_values_and_gradients() -> None:
     fused = torch.randn(5, 8, generator=generator, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(BY_HAND.swiglu, (fused,))
     assert torch.equal(BY_HAND.swiglu(fused), TORCH.swiglu(fused))
+
+
+def test_copies_to_a_gpu_leave_from_pinned_memory_and_nobody_waits() -> None:
+    tensor = Mock()
+    to_device(tensor, torch.device("cuda"))
+    tensor.pin_memory().to.assert_called_once_with(torch.device("cuda"), non_blocking=True)
+    tensor.reset_mock()
+    to_device(tensor, torch.device("cpu"))
+    tensor.pin_memory.assert_not_called()

@@ -222,3 +222,14 @@ def test_frozen_weights_under_adapters_are_held_in_the_products_precision(checkp
     log_probs.sum().backward()  # type: ignore[no-untyped-call]
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in policy.parameters())
     assert {tensor.dtype for _, tensor in policy.named_weights()} <= {torch.float32, torch.bfloat16}
+
+
+@pytest.mark.parametrize(
+    ("device", "checkpointing", "kept"), [("cpu", False, True), ("cpu", True, False), ("cuda", False, False)]
+)
+def test_logits_are_kept_for_backward_on_a_cpu_without_checkpointing_alone(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, device: str, checkpointing: bool, kept: bool
+) -> None:
+    policy = load(checkpoint, gradient_checkpointing=checkpointing)
+    monkeypatch.setattr(TransformersPolicy, "device", property(lambda _: torch.device(device)))
+    assert policy.recomputes_logits != kept

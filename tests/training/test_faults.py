@@ -11,10 +11,13 @@ import torch
 from small_runs import Bench, small_config
 
 from harness.backends import trl
+from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.objective.objective import ObjectiveStats
+from harness.rollout.engine import transformers
 from harness.rollout.wrappers import EngineMismatch, WeightSync
+from harness.training import loop
 from harness.training.attempt import fit_memory, out_of_memory
 from harness.training.loop import train
 from harness.training.run_parts import RunParts
@@ -135,3 +138,32 @@ def test_an_engine_that_computes_nan_on_one_rank_is_no_match(trainer: RunParts) 
     sync.ranks = Mock(gather=lambda gap: [gap, math.nan])
     with pytest.raises(EngineMismatch, match="nan"):
         sync.load()
+
+
+def test_weights_are_checked_at_the_start_and_then_every_so_many_steps(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, loads = [], []
+    gap, load = WeightSync.gap, WeightSync.load
+    monkeypatch.setattr(WeightSync, "gap", lambda self: checks.append(1) or gap(self))
+    monkeypatch.setattr(WeightSync, "load", lambda self, **given: loads.append(1) or load(self, **given))
+    bench.trained(small_config(engine=transformers.Config(), training__steps=4, runtime__check_weights_every=2))
+    assert (len(loads), len(checks)) == (5, 3)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_no_gradient_lives_while_responses_are_sampled(
+    bench: Bench, checkpointing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living: list[int] = []
+
+    def collected(parts: RunParts, *given: object) -> object:
+        living.append(sum(p.grad.nbytes for p in parts.policy.parameters() if p.grad is not None))
+        return collect(parts, *given)  # type: ignore[arg-type]
+
+    collect = loop.collect
+    monkeypatch.setattr(loop, "collect", collected)
+    model = Pretrained(path=str(bench.base), precision="float32")
+    config = small_config(training__steps=3, model=model, runtime__gradient_checkpointing=checkpointing)
+    bench.trained(config)
+    assert living == [0, 0, 0]
