@@ -39,7 +39,12 @@ def onednn_available() -> bool:
 
 
 def _onednn(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x_NI, weight_OI, bias_O, "none", [], "")
+    return _onednn_operator()(x_NI, weight_OI, bias_O, "none", [], "")
+
+
+@functools.cache
+def _onednn_operator() -> Callable[..., torch.Tensor]:
+    return torch.ops.mkldnn._linear_pointwise.default  # not looked up anew for every product
 
 
 def _onednn_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:

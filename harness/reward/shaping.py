@@ -83,8 +83,15 @@ class Grader:
     def grade(
         self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str | None] | None = None
     ) -> Grades:
-        """Grade each response against its gold, in order; `problems` are the texts that were asked, where they are known."""
-        return Grades(self.verifier.verify_many(list(zip(responses, golds, strict=True)), problems))
+        """Grade each response against its gold, in order; `problems` are the texts that were asked, where they are known.
+
+        Equal responses to a problem, of which a trained policy gives many, are graded once.
+        """
+        cases = list(zip(responses, golds, problems or [None] * len(golds), strict=True))
+        distinct = list(dict.fromkeys(cases))
+        verdicts = self.verifier.verify_many([case[:2] for case in distinct], [case[2] for case in distinct])
+        verdict_of = dict(zip(distinct, verdicts, strict=True))
+        return Grades([verdict_of[case] for case in cases])
 
     def second(self, responses: Sequence[str], golds: Sequence[str]) -> list[bool | None]:
         """Return the second grader's verdicts, in order; None where it has none. Nothing is trained on them."""

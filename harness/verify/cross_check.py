@@ -44,13 +44,15 @@ def cross_verdicts(
     It has none where Math-Verify cannot read the gold, or runs out of its time. `numerals_only`: no verdict on golds that are no numerals,
     which take a process of the pool and a thousand times as long.
     """
-    others = [pair for pair in dict.fromkeys(pairs) if not is_numeral(pair[1])]
+    distinct = dict.fromkeys(pairs)
+    others = [pair for pair in distinct if not is_numeral(pair[1])]
     verdicts: dict[tuple[str, str], bool | None] = dict.fromkeys(others)
+    verdicts |= {pair: last_numeral_is(*pair) for pair in distinct if pair not in verdicts}
     cases = {} if numerals_only else {pair: (pair[1], pair[0][-_LAST_CHARACTERS:]) for pair in others}
     answers = pool.answers(cases.values())
     for pair, case in cases.items():
         verdicts[pair] = {"right": True, "wrong": False}.get(answers[case][0])
-    return [verdicts[pair] if pair in verdicts else last_numeral_is(*pair) for pair in pairs]
+    return [verdicts[pair] for pair in pairs]
 
 
 def is_numeral(gold: str) -> bool:

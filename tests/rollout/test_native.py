@@ -49,6 +49,29 @@ def test_the_same_request_gives_the_same_bits_in_any_batch(policy: NativePolicy,
         assert torch.equal(alone.log_probs_N, wanted.log_probs_N)
 
 
+@pytest.mark.parametrize("shorten", [False, True], ids=["equal prompts", "unequal prompts"])
+def test_responses_that_begin_alike_are_the_bits_of_those_computed_apart(
+    policy: NativePolicy, prompts: list[list[int]], shorten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shorten:
+        prompts = [prompt[: len(prompt) - i % 3] for i, prompt in enumerate(prompts)]
+    rows, logits = list[int](), policy.decoder.logits
+    monkeypatch.setattr(policy.decoder, "logits", lambda hidden: rows.append(len(hidden)) or logits(hidden))
+    seeds = seeds_for(prompts, 16)
+    for temperature in (0.0, 0.2, 1.0):
+        params = SamplingParams(24, temperature=temperature, stop_token_ids=(EOS,))
+        made = NativeEngine(policy.decoder).generate(prompts, seeds, params)
+        computed = rows.copy()
+        # One sample of each prompt a request: nothing begins alike.
+        single = [NativeEngine(policy.decoder).generate(prompts, seeds[:, i : i + 1], params) for i in range(16)]
+        for i, alone in enumerate(single):
+            wanted = made.select(torch.arange(len(prompts)) * 16 + i)
+            for name in ("tokens_N", "log_probs_N", "entropy_N", "lengths_R", "finished_R"):
+                assert torch.equal(getattr(alone, name), getattr(wanted, name)), (temperature, name)
+        assert (max(computed) == 16) == (temperature == 0)  # a row for each of the twelve prompts, filled up
+        rows.clear()
+
+
 def test_a_smaller_cap_only_cuts(policy: NativePolicy, prompts: list[list[int]]) -> None:
     long = generate(policy, prompts, 4).prefix(6)
     short = NativeEngine(policy.decoder).generate(

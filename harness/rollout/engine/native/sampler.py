@@ -1,10 +1,10 @@
 """The native engine: batched sampling with a preallocated key/value cache, for CPU and for small models on a GPU.
 
 It reads the policy's own (fused) parameters, so an optimiser step is seen at once. Each prompt is prefilled once for all its
-samples, and what prompts begin with in common once for all of them. Finished rows are compacted away; at least `MIN_ROWS` rows are
-always computed, because the matrix kernels round a row the same whatever its neighbours only from there on. With equal prompt
-lengths responses are bit-identical for any batch; with unequal ones prompts are padded on the left in the cache, and the last bits
-of a logit may depend on the padding.
+samples, and what prompts begin with in common once for all of them. On a CPU responses to a prompt that begin alike are one row until
+they part, which changes no bit of them. Finished rows are compacted away; at least `MIN_ROWS` rows are always computed, because the
+matrix kernels round a row the same whatever its neighbours only from there on. With equal prompt lengths responses are bit-identical for
+any batch; with unequal ones prompts are padded on the left in the cache, and the last bits of a logit may depend on the padding.
 """
 
 from __future__ import annotations
@@ -62,23 +62,28 @@ class _Memory:
 
     def __init__(self, decoder: Decoder) -> None:
         self._empty = decoder.embed.new_empty(0)
-        self._keys, self._values = self._empty, self._empty
+        self._held = self._empty
 
-    def take(self, size: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Two uninitialised tensors, valid until the next call."""
+    def take(self, size: tuple[int, ...]) -> torch.Tensor:
+        """An uninitialised tensor, valid until the next call."""
         count = math.prod(size)
-        if len(self._keys) < count:
-            self._keys, self._values = self._empty, self._empty  # freed before larger ones are made
-            self._keys, self._values = (self._empty.new_empty(count) for _ in range(2))
-        return self._keys[:count].view(size), self._values[:count].view(size)
+        if len(self._held) < count:
+            self._held = self._empty  # freed before a larger one is made
+            self._held = self._empty.new_empty(count)
+        return self._held[:count].view(size)
 
     def shrink(self) -> None:
         """Give back what is too large to be held while the policy trains."""
-        if self._keys.nbytes + self._values.nbytes > _KEPT_BYTES:
-            self._keys, self._values = self._empty, self._empty
+        if self._held.nbytes > _KEPT_BYTES:
+            self._held = self._empty
 
 
 class _Pass:
+    """One decoding of some prompts' responses.
+
+    Letters: S rows that are computed; each holds a sequence of tokens, which one or more running responses share, or nothing of use.
+    """
+
     def __init__(
         self,
         decoder: Decoder,
@@ -89,73 +94,104 @@ class _Pass:
     ) -> None:
         self.decoder, self.params = decoder, params
         shape, device = decoder.shape, decoder.embed.device
-        repeat = -(-MIN_ROWS // seeds_PG.size)
-        self.real_rows = seeds_PG.size
-        prompts, seeds_PG = list(prompts) * repeat, np.tile(seeds_PG, (repeat, 1))
-        self.samples = seeds_PG.shape[1]
+        self.count, self.samples = seeds_PG.shape
+        # A GPU rounds a row by how many there are, and has to be waited for to know which tokens are equal.
+        self.copies = 1 if device.type == "cpu" else self.samples
+        self.apart = self.copies == self.samples  # no two running responses share a row
+        self.size = _row_count(self.count * self.copies)  # rows that are computed
         self.width = max(map(len, prompts))
         self.layout = Layout.of_prompts(prompts).to(device)
         self.pads_P = self.width - self.layout.widths_B
-        self.pads_R = self.pads_P.repeat_interleave(self.samples) if bool(self.pads_P.any()) else None
-        rows, cap = len(prompts) * self.samples, params.max_response_tokens
-        size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
-        self.keys, self.values = memory.take(size)
+        self.pads_S = self._by_row(self.pads_P) if bool(self.pads_P.any()) else None
+        positions = self.width + params.max_response_tokens
+        # Keys and values of each layer, by row, head and position.
+        size = (shape.layers, 2, _row_count(seeds_PG.size), shape.kv_heads, positions, shape.head_size)
+        self.cache = memory.take(size)
         self.buffers = ResponseBuffers(seeds_PG.reshape(-1), params, device)
-        self.cos, self.sin = decoder.rope(self.width + cap)
+        self.cos, self.sin = decoder.rope(positions)
 
     def run(self) -> Completions:
         buffers, cap = self.buffers, self.params.max_response_tokens
-        rows = torch.arange(len(buffers.lengths_R), device=buffers.lengths_R.device)
-        running = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        hidden_RE = self._prefill().repeat_interleave(self.samples, 0)
+        # The responses that have not ended, and the row of each.
+        running = torch.arange(self.count * self.samples, device=buffers.lengths_R.device)
+        rows = running // (self.samples // self.copies)
+        hidden_SE = self._by_row(self._prefill())
         for position in range(cap):
-            tokens, stopped = buffers.choose(self.decoder.logits(hidden_RE), position, rows)
-            ended = running & stopped
-            if bool(ended.any()):
-                buffers.end(rows[ended], position)
-                running = running & ~ended
-            count = int(running.sum())
-            if count == 0 or position + 1 == cap:
+            logits = self.decoder.logits(hidden_SE)
+            tokens, stopped = buffers.choose(logits[rows], position, running)
+            if bool(stopped.any()):
+                buffers.end(running[stopped], position)
+                running, rows, tokens = (part[~stopped] for part in (running, rows, tokens))
+            if len(running) == 0 or position + 1 == cap:
                 break
-            size = _row_count(count)
-            if size <= _COMPACT_BELOW * len(rows):
-                rows, running, tokens = self._compact(size, rows, running, tokens, self.width + position)
-            hidden_RE = self._decode(tokens, self.width + position)
-        return buffers.completions(self.real_rows)
+            rows, tokens_S = self._part(rows, tokens, self.width + position)
+            hidden_SE = self._decode(tokens_S, self.width + position)
+        return buffers.completions(self.count * self.samples)
 
-    def _compact(
-        self, count: int, rows: torch.Tensor, running: torch.Tensor, tokens: torch.Tensor, length: int
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Keep `count` rows: live ones behind that move to the places of ended ones, nothing else is copied."""
-        sources = count + running[count:].nonzero()[:, 0]
-        places = (~running[:count]).nonzero()[: len(sources), 0]
-        for cache in (self.keys, self.values):
-            for layer in cache:
-                layer[places, :, :length] = layer[sources, :, :length]
-        state = [rows, running, tokens] + ([] if self.pads_R is None else [self.pads_R])
-        for buffer in state:
-            buffer[places] = buffer[sources]
-        if self.pads_R is not None:
-            self.pads_R = self.pads_R[:count]
-        return rows[:count], running[:count], tokens[:count]
+    def _by_row(self, values_P: torch.Tensor) -> torch.Tensor:
+        """What belongs to each prompt, for the rows before the first token; spare rows repeat the last prompt's."""
+        rows = torch.arange(self.size, device=values_P.device).clamp(max=self.count * self.copies - 1)
+        return values_P[rows // self.copies]
+
+    def _part(self, rows: torch.Tensor, tokens: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give each sequence that goes on a row: the first that continues a row stays there, others take a copy of its cache along.
+
+        Args:
+            rows: the row of each running response.
+            tokens: its next token.
+            length: positions that the cache holds.
+
+        Returns:
+            The rows of the responses from now on, and the next token of every row.
+        """
+        parents, sequences, first = rows, None, torch.ones_like(rows, dtype=torch.bool)
+        if not self.apart:
+            vocab = self.decoder.shape.vocab
+            continued, sequences = (rows * vocab + tokens).unique(return_inverse=True)
+            parents, tokens = continued // vocab, continued % vocab
+            first = torch.cat([first[:1], parents[1:] != parents[:-1]])
+            self.apart = len(parents) == len(rows)
+        size = _row_count(len(parents))
+        if _COMPACT_BELOW * self.size < size < self.size:
+            size = self.size
+        places = parents
+        if size != self.size or sequences is not None:
+            places = self._move(parents, first & (parents < size), size, length)
+        if self.pads_S is not None:
+            self.pads_S = self.pads_S.new_zeros(size).index_copy_(0, places, self.pads_S[parents])
+        self.size = size
+        return places if sequences is None else places[sequences], tokens.new_zeros(size).index_copy_(0, places, tokens)
+
+    def _move(self, parents: torch.Tensor, stays: torch.Tensor, size: int, length: int) -> torch.Tensor:
+        """Copy the cache of the sequences that do not stay in their parents' rows to free ones below `size`; the row of each sequence."""
+        free = torch.ones(size, dtype=torch.bool, device=parents.device)
+        free[parents[stays]] = False
+        moved = (~stays).nonzero()[:, 0]
+        places = parents.clone()
+        places[moved] = free.nonzero()[: len(moved), 0]
+        if len(moved):
+            sources, targets = parents[moved], places[moved]
+            for layer in self.cache:
+                layer[:, targets, :, :length] = layer[:, sources, :, :length]
+        return places
 
     # ---- the forward over the cache -------------------------------------------------------------------------------------
 
     def _prefill(self) -> torch.Tensor:
-        """Run the prompts, what they begin with in common once; copy keys and values to all samples' rows; last hidden states [P, E]."""
+        """Run the prompts, what they begin with in common once; copy keys and values to their rows; last hidden states [P, E]."""
         decoder, shape, layout = self.decoder, self.decoder.shape, self.layout
         attention = SharedAttention(layout, self.cos, self.sin, shape.heads, shape.kv_heads)
         # The cache is padded on the left: what lies in the padding is hidden from every query.
         column = (torch.arange(self.width, device=self.pads_P.device) - self.pads_P[:, None]).clamp(min=0)
         tokens_PW = layout.slot_tokens.view(layout.batch, -1).gather(1, column)
-        cache_shape = (shape.layers, layout.batch, self.samples, shape.kv_heads, -1, shape.head_size)
-        keys, values = self.keys.view(*cache_shape), self.values.view(*cache_shape)
+        rows = layout.batch * self.copies
+        cache_shape = (shape.layers, 2, layout.batch, self.copies, shape.kv_heads, -1, shape.head_size)
+        cache = self.cache[:, :, :rows].view(cache_shape)[..., : self.width, :]
 
         def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
             heads = attention.rotate(heads)
-            cached = heads[tokens_PW, shape.heads :].transpose(1, 2)
-            keys[index, ..., : self.width, :] = cached[:, None, : shape.kv_heads]
-            values[index, ..., : self.width, :] = cached[:, None, shape.kv_heads :]
+            keys, values = heads[tokens_PW, shape.heads :].transpose(1, 2).chunk(2, 1)
+            cache[index, 0], cache[index, 1] = keys[:, None], values[:, None]
             return attention.by_torch(heads)
 
         x = functional.embedding(layout.ids_N, decoder.embed)
@@ -166,24 +202,26 @@ class _Pass:
         decoder, shape = self.decoder, self.decoder.shape
         count, end = len(tokens), position + 1
         cos, sin, mask = self.cos[position], self.sin[position], None
-        if self.pads_R is not None:
-            cos, sin = self.cos[position - self.pads_R][:, None], self.sin[position - self.pads_R][:, None]
-            pad_mask = torch.arange(end, device=tokens.device)[None] < self.pads_R[:, None]
-            mask = torch.zeros(count, end, dtype=self.keys.dtype, device=tokens.device)
+        if self.pads_S is not None:
+            cos, sin = self.cos[position - self.pads_S][:, None], self.sin[position - self.pads_S][:, None]
+            pad_mask = torch.arange(end, device=tokens.device)[None] < self.pads_S[:, None]
+            mask = torch.zeros(count, end, dtype=self.cache.dtype, device=tokens.device)
             mask = mask.masked_fill(pad_mask, float("-inf"))[:, None, None]
         x = functional.embedding(tokens, decoder.embed)
         qk_heads, half = shape.heads + shape.kv_heads, shape.head_size // 2
         # The query heads of one key/value head are rows of one small product: nothing is expanded.
         query_shape = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
         scale = shape.head_size**-0.5
+        # Of every layer: the places of the new keys and values [2, R, K, D], and those up to there [2, R, K, end, D].
+        new, filled = self.cache[:, :, :count, :, position].unbind(), self.cache[:, :, :count, :, :end].unbind()
 
         def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
             qk = heads[:, :qk_heads]
-            qk = (qk * cos).add_(qk.roll(half, -1).mul_(sin))
-            keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
-            keys[:, :, position] = qk[:, shape.heads :]
-            values[:, :, position] = heads[:, qk_heads:]
-            query = qk[:, : shape.heads].reshape(query_shape)
+            sin_part = qk.roll(half, -1).mul_(sin)
+            qk.mul_(cos).add_(sin_part)
+            new[index].copy_(heads[:, shape.heads :].unflatten(1, (2, -1)).transpose(0, 1))
+            keys, values = filled[index].unbind()
+            query = heads[:, : shape.heads].reshape(query_shape)
             if keys.dtype != torch.float32:
                 # As the trainer computes: scores are not rounded (one of 100 in bfloat16 is off by up to 0.25).
                 output = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
