@@ -42,28 +42,6 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
     assert [one.config for one in plan.arms] == [one.config for one in plan_experiment(DECLARED).arms]
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (["experiment.metric=length_wrnog"], "did you mean 'length_wrong'"),
-        (["experiment.metric=[]"], "asks for nothing"),
-        (["experiment.metric=[avg,avg]"], "twice"),
-        (["experiment.metric=training/gradient_nrm"], "did you mean 'gradient_norm'"),
-        (["experiment.metric=pass@64"], "set evaluation.samples_per_problem=64"),
-        (["experiment.metric=3"], "experiment.metric must be str or list[str], got 3"),
-        (["experiment.margin=x"], "experiment.margin must be float or dict[str, float], got 'x'"),
-        (["experiment.metric=[avg,length]", "experiment.margin=3"], "say it for each: {avg: 3, length: 3}"),
-        (["experiment.margin={lenght: 3}"], "'lenght' is not asked about"),
-        (["experiment.metric=length", "experiment.margin=0"], "above zero: the tokens of length"),
-        (["experiment.margin={avg: -1}"], "experiment.margin=-1 must be above zero"),
-    ],
-)
-def test_what_cannot_be_asked_says_what_can(asked, words):
-    with pytest.raises(ConfigError) as error:
-        plan_experiment([*DECLARED, *asked])
-    assert words in str(error.value), error.value
-
-
 def test_a_margin_of_the_file_is_not_taken_for_one_of_another_metric():
     with pytest.raises(ConfigError, match="was declared for another metric than length"):
         declared_experiment(["experiment=dapo_ladder", "experiment.metric=length"])

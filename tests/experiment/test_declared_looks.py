@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from harness.configuration.error import ConfigError
 from harness.experiment.declaration import Experiment
 from harness.experiment.history import longest_first
 from harness.experiment.planning import declared_experiment, plan_experiment
@@ -31,32 +30,6 @@ def test_a_mapping_becomes_seeds_and_looks_with_the_budget_as_the_last():
     assert declared("experiment.seeds={most: 9}").looks == [4, 6, 8, 9]
     assert declared("experiment.seeds=[3,1]").looks == []
     assert declared("experiment.seeds=[7,5,3]", "experiment.looks=[2,3]").seeds == [7, 5, 3]
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("experiment.seeds={start: 1}", ["1 seeds", "at least 2"]),
-        ("experiment.seeds={most: 3}", ["most=3", "start=4"]),
-        ("experiment.seeds={step: 0}", ["step=0"]),
-        ("experiment.seeds={looks: [4, 4]}", ["must increase", "4 seeds follow 4"]),
-        ("experiment.seeds={looks: []}", ["at least 2"]),
-        ("experiment.seeds={looks: [4], most: 8}", ["either looks"]),
-        ("experiment.seeds={strat: 5}", ["strat", "start"]),
-        ("experiment.seeds={start: two}", ["experiment.seeds.start", "int"]),
-        ("experiment.looks=[2,4]", ["ends at 4 seeds", "they must agree"]),
-    ],
-)
-def test_looks_that_cannot_be_are_refused(override, words):
-    with pytest.raises(ConfigError) as error:
-        declared(override)
-    assert all(word in str(error.value) for word in words), error.value
-
-
-@pytest.mark.parametrize("name", ["dapo_factorial", "clip_lr_grid", "clip_lr_search", "aa"])
-def test_designs_without_comparisons_and_own_seeds_are_refused(name):
-    with pytest.raises(ConfigError, match="does not go with"):
-        declared_experiment([f"experiment={name}", LOOKS])
 
 
 def test_a_plan_records_the_seeds_asked_for_so_far(tmp_path):

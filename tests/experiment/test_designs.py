@@ -214,38 +214,6 @@ def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeyp
         refuse(plan)
 
 
-@pytest.mark.parametrize(
-    ("name", "changed", "says"),
-    [
-        ("dapo_ladder", "design=leave_one_out", "lists its arms"),
-        ("dapo_ladder", "patches=[clip_higher]", "has no effect beside experiment.arms"),
-        (
-            "dapo_ladder",
-            "factors={a: [none, clip_higher]}",
-            "experiment.factors=.* has no effect beside experiment.arms",
-        ),
-        ("dapo_ladder", "grid=['seed=1']", "has no effect beside experiment.arms"),
-        ("dapo_ladder", "base=['algorithm=gspo']", "has no effect beside experiment.arms"),
-        (
-            "dapo_ladder",
-            "search={space: ['training.steps=choice(1,2)']}",
-            "experiment.search=.* beside experiment.arms",
-        ),
-        ("clip_lr_grid", "patches=[clip_higher]", "has no effect beside experiment.grid"),
-        ("clip_lr_grid", "together={both: [clip_higher, soft_overlong]}", "has no effect beside experiment.grid"),
-        ("clip_lr_grid", "design=cumulative", "experiment.design=cumulative has no effect beside experiment.grid"),
-        ("clip_lr_search", "design=factorial", "experiment.design=factorial has no effect beside experiment.search"),
-        ("dapo_ladder", "match_reference=dapo_1_overlong_filtering", "match_reference=.* needs match=tokens"),
-        ("aa", "arms=[{name: a, parent: b}, {name: b, parent: a}]", "parents in a circle, a → b → a"),
-        ("aa", "arms=[{name: a, group: loss}]", r"experiment\.arms\[0\]\.group='loss': the key is gone"),
-        ("aa", "reference=numbers.csv", r"experiment\.reference='numbers.csv': the key is gone"),
-    ],
-)
-def test_a_key_that_would_be_ignored_is_refused(name: str, changed: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        plan_experiment([f"experiment={name}", f"experiment.{changed}"])
-
-
 def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
     record = plan_experiment(["experiment=dapo_ladder"]).record()
     assert Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name == "dapo_ladder"
