@@ -84,7 +84,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     options, rest = parser.parse_known_args(items) if hydra else (parser.parse_intermixed_args(items), [])
     try:
         with config_dir(*options.config_dir):
-            return int(module.run(rest)) if hydra else _carry_out(module, options)
+            return _train(rest) if hydra else _carry_out(module, options)
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         if vars(options).get("json"):
@@ -93,6 +93,12 @@ def _main(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         print(f"harness {verb}: interrupted; what is written stays", file=sys.stderr)
         return Exit.INTERRUPTED
+
+
+def _train(arguments: list[str]) -> int:
+    from harness.train import main as train
+
+    return train(arguments)
 
 
 def _carry_out(module: Any, options: argparse.Namespace) -> int:

@@ -4,6 +4,6 @@
 A verb that answers a question defines instead of `run` the dataclass `Answer`, `answer(options) -> Answer` and `show(answer, options)`;
 `--json` and its schema follow from these.
 
-May import: analysis, configuration, evaluation, exchange, execution, experiment, explain, model, problems, rollout, search,
+May import: analysis, configuration, evaluation, exchange, execution, experiment, explain, model, problems, rollout,
 statistics, store, tracking, verify.
 """

@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,8 +111,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 
 def _run(names: Sequence[str], rest: Sequence[str], settings: Sequence[str], root: Path, *, replicate: bool) -> int:
     """Run first looks, and with ``replicate`` second ones; 75 where one was stopped, else the code of the first that did not end well."""
-    from harness.commands._application import main
-
+    main = import_module("harness.train").main
     first = [item for item in rest if not is_seeds(item)] if replicate else list(rest)
     code = 0
     for overrides in _looks(names, first, rest, root, replicate=replicate):

@@ -13,14 +13,4 @@ It is a Hydra application (docs/hydra.md): --multirun, --cfg job, --info, --conf
 tables and figures.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-HYDRA = True  # arguments are read by Hydra
-
-
-def run(arguments: Sequence[str]) -> int:
-    from harness.commands._application import main
-
-    return main(arguments)
+HYDRA = True  # arguments are read by Hydra: see `harness.train`

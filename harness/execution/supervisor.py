@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,8 +23,7 @@ from harness.execution.exit_codes import EXIT_REFUSED, EXIT_STORE
 from harness.execution.fork_server import STOP_SIGNALS
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import End, Workers
-from harness.experiment.history import longest_first
-from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_content
+from harness.experiment.plan import Plan, RunSpec
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
 from harness.store.lease import acquire
 from harness.store.reader import read_state, read_tail, run_name, total_steps
@@ -32,7 +31,8 @@ from harness.tracking._feed import TrackerFeed, absent
 
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
-_SHARED = ("device", "gpus_per_run", "runs_per_gpu")  # keys by which runs get their share of GPUs
+# Keys of the machine that the runs of one supervisor share.
+_SHARED = ("device", "gpus_per_run", "runs_per_gpu", "workers", "threads", "trackers")
 _LOOK_SECONDS = 1.0  # between two looks at the files of running runs: the file server may be far away
 
 
@@ -389,57 +389,43 @@ class GpuLeases:
                 yield gpu, self._directory / f"{socket.gethostname()}-gpu-{name}-{slot}.lock"
 
 
-def dispatch(plan: Plan, store: ResultStore, progress: Progress, run_ids: Collection[str] | None = None) -> Summary:
-    """Run what is not finished of a plan (those of `run_ids`), the longest runs first; see `supervise`.
-
-    Raises:
-        ConfigError: a run has begun on other problems or another checkpoint, wants more GPUs than there are, or another device or
-            share of GPUs than other arms.
-        StoreError: nothing can be recorded.
-    """
-    data = content_hashes([arm.config for arm in plan.arms])
-    require_same_content(plan, store, data)
-    specs = [spec for spec in longest_first(plan, store) if run_ids is None or spec.run_id in run_ids]
-    runtime = _shared_runtime(specs, store) if specs else plan.arms[0].config.runtime  # none where all were refused
-    return dispatch_runs(specs, store, runtime, progress, plan.command, data)
-
-
-def _shared_runtime(specs: Sequence[RunSpec], store: ResultStore) -> RuntimeConfig:
-    """The runtime of the runs that are not finished. Raises `ConfigError` where they want other shares of this machine."""
-    left = [spec for spec in specs if store.run(spec.run_id).status != "finished"] or specs[:1]
-    for key in _SHARED:
-        arms: dict[Any, dict[str, None]] = {}
-        for spec in left:
-            arms.setdefault(getattr(spec.config.runtime, key), {})[spec.labels["arm"]] = None
-        if len(arms) > 1:
-            values = "; ".join(f"{value} in {', '.join(names)}" for value, names in arms.items())
-            raise ConfigError(
-                f"runtime.{key} differs between arms ({values}), and runs of one command get equal shares of the GPUs; give all arms "
-                "one value, or run them by commands of their own and then repeat this one for the answer"
-            )
-    return left[0].config.runtime
-
-
-def dispatch_runs(
+def dispatch(
     specs: Sequence[RunSpec],
     store: ResultStore,
-    runtime: RuntimeConfig,
     progress: Progress,
     command: str,
-    data: dict[str, str] | None = None,
+    data: Mapping[str, str] | None = None,
     leases: Path | None = None,
 ) -> Summary:
-    """The same for runs without a plan.
+    """Run what is not finished of these runs, in their order; see `supervise`.
 
     `data`: content hashes of what the runs read, for the record. `leases`: the folder of the GPU locks; a job whose GPUs are its own alone
     has a folder of its own.
+
+    Raises:
+        ConfigError: runs want other shares of this machine than others, or more GPUs than there are.
+        StoreError: nothing can be recorded.
     """
-    record = provenance(command) | ({"data": data} if data else {})
-    batch = RunBatch(store.root.resolve(), list(specs), runtime, record)
+    runtime = _shared_runtime(specs)
+    batch = RunBatch(store.root.resolve(), list(specs), runtime, provenance(command) | ({"data": data} if data else {}))
     for name, reason in absent(runtime.trackers).items():
         sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
-    gpus = _gpu_leases(runtime, leases or store.cache_dir("leases"))
-    return supervise(batch, progress, gpus=gpus)
+    return supervise(batch, progress, gpus=_gpu_leases(runtime, leases or store.cache_dir("leases")))
+
+
+def _shared_runtime(specs: Sequence[RunSpec]) -> RuntimeConfig:
+    """The runtime of runs that one supervisor takes. Raises `ConfigError` where they want different ones."""
+    for key in _SHARED:
+        arms: dict[str, dict[str, None]] = {}
+        for spec in specs:
+            arms.setdefault(str(getattr(spec.config.runtime, key)), {})[spec.labels.get("arm", "")] = None
+        if len(arms) > 1:
+            values = "; ".join(f"{value} in {', '.join(names)}" for value, names in arms.items())
+            raise ConfigError(
+                f"runtime.{key} differs between arms ({values}), and the runs of one command share it; give all arms one value, or run "
+                "them by commands of their own and then repeat this one for the answer"
+            )
+    return specs[0].config.runtime
 
 
 def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:

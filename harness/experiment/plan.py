@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash
 from harness.configuration.registry import RETIRED
-from harness.configuration.schema import RunConfig, dump, portable, yaml_text
+from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
-from harness.model.system import content_fingerprint
-from harness.problems.problem import load_benchmark
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import replicates
-from harness.store import ResultStore, StoreError
+from harness.store import StoreError
 
 # Keys of a record, in its order.
 _RECORDED = (
@@ -415,52 +410,3 @@ def _metrics(raw: Mapping[str, Any], label: str) -> tuple[Metric, tuple[Metric, 
         return metric("avg"), tuple(map(metric, [entry] if isinstance(entry, str) else entry))
     except UnknownMetric as error:
         raise PlanError(f"{label}: {error}") from error
-
-
-_MODEL = "model.path="
-
-
-def content_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
-    """Content hash of every distinct problem set of these runs' training and evaluation, and of every local checkpoint they start from.
-
-    By a name that holds the path. A checkpoint of the Hub has its revision in the run's id; a folder that this machine lacks is left out.
-    """
-    sets: dict[str, Any] = {}
-    folders: dict[str, Path] = {}
-    for config in configs:
-        sets |= _problem_sets(config)
-        folders |= _model_folder(config)
-    hashes = {name: load_benchmark(benchmark).content for name, benchmark in sets.items()}
-    return hashes | {name: content_fingerprint(folder) for name, folder in folders.items()}
-
-
-def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, str]) -> None:
-    """Raise `ConfigError` where what a run of the plan reads has changed since it began; `contents` as of `content_hashes`."""
-    for arm in plan.arms:
-        inputs = {**_problem_sets(arm.config), **_model_folder(arm.config)}
-        for run_id in arm.runs.values():
-            try:
-                hashes = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
-            except StoreError:  # what is wrong with it is said when its turn comes
-                continue
-            changes = [key for key in inputs if key in contents and hashes.get(key, contents[key]) != contents[key]]
-            if changes:
-                names = (
-                    f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
-                    for name in changes
-                )
-                raise ConfigError(
-                    f"{', '.join(names)} has changed since run {run_id} began, which has the same configuration; "
-                    "restore what was there, or give the new one another path or version"
-                )
-
-
-def _problem_sets(config: RunConfig) -> dict[str, Any]:
-    sets = {"task": config.task, **config.evaluation.benchmarks}
-    return {f"{name} {content_hash(dump(benchmark))[:6]}": benchmark for name, benchmark in sets.items()}
-
-
-def _model_folder(config: RunConfig) -> dict[str, Path]:
-    path = getattr(config.model, "path", "")
-    folder = Path(path).expanduser()
-    return {f"{_MODEL}{path}": folder} if path and folder.is_dir() else {}

@@ -15,7 +15,6 @@ from harness.configuration.compose import (
     compose_values,
     expand,
     folder_flags,
-    hydra_overrides,
     parse_overrides,
     refuse_second_choice,
 )
@@ -23,7 +22,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
-from harness.configuration.sections import base_policy_count
+from harness.configuration.sections import base_policy_count, of_machine
 from harness.engagement.measure import Measure, measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
@@ -126,16 +125,24 @@ def _described(plan: Plan) -> Plan:
     return dataclasses.replace(plan, arms=tuple(arms))
 
 
-def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
-    """Plan an experiment where one is named (a multirun in any case), else one run, or Hydra's multirun. Raises `ConfigError`."""
-    if any(item.startswith(SELECTORS) for item in overrides):
-        return plan_experiment(overrides)
+def declares(overrides: Sequence[str]) -> bool:
+    """Say if overrides choose a declaration."""
+    return any(item.startswith(SELECTORS) for item in overrides)
+
+
+def make_plan(overrides: Sequence[str], multirun: bool = False, experiment: Experiment | None = None) -> Plan:
+    """Plan an experiment where one is named (a multirun in any case), else one run, or Hydra's multirun. Raises `ConfigError`.
+
+    `experiment`: what the overrides declare, where that is known already.
+    """
+    if experiment is not None or declares(overrides):
+        return plan_experiment(overrides, experiment)
     return plan_multirun(overrides) if multirun else plan_jobs([overrides], overrides)
 
 
-def plan_experiment(overrides: Sequence[str]) -> Plan:
+def plan_experiment(overrides: Sequence[str], experiment: Experiment | None = None) -> Plan:
     """Plan `experiment=NAME`; overrides on `experiment.*` change the declaration, the rest every arm. Raises `ConfigError`."""
-    experiment = declared_experiment(overrides)
+    experiment = experiment or declared_experiment(overrides)
     refuse_seed(overrides)
     common = (*experiment.overrides, *common_overrides(overrides))
     # A patch among them is refused below, by a better reason.
@@ -220,17 +227,6 @@ def _refuse_margin_of_another_metric(experiment: Experiment, lines: Sequence[str
         )
 
 
-def shared_overrides(overrides: Sequence[str]) -> list[str]:
-    """The overrides that a declaration among `overrides` gives to all its arms, as Hydra takes them; none without a declaration.
-
-    Hydra composes the sweep with them: a key on the command line may exist only in a group that they choose (`model.precision`).
-    """
-    selectors = [item for item in overrides if item.startswith(SELECTORS)]
-    if len(selectors) != 1 or "," in selectors[0]:
-        return []
-    return hydra_overrides(declared_experiment(overrides).overrides)
-
-
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
     return [item for item in overrides if not spell_out(item).lstrip("+~").startswith(_OF_A_DECLARATION)]
@@ -301,16 +297,16 @@ def job_config(job: Sequence[str]) -> RunConfig:
     return dataclasses.replace(config, seed=seeds[-1]) if seeds else config
 
 
-def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str]) -> Plan:
+def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str], *, whole: bool = True) -> Plan:
     """Plan the jobs of a multirun, each a list of overrides, made of `overrides`: every job is a run.
 
-    Jobs that differ only in the seed are one arm. It is compared with the rung below it where there is one, else with the arm that equals
-    the base configuration (else the first).
+    Jobs that differ only in the seed are one arm. It is compared with the rung below it where there is one, else with the first arm.
+    `whole`: these are all jobs of the multirun, which has its name of them, else of `overrides`.
     """
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing, or a range is empty")
     refuse_second_choice(jobs[0])
-    (declaration, arm_overrides), jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
+    (declaration, _), jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
@@ -318,18 +314,21 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str]) -> Plan:
         own_seeds.append(config.seed)
     first = next(iter(arms_by_id.values()))[1]
     all_seeds = sorted({seed for *_, seeds in arms_by_id.values() for seed in seeds})
+    own_name = (
+        [sorted(arms_by_id), all_seeds] if whole else [sorted(item for item in overrides if not of_machine(item))]
+    )
     values = {
-        "name": f"multirun_{content_hash(sorted(arms_by_id), all_seeds, *filter(None, [declaration]))[:8]}",
+        "name": f"multirun_{content_hash(*own_name, *filter(None, [declaration]))[:8]}",
         "title": declaration.get("name") or _title([arm.name for arm, *_ in arms_by_id.values()]),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
         **declaration,
         "seeds": all_seeds,
     }
+    parents = _parents({key: arm for key, (arm, *_) in arms_by_id.items()})
+    references = {name for name in parents.values() if name is not None}
+    if len(references) == 1:
+        values["notes"] = [f"Arms are compared with {references.pop()}, the first one."]
     experiment = load_dataclass(Experiment, values, "experiment")
-    parents = _parents(
-        {name: arm for name, (arm, *_) in arms_by_id.items()},
-        [item for item in arm_overrides if all(item in job for job in jobs)],
-    )
     arms = [
         planned_arm(
             dataclasses.replace(arm, parent=parents[name], seeds=tuple(dict.fromkeys(seeds))), config, experiment
@@ -347,17 +346,15 @@ def _title(arms: Sequence[str]) -> str:
     return names if len(names) <= 60 else f"{len(arms)} arms: {arms[0]} to {arms[-1]}"
 
 
-def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | None]:
-    """What each arm (by its id) is compared with; `common` are the overrides that all of them have."""
+def _parents(arms: Mapping[str, Arm]) -> dict[str, str | None]:
+    """What each arm (by its id) is compared with: the nearest rung below it that is there, else the first arm that has none."""
     names = {_without_seed(arm.overrides): arm.name for arm in arms.values()}
     parents: dict[str, str | None] = {}
     for key, arm in arms.items():
         lower_names = (names.get(_without_seed(overrides)) for overrides in lower_rungs(arm.overrides))
         parents[key] = next(filter(None, lower_names), None)
-    roots = [key for key, parent in parents.items() if parent is None]
-    base = arm_id(compose_run(common))
-    origin = base if base in roots else roots[0]
-    return parents | {key: arms[origin].name for key in roots if key != origin}
+    reference, *others = [key for key, parent in parents.items() if parent is None]
+    return parents | {key: arms[reference].name for key in others}
 
 
 def _without_seed(overrides: Sequence[str]) -> frozenset[str]:

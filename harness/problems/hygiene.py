@@ -36,31 +36,40 @@ class DataFault:
         return f"[{self.check}] {self.name}: {self.text}"
 
 
-def report(benchmarks: Mapping[str, Any], task: Any = None, rules: VerifierConfig | None = None) -> list[DataFault]:
+def report(
+    benchmarks: Mapping[str, Any], task: Any = None, rules: Any = None, *, skip_unread: bool = False
+) -> list[DataFault]:
     """Return the faults of benchmarks (`RunConfig.evaluation.benchmarks`), of the training task, and of the two together.
 
-    `rules` are the verifier's; its defaults where None.
+    `rules` are the verifier's, a dataclass with the fields of `VerifierConfig`; its defaults where None. `skip_unread`: what cannot be read
+    here has no faults.
 
     Raises `ConfigError`: data is missing or malformed.
     """
-    sets = [*benchmarks.items(), *([] if task is None else [("task", task)])]
     faults: list[DataFault] = []
-    loaded_sets: list[tuple[str, Benchmark]] = []
-    with MathVerifier(rules) as verifier:
-        for name, config in sets:
+    loaded_sets: dict[str, Benchmark] = {}
+    with MathVerifier(None if rules is None else VerifierConfig(**dataclasses.asdict(rules))) as verifier:
+        for key, config in named_sets(benchmarks, task).items():
             try:
                 loaded_set, repeats = statements(config)
             except ConfigError as error:
-                key = name if config is task else f"evaluation.benchmarks.{name}"
+                if skip_unread:
+                    continue
                 raise ConfigError(f"{key}: {error}") from error
-            loaded_sets.append((name, loaded_set))
+            name = key.removeprefix("evaluation.benchmarks.")
+            loaded_sets[key] = loaded_set
             faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
             faults += check_golds(name, loaded_set, verifier)
-    if task is not None:
-        _, train = loaded_sets.pop()
-        for name, benchmark in loaded_sets:
-            faults += check_overlap(name, train, benchmark)
+    if train := loaded_sets.pop("task", None):
+        for key, benchmark in loaded_sets.items():
+            faults += check_overlap(key.removeprefix("evaluation.benchmarks."), train, benchmark)
     return faults
+
+
+def named_sets(benchmarks: Mapping[str, Any], task: Any) -> dict[str, Any]:
+    """The sets by the keys that choose them: benchmarks, then the task where there is one."""
+    sets = {f"evaluation.benchmarks.{name}": config for name, config in benchmarks.items()}
+    return sets if task is None else {**sets, "task": task}
 
 
 def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:

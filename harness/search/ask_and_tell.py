@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,25 +22,32 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten, identity
 from harness.configuration.schema import RunConfig, load_dataclass
 from harness.configuration.sections import of_machine, visible_gpus
-from harness.execution.progress import progress_on
-from harness.execution.supervisor import Summary, dispatch_runs, worker_count
+from harness.execution.supervisor import Summary, worker_count
 from harness.experiment.checks import Objection, absent, check_plan, refusals, report
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.experiment.planning import (
-    SELECTORS,
     common_overrides,
-    declared_experiment,
     declared_values,
     plan_of,
     planned_arm,
     refuse_benchmark,
 )
 from harness.experiment.power import score
-from harness.search.study import Search, draw, grid_values, open_study, overrides_of, parse_space, sampler_of, search_of
+from harness.search.study import (
+    SearchSettings,
+    draw,
+    grid_values,
+    open_study,
+    overrides_of,
+    parse_space,
+    sampler_of,
+    search_of,
+)
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
+from harness.store.reader import run_state
 
 _ASKING_SECONDS = 60.0
 _DRAWN_TRIALS = 8
@@ -50,20 +57,20 @@ _DECLARED = {"name", "title", "question", "benchmark"}
 _SEEDS = "'experiment.seeds=[0,1]', or hydra.sweeper.seeds=[0,1]"
 
 
-class Sweep:
+class Search:
     """A study and its trials: ask for some, dispatch their runs like any others, tell what came of them."""
 
     def __init__(
         self, experiment: Experiment, fixed_overrides: Sequence[str], store: ResultStore, command: str
     ) -> None:
         self.experiment, self.store, self._command = experiment, store, command
-        self.search = search = search_of(experiment)
+        self.settings = settings = search_of(experiment)
         if experiment.match != "steps":
             raise ConfigError(
                 f"experiment.match={experiment.match} holds for arms, not for the trials of a search; leave it out, or give every "
                 "trial a budget: training.generated_tokens= or training.seconds="
             )
-        self.parameters = parse_space(search.space)
+        self.parameters = parse_space(settings.space)
         self.fixed_overrides = list(fixed_overrides)
         self._refuse_what_would_not_count()
         base = compose_run(self.fixed_overrides)
@@ -72,9 +79,9 @@ class Sweep:
         self._refuse_what_cannot_run()
         if base.runtime.checks != "off":
             report(self._shared_objections(), base.runtime.checks)
-        self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
-        self.total = search.trials
-        if search.sampler == "grid":
+        self.study = open_study(settings, self.parameters, store, experiment.name, self._declaration(base))
+        self.total = settings.trials
+        if settings.sampler == "grid":
             self.total = min(self.total, math.prod(map(len, grid_values(self.parameters).values())))
         self._open: dict[int, list[RunSpec]] = {}  # runs of the trials that are not told yet
         self.reasons: list[str] = []  # why trials of this call could not begin
@@ -86,8 +93,8 @@ class Sweep:
         """Return what every trial of the study has in common."""
         settings = flatten({key: value for key, value in identity(base).items() if key != "seed"})
         return {
-            "space": self.search.space,
-            "objectives": self.search.objectives,
+            "space": self.settings.space,
+            "objectives": self.settings.objectives,
             "seeds": self.experiment.seeds,
             "benchmark": self.experiment.benchmark,
             **settings,
@@ -149,25 +156,19 @@ class Sweep:
         if self._arms:
             self.store.write_plan(self.experiment.name, self.plan.record())
 
-    def supervise(self, part: Plan, run_ids: Collection[str] | None = None) -> Summary:
-        """Bring trials' runs to their end in processes of this machine."""
-        specs = [spec for spec in part.specs if run_ids is None or spec.run_id in run_ids]
-        runtime = specs[0].config.runtime
-        return dispatch_runs(specs, self.store, runtime, progress_on(), self._command)
-
     def answer(self) -> None:
         """Print the best trials, and draw what matters."""
         print("\n".join(best_lines(self)))
         if self.summary.stopped_by is None:
             folder = experiment_dir(self.store.root, self.experiment.name) / "figures"
-            if draw(self.study, [name.lstrip("-") for name in self.search.objectives], folder):
+            if draw(self.study, [name.lstrip("-") for name in self.settings.objectives], folder):
                 print(f"importance and contours: {folder}")
 
     def ask(self, places: int) -> list[RunSpec]:
         """Runs of the trials that are open already, else of so many new ones that they fill the places."""
         while len(self._specs()) < places and (trial_count := self.trial_count) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
-            self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + trial_count)
+            self.study.sampler = sampler_of(self.settings, self.parameters, self.settings.seed + trial_count)
             self._begin(self.study.ask({item.key: item.distribution for item in self.parameters}))
         return self._specs()
 
@@ -221,11 +222,10 @@ class Sweep:
         return plan_of(self.experiment, arms, self._command)
 
     @property
-    def begun_specs(self) -> list[RunSpec]:
-        """The runs of the trials that are known so far."""
-        return [arm.spec(seed) for arm in self._arms.values() for seed in self.experiment.seeds]
-
-    part = plan  # what is asked for so far is all that there is
+    def finished_specs(self) -> list[RunSpec]:
+        """The finished runs of the trials that are known so far."""
+        specs = (arm.spec(seed) for arm in self._arms.values() for seed in self.experiment.seeds)
+        return [spec for spec in specs if run_state(self.store, spec.run_id).status == "finished"]
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, others to bring them to their end, failed ones once more."""
@@ -285,7 +285,7 @@ class Sweep:
             self.study.tell(number, values, skip_if_finished=True)
             return
         if finished:  # it will never have one
-            names = " or ".join(self.search.objectives)
+            names = " or ".join(self.settings.objectives)
             self.reasons.append(f"trial {number} failed: its runs have no value of {names}")
         if finished or any(spec.run_id in summary.failed for spec in specs):
             self._arms.pop(number, None)
@@ -297,7 +297,7 @@ class Sweep:
 
     def _values(self, specs: Sequence[RunSpec]) -> list[float] | None:
         means = []
-        for name in self.search.objectives:
+        for name in self.settings.objectives:
             values = [self._objective(spec, name.lstrip("-")) for spec in specs]
             scores = [value for value in values if value is not None]
             if len(scores) < len(values):
@@ -315,27 +315,28 @@ class Sweep:
         return None if value is None else float(value)
 
 
-def best_lines(sweep: Sweep) -> list[str]:
+def best_lines(search: Search) -> list[str]:
     """The best trials in words: one for a single objective, the Pareto front for several."""
-    states = [trial.state for trial in sweep.trials]
+    states = [trial.state for trial in search.trials]
     counts = [f"{states.count(state)} {state.name.lower()}" for state in optuna.trial.TrialState if state in states]
-    lines = [f"{sweep.experiment.name}: {', '.join(counts)}", *sweep.reasons]
+    lines = [f"{search.experiment.name}: {', '.join(counts)}", *search.reasons]
     if optuna.trial.TrialState.COMPLETE not in states:
         return [*lines, "no trial is complete yet"]
-    for trial in sweep.study.best_trials:
-        pairs = zip(sweep.search.objectives, trial.values, strict=True)
+    for trial in search.study.best_trials:
+        pairs = zip(search.settings.objectives, trial.values, strict=True)
         values = ", ".join(f"{name.lstrip('-')} {value:.4g}" for name, value in pairs)
-        settings = " ".join(overrides_of(sweep.parameters, trial.params))
+        settings = " ".join(overrides_of(search.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines
 
 
-def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str) -> tuple[Sweep, int]:
-    """The study that is declared, or that the ranges among the arguments make; and how many runs fit at once. Raises `ConfigError`."""
+def open_search(
+    arguments: Sequence[str], options: Mapping[str, Any], command: str, experiment: Experiment | None = None
+) -> tuple[Search, int]:
+    """The study of a declaration, or of the ranges among the arguments; and how many runs fit at once. Raises `ConfigError`."""
     refuse_seed(arguments, _SEEDS)
-    if any(item.startswith(SELECTORS) for item in arguments):
+    if experiment is not None:
         _refuse_options(options)
-        experiment = declared_experiment(arguments)
         fixed_overrides = [*experiment.base, *experiment.overrides, *common_overrides(arguments)]
     else:
         experiment, fixed_overrides = _from_arguments(arguments, options)
@@ -343,13 +344,13 @@ def sweep_of(arguments: Sequence[str], options: Mapping[str, Any], command: str)
     if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     gpus = len(visible_gpus()) if base.runtime.device == "cuda" else 0
-    sweep = Sweep(experiment, fixed_overrides, ResultStore(base.runtime.results), command)
-    return sweep, worker_count(base.runtime, gpus)
+    search = Search(experiment, fixed_overrides, ResultStore(base.runtime.results), command)
+    return search, worker_count(base.runtime, gpus)
 
 
 def _refuse_options(options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for an option of the sweeper beside a declared search, which has its own."""
-    defaults = {**dataclasses.asdict(Search()), "seeds": [0]}
+    defaults = {**dataclasses.asdict(SearchSettings()), "seeds": [0]}
     for key, value in options.items():
         if value != defaults[key]:
             own_key = "experiment.seeds" if key == "seeds" else f"experiment.search.{key}"

@@ -34,7 +34,7 @@ _OF_THE_CURRICULUM = "curriculum_"  # columns that each curriculum names itself
 
 
 @dataclass
-class Search:
+class SearchSettings:
     """The declaration under `experiment.search`.
 
     Attributes:
@@ -72,7 +72,7 @@ class Search:
 
 
 def open_study(
-    search: Search, parameters: Sequence[Parameter], store: ResultStore, name: str, declaration: dict[str, Any]
+    search: SearchSettings, parameters: Sequence[Parameter], store: ResultStore, name: str, declaration: dict[str, Any]
 ) -> optuna.Study:
     """The study of this name in the store, made or continued; `declaration` is what all its trials have in common, by name.
 
@@ -124,7 +124,7 @@ def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str)
         )
 
 
-def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:
+def sampler_of(search: SearchSettings, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:
     """Optuna's sampler of the declared name. Raises `ConfigError` where it cannot search these parameters."""
     samplers = optuna.samplers
     if search.sampler == "random":
@@ -159,13 +159,13 @@ def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
     return values
 
 
-def search_of(experiment: Experiment) -> Search:
+def search_of(experiment: Experiment) -> SearchSettings:
     """The experiment's search. Raises `ConfigError` where it declares none, and for an unknown key."""
     if experiment.search is None:
         raise ConfigError(
             f"experiment {experiment.name!r} declares no search; hydra/sweeper=search needs experiment.search, or ranges of keys"
         )
-    return load_dataclass(Search, experiment.search, "experiment.search")
+    return load_dataclass(SearchSettings, experiment.search, "experiment.search")
 
 
 @dataclass(frozen=True)

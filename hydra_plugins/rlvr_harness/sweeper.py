@@ -1,4 +1,4 @@
-"""`hydra/sweeper=design`: the jobs of a declared experiment, arms and seeds, look by look where it is sequential."""
+"""`hydra/sweeper=design`: the runs of a declared experiment, of a multirun, or a single one; `search`: what Optuna asks for."""
 
 from dataclasses import dataclass, field
 from typing import Any, List  # noqa: UP035
@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 @dataclass
 class DesignConf:
-    """Everything is declared under `experiment`: the design, its arms, seeds and looks (`harness keys experiment`)."""
+    """Runs are arms and seeds: what is declared under `experiment` (`harness keys experiment`), else what the overrides multiply to."""
 
     _target_: str = "hydra_plugins.rlvr_harness.sweeper.DesignSweeper"
 
@@ -41,7 +41,7 @@ ConfigStore.instance().store(group="hydra/sweeper", name="search", node=SearchCo
 
 
 class DesignSweeper(Sweeper):
-    """Turns the declaration under `experiment` into jobs and hands them to whatever launcher is chosen."""
+    """Has the application (`harness.train`) plan the runs, and hands them to whatever launcher is chosen."""
 
     config: DictConfig
     launcher: Launcher
@@ -49,16 +49,15 @@ class DesignSweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Make the launcher that `hydra/launcher=` names."""
         self.config = config
+        self.application: Any = task_function.__self__  # type: ignore[attr-defined]
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Plan the experiment that `arguments` declare, and launch what is not finished of it."""
-        from harness.commands._sweep import sweep_design
-
+        """Plan what is asked, and launch what is not finished of it; the application knows the arguments."""
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        return sweep_design(self.config, arguments, self.launcher)
+        return self.application.sweep(self.config, self.launcher)
 
 
 class SearchSweeper(DesignSweeper):
@@ -69,7 +68,6 @@ class SearchSweeper(DesignSweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Search until the study has its trials."""
-        from harness.commands._sweep import sweep_search
-
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         options = {key: list(value) if key in ("objectives", "seeds") else value for key, value in self.options.items()}
-        return sweep_search(self.config, arguments, self.launcher, options)
+        return self.application.search(self.config, self.launcher, options)

@@ -13,8 +13,9 @@ from verbs import Said
 from analysis import claims
 from analysis.claims import JudgedClaim, Look
 from analysis.effects import REFERENCE, Effect
+from harness import train
 from harness.cli import main
-from harness.commands import _application, audit
+from harness.commands import audit
 from harness.evaluation.metrics.names import metric
 from harness.experiment.declaration import as_file
 from harness.experiment.planning import make_plan
@@ -47,7 +48,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
         found["judged"].append([str(root), *names])
         return audit.Answer([], [], "", None, code)
 
-    monkeypatch.setattr(_application, "main", ran)
+    monkeypatch.setattr(train, "main", ran)
     monkeypatch.setattr(audit, "judge", judged)
     return found
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 from small_runs import SMALL
 from verbs import Said, harness, python
 
-from harness.commands._sweep import _job_return, run_value
+from harness.commands._experiment_run import run_value
 from harness.configuration.identity import run_id
 from harness.configuration.schema import dump, load
 from harness.experiment.planning import make_plan
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 
 TWO = [*SMALL, "training.steps=1", "training.evaluate_every=1", "--no-answer"]
 
@@ -32,25 +30,14 @@ def test_cfg_job_is_the_configuration_that_is_planned(said: Said) -> None:
         assert dump(config) == {**dump(arm.config), "seed": 3}
 
 
-def test_cfg_hydra_names_sweeper_launcher_and_callback(said: Said) -> None:
-    alone, sweep = (yaml.safe_load(said("run", "--cfg", "hydra", *more))["hydra"] for more in ([], ["claim=cispo"]))
-    assert "DesignSweeper" in sweep["sweeper"]["_target_"]
-    assert (alone["mode"], sweep["mode"]) == (None, "MULTIRUN")
-    assert "ProcessLauncher" in alone["launcher"]["_target_"]
-    assert alone["callbacks"]["answer"]["write"] is True
+def test_cfg_hydra_names_sweeper_and_launcher(said: Said) -> None:
+    for given in ([], ["claim=cispo"]):
+        shown = yaml.safe_load(said("run", "--cfg", "hydra", *given))["hydra"]
+        assert "DesignSweeper" in shown["sweeper"]["_target_"]
+        assert "ProcessLauncher" in shown["launcher"]["_target_"]
+        assert shown["mode"] == "MULTIRUN"
+        assert "%S-%f" in shown["sweep"]["dir"], "sweeps that start in the same second have a folder each"
     assert said("run", "-c", "job", "--package", "optimizer.learning_rate", "--resolve").strip() == "0.0002"
-    assert "%S-%f" in sweep["sweep"]["dir"], "sweeps that start in the same second have a folder each"
-
-
-def test_hydras_files_of_a_run_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
-    run = ResultStore(tmp_path).run("a" * 16)
-    run.path.mkdir(parents=True)
-    (run.path / ".hydra").touch()
-    config = OmegaConf.create({"hydra": {"output_subdir": ".hydra"}})
-    sweep, spec = Mock(store=ResultStore(tmp_path)), Mock(run_id=run.run_id, config_yaml="")
-    sweep.plan.arms = sweep.plan.metrics = []
-    with pytest.raises(StoreError, match=r"cannot write .*\.hydra/config\.yaml"):
-        _job_return(config, sweep, spec, ["seed=0"])
 
 
 def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,25 +47,24 @@ def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPat
 
 
 def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
-    """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun, and each has its `.hydra/`."""
+    """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun; callbacks of others hear of each job."""
     python(tmp_path, "-m", "harness.train", "algorithm=dapo", "seed=1", *TWO)
-    callback = ["+hydra.callbacks.mine._target_=hydra.experimental.callback.Callback"]
-    words = harness(tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,1", *TWO, "hydra.sweep.dir=there", *callback)
+    (tmp_path / "heard.py").write_text(HEARD)
+    callback = ["+hydra.callbacks.mine._target_=heard.Heard"]
+    given = ["run", "-m", "algorithm=grpo,dapo", "seed=0,1", *TWO, "hydra.sweep.dir=there", *callback]
+    words = harness(tmp_path, *given, site=tmp_path)
     assert "4 runs: 3 finished, 1 finished before" in words
     assert (tmp_path / "there" / "multirun.yaml").exists()
     store = ResultStore(tmp_path / "results")
-    for name in store.run_ids():
-        folder = store.run(name).path / ".hydra"
-        assert "training.steps=1" in yaml.safe_load((folder / "overrides.yaml").read_text())
-        composed = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
-        assert isinstance(composed, dict)
-        assert run_id(load(composed)) == name
-        assert "hydra" in OmegaConf.load(folder / "hydra.yaml")
     assert len(store.run_ids()) == 4
-    batches = harness(
-        tmp_path, "run", "-m", "algorithm=grpo,dapo", "seed=0,0,2", *TWO, "hydra.sweeper.max_batch_size=2"
-    )
-    assert "4 runs: 2 finished, 2 finished before" in batches
+    heard = [line.split() for line in (tmp_path / "heard.txt").read_text().splitlines()]
+    assert heard[0] == ["multirun_start"]
+    assert heard[-1] == ["multirun_end"]
+    begun, ended = ([line[1:] for line in heard if line[0] == name] for name in ("job_start", "job_end"))
+    assert sorted(line[0] for line in begun) == ["0", "1", "2"]
+    assert {line[1] for line in begun} < set(store.run_ids())
+    assert sorted(line[:2] for line in ended) == sorted(begun)
+    assert all(float(line[2]) >= 0 for line in ended)
     # What a sweeper gets of a finished run: the declared metrics, one or several; NaN of one that is not there.
     asked = ["algorithm=dapo", "seed=1", *SMALL, "training.steps=1", "training.evaluate_every=1"]
     one = make_plan([*asked, f"runtime.results={store.root}"])
@@ -92,3 +78,48 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path) -> None:
     assert 0 < values[1] <= 12
     absent = make_plan(["algorithm=cispo", *SMALL, f"runtime.results={store.root}"])
     assert math.isnan(run_value(store, absent, absent.specs[0].run_id))  # type: ignore[arg-type]
+
+
+HEARD = """
+from pathlib import Path
+from hydra.experimental.callback import Callback
+
+def say(*words):
+    with open("heard.txt", "a") as file:
+        print(*words, file=file)
+
+class Heard(Callback):
+    def on_multirun_start(self, config, **_):
+        say("multirun_start")
+    def on_multirun_end(self, config, **_):
+        say("multirun_end")
+    def on_job_start(self, config, **_):
+        say("job_start", config.hydra.job.num, Path(config.hydra.runtime.output_dir).name)
+    def on_job_end(self, config, job_return, **_):
+        say("job_end", config.hydra.job.num, Path(config.hydra.runtime.output_dir).name, job_return.return_value)
+"""
+
+
+def test_a_sweep_in_batches_is_one_experiment(tmp_path: Path) -> None:
+    given = ["-m", "algorithm=grpo,dapo", "seed=0,0,2", *TWO]
+    words = harness(tmp_path, "run", "hydra/sweeper=basic", "hydra.sweeper.max_batch_size=2", *given)
+    assert "4 runs: 4 finished" in words
+    assert words.count("check [unequal cost] dapo") == 1
+    store = ResultStore(tmp_path / "results")
+    (name,) = store.plans()
+    assert {label["experiment"] for label in labels(store)} == {name}
+    assert "all 4 runs were finished already" in harness(tmp_path, "run", *given)
+    assert store.plans() == [name]
+
+
+def labels(store: ResultStore) -> list[dict[str, str]]:
+    return [(store.run(run_id).manifest() or {})["labels"] for run_id in store.run_ids()]
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["++hydra.run.dir=x", "hydra.run.dir=x", "+hydra.sweep.subdir=x", "++hydra.mode=RUN", "hydra.job.chdir=true"],
+)
+def test_settings_of_hydra_that_would_move_a_run_are_refused(said: Said, tmp_path: Path, given: str) -> None:
+    assert given.lstrip("+") in said("run", given, "seed=3", f"runtime.results={tmp_path}", code=2)
+    assert not list(tmp_path.iterdir())

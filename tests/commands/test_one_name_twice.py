@@ -14,7 +14,9 @@ from harness.experiment.planning import plan_experiment
 def answered(monkeypatch):
     """The plans that lay in the store when an answer was asked for."""
     plans = []
-    monkeypatch.setattr("harness.commands._sweep.write_answer", lambda store, name, **_: plans.append(store.plan(name)))
+    monkeypatch.setattr(
+        "harness.commands._experiment_run.write_answer", lambda store, name, **_: plans.append(store.plan(name))
+    )
     return plans
 
 
@@ -37,24 +39,29 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
 
 
 def test_a_plan_that_nobody_touched_is_not_written_again(store, launched, said, answered):
-    launched(lambda work: Summary(finished=[spec.run_id for spec in work.specs]))
+    def launch(work):
+        for spec in work.specs:
+            finish(store, spec)
+        return Summary()
+
+    launched(launch)
     assert "another command" not in said("run", *overrides(store))
     assert len(answered) == 1
 
 
 def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, launched, said, answered):
-    launched(lambda work: Summary())
-    assert "stored under this name" not in said("run", *overrides(store))
+    launched(lambda work: Summary(stopped_by=15))
+    assert "stored under this name" not in said("run", *overrides(store), code=75)
     specs = plan(store).specs
     for spec in specs:
         finish(store, spec)
     longer = overrides(store, "training.steps=10")
     lost = f"{len(specs)} of the {len(specs)} finished runs of the answer stored under this name"
     assert lost in " ".join(said("plan", *longer).split())
-    told = said("run", *longer)
+    told = said("run", *longer, code=75)
     assert lost in told
     assert "experiment.name=ANOTHER" in told
-    assert "stored under this name" not in said("run", *longer)  # the same again
+    assert "stored under this name" not in said("run", *longer, code=75)  # the same again
 
 
 def test_more_seeds_take_nothing_and_fewer_take_some(store):

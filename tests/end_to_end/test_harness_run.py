@@ -101,7 +101,7 @@ def test_seeds_until_decided_are_trained_look_by_look_and_the_status_says_what_i
 
     looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
     looks += ["training.steps=2", *SMALL, f"runtime.results={with_base_policy(tmp_path, ladder)}"]
-    monkeypatch.setattr("harness.commands._sweep.write_answer", tables_for_all)
+    monkeypatch.setattr("harness.commands._experiment_run.write_answer", tables_for_all)
     assert main(["run", *looks]) == 0
     said = capfd.readouterr().out
     assert "of 2 comparisons are closed, the next look needs more seeds" in said

@@ -18,8 +18,9 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, content_hash, run_id
 from harness.configuration.schema import RunConfig
 from harness.execution.progress import Progress
-from harness.execution.supervisor import Summary, dispatch_runs
-from harness.experiment.plan import RunSpec, content_hashes
+from harness.execution.supervisor import Summary, dispatch
+from harness.experiment.data import content_hashes
+from harness.experiment.plan import RunSpec
 from harness.store import ResultStore, RunDir
 
 FILE = Path(__file__).with_suffix(".json")
@@ -73,7 +74,7 @@ def specs(arms: Mapping[str, RunConfig], seeds: Iterable[int]) -> dict[tuple[str
 def train(arms: Mapping[str, RunConfig], seeds: Iterable[int], root: Path, progress: Progress) -> Summary:
     """Bring the runs to their end in a results root of their own."""
     runs = list(specs(arms, seeds).values())
-    return dispatch_runs(runs, ResultStore(root), runs[0].config.runtime, progress, "numbers check")
+    return dispatch(runs, ResultStore(root), progress, "numbers check")
 
 
 def measured(run: RunDir) -> dict[str, float]:

@@ -6,9 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from omegaconf import OmegaConf
 
-from harness.commands._sweep import _launcher_overrides
+from harness.commands._launch import Launch
 from harness.execution import slurm
 from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave
 from harness.execution.supervisor import Summary
@@ -18,8 +17,7 @@ STOPPED = ["1" * 16]
 
 @pytest.mark.parametrize(("launcher", "more"), [("ray", ["++runtime.elsewhere=true"]), ("joblib", [])])
 def test_a_launcher_to_other_machines_says_so_however_it_is_chosen(launcher: str, more: list[str]) -> None:
-    config = OmegaConf.create({"hydra": {"runtime": {"choices": {"hydra/launcher": launcher}}}})
-    assert _launcher_overrides(config, ["seed=1"]) == ["seed=1", *more]
+    assert Launch("harness run", name=launcher).overrides == more
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from stored_runs import about
 from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
@@ -264,17 +263,21 @@ def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
     assert take(name, ["GPU-a", "GPU-b"]).devices == name
 
 
-def test_arms_that_want_other_gpus_are_not_given_those_of_the_first(store):
-    jobs = [["algorithm=grpo"], ["algorithm=dapo", "runtime.gpus_per_run=4"]]
-    plan = plan_jobs([[*job, f"runtime.results={store.root}"] for job in jobs], [])
-    words = r"runtime\.gpus_per_run differs between arms \(4 in dapo; 1 in grpo"
-    with pytest.raises(ConfigError, match=words):
-        dispatch(plan, store, Progress())
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("runtime.gpus_per_run=4", r"gpus_per_run differs between arms \(1 in grpo; 4 in dapo\)"),
+        ("runtime.threads=2", r"threads differs between arms \(1 in grpo; 2 in dapo\)"),
+        ("runtime.workers=2", r"workers differs between arms \(0 in grpo; 2 in dapo\)"),
+        ("tracker=[tensorboard]", r"trackers differs between arms \({} in grpo; .*tensorboard.* in dapo\)"),
+    ],
+)
+def test_what_the_runs_of_one_supervisor_share_does_not_differ_between_them(store, override, says):
+    jobs = [["algorithm=grpo"], ["algorithm=dapo", override]]
+    specs = plan_jobs([[*job, f"runtime.results={store.root}"] for job in jobs], []).specs
+    with pytest.raises(ConfigError, match=says):
+        dispatch(specs, store, Progress(), "harness run")
     assert store.run_ids() == []
-    assert dispatch(plan, store, Progress(), run_ids=[]).complete  # a part of a sweep whose arms were all refused
-    for one in plan.specs:
-        store.run(one.run_id).create(one.config_yaml, about(one))
-    assert len(dispatch(plan, store, Progress()).skipped) == 2  # the answer of arms that ran by commands of their own
 
 
 def test_a_run_that_lost_a_file_since_it_finished_fails_with_its_name_and_is_left_as_it_is(store):

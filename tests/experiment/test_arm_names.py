@@ -45,15 +45,16 @@ def test_a_multirun_is_titled_by_its_arms_and_a_long_one_by_the_first_and_the_la
     assert plan_multirun(grid).title == "9 arms: lr 1e-4 · clip_high 0.2 to lr 4e-4 · clip_high 0.28"
 
 
-def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> None:
+def test_a_multirun_is_compared_with_its_first_arm_and_stays_a_grid() -> None:
     plan = plan_multirun(["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"])
     parents = {planned.name: planned.parent for planned in plan.arms}
     assert parents == {
-        "grpo · lr 1e-4": "grpo · lr 2e-4",
-        "grpo · lr 2e-4": None,
-        "dapo · lr 1e-4": "grpo · lr 2e-4",
-        "dapo · lr 2e-4": "grpo · lr 2e-4",
+        "grpo · lr 1e-4": None,
+        "grpo · lr 2e-4": "grpo · lr 1e-4",
+        "dapo · lr 1e-4": "grpo · lr 1e-4",
+        "dapo · lr 2e-4": "grpo · lr 1e-4",
     }
+    assert plan.notes == ("Arms are compared with grpo · lr 1e-4, the first one.",)
     unequal = [finding.arm for finding in check_plan(plan) if finding.check == "unequal cost"]
     assert unequal == ["dapo · lr 1e-4", "dapo · lr 2e-4"]
     grid = grid_of(Plan.read(plan.record()))

@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 from stored_runs import about
 
 from harness.configuration.error import ConfigError
-from harness.experiment.plan import Plan, content_hashes, require_same_content
+from harness.experiment.data import content_hashes, require_same_content
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
 

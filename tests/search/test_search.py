@@ -17,7 +17,7 @@ from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
-from harness.search.ask_and_tell import Sweep, best_lines, sweep_of
+from harness.search.ask_and_tell import Search, best_lines, open_search
 from harness.search.study import draw, parse_space, search_of
 from harness.store import ResultStore, TornFile
 
@@ -34,11 +34,11 @@ def store(tmp_path, monkeypatch):
 
 def sweep(
     store: ResultStore, seeds: tuple[int, ...] = (0,), fixed: Sequence[str] = (STEPS,), **search: object
-) -> Sweep:
+) -> Search:
     values = {"space": [RATE, CLIP], "trials": 6, **search}
     experiment = Experiment(name="s", seeds=list(seeds), search=values)
     fixed = [*fixed, f"runtime.results={store.root}"]
-    return Sweep(experiment, fixed, store, "harness run")
+    return Search(experiment, fixed, store, "harness run")
 
 
 def dispatch(store: ResultStore, specs, workers: int) -> Summary:
@@ -47,7 +47,7 @@ def dispatch(store: ResultStore, specs, workers: int) -> Summary:
     return supervise(batch, Progress(), poll_seconds=0.02)
 
 
-def go(search: Sweep, workers: int = 2) -> Summary:
+def go(search: Search, workers: int = 2) -> Summary:
     return search.run(lambda specs: dispatch(search.store, specs, workers), workers)
 
 
@@ -217,11 +217,11 @@ def test_a_fixed_value_of_a_searched_key_and_the_name_of_an_experiment_are_refus
 def test_ranges_on_the_command_line_take_a_name_and_refuse_what_they_do_not_mean(store):
     options = {"sampler": "random", "trials": 1, "objectives": ["avg"], "seeds": [0], "seed": 0}
     arguments = [RATE, STEPS, f"runtime.results={store.root}"]
-    named, _ = sweep_of([*arguments, "++experiment.name=mine"], options, "harness run")
+    named, _ = open_search([*arguments, "++experiment.name=mine"], options, "harness run")
     assert (named.experiment.name, named.experiment.seeds) == ("mine", [0])
     for typo in ("++experiment.nam=mine", "++experiment.metric=entropy"):
         with pytest.raises(ConfigError, match=r"is not for a search of ranges"):
-            sweep_of([*arguments, typo], options, "harness run")
+            open_search([*arguments, typo], options, "harness run")
 
 
 def test_importance_and_contours_are_drawn(store, tmp_path):
@@ -340,7 +340,7 @@ def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
 def test_what_no_trial_has_is_refused_before_the_study_is_opened(store, declared, says):
     experiment = Experiment(name="s", **declared, search={"space": [RATE]})
     with pytest.raises(ConfigError, match=says):
-        Sweep(experiment, [STEPS], store, "harness run")
+        Search(experiment, [STEPS], store, "harness run")
     assert not list(store.root.rglob("*.journal"))
 
 
