@@ -36,6 +36,7 @@ from harness.configuration.compose import (
     compose_run,
     config_directory,
     explanation,
+    folder_flags,
     hydra_overrides,
     of_hydra,
     refuse_below_a_list,
@@ -83,7 +84,7 @@ class Application:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.answers = "--no-answer" not in arguments
-        self.launch = Launch(shlex.join(["harness", "run", *arguments]))
+        self.launch = Launch(shlex.join(["harness", "run", *folder_flags(), *arguments]))
         self._given: list[list[str]] = []  # jobs of a sweeper that is not ours
         if _COMPLETION & set(arguments):
             self.hydra_arguments, self.overrides = list(arguments), []

@@ -211,7 +211,7 @@ def dropped_runs_line(plan: Plan, previous_runs: frozenset[str]) -> str:
     count = len(previous_runs.difference(spec.run_id for spec in plan.specs))
     if not count:
         return ""
-    dropped_runs = f"{'up to ' * bool(plan.waits_for)}{count} of the {len(previous_runs)} finished runs"
+    dropped_runs = f"{'up to ' * bool(plan.first)}{count} of the {len(previous_runs)} finished runs"
     fix = "runtime.results" if plan.claim else "experiment.name"
     return (
         f"{plan.name}: {dropped_runs} of the answer stored under this name are not asked for now, so tables, figures and page lose them; "

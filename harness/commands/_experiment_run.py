@@ -29,7 +29,6 @@ from harness.experiment.claim import remember
 from harness.experiment.data import content_hashes, data_faults, require_same_content
 from harness.experiment.history import longest_first, mixed_devices_note
 from harness.experiment.plan import Plan
-from harness.experiment.planning import with_runs
 from harness.experiment.power import score
 from harness.store import ResultStore, StoreError
 from harness.tracking._feed import send_results
@@ -71,35 +70,41 @@ class ExperimentRun:
             require_same_content(plan, self.store, self.launch.content)
 
     def to_end(self) -> None:
-        """Have what is not finished brought to its end, and say what became of it."""
+        """Have what is not finished brought to its end, first parts before what they set, and say what became of it."""
         self._say(dropped_runs_line(self.plan, self._previous_runs))
-        self._bring_all()
-        if self.plan.waits_for and self.summary.ended_well:  # the budget of the other arms is known now
-            self.ask_for(with_runs(self.plan))
-            self._bring_all()
+        while (first := self.plan.first) is not None:
+            self.store_plan(self.plan)
+            if first.plan.name != self.plan.name:
+                self.store.write_plan(first.plan.name, first.plan.record())
+            self.part = first.plan
+            self.summary = self.bring(first.plan)
+            self.tell()
+            settings = first.settle(self.store) if self.summary.ended_well else None
+            if settings is None:
+                return
+            self.ask_for(first.then(settings))
+        undecidable_count = self._bring_all()
+        self.tell()
         if self.plan.looks and self.summary.ended_well:  # how many seeds are asked for is known now
             self._say(dropped_runs_line(self.part, self._previous_runs))
-
-    def _bring_all(self) -> None:
-        plan, undecidable_count = self.plan, 0
-        if plan.looks:
-            _, decisions, self.summary = until_decided(
-                plan,
-                decide=partial(decide, store=self.store),
-                record=self.store_plan,
-                bring=self.bring,
-                show=self._show,
+        if undecidable_count:
+            name = self.plan.name
+            print(
+                f"{name}: {undecidable_count} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+                f"evaluation); `harness status experiment={name}` names them"
             )
-            undecidable_count = decisions.open if self.summary.ended_well and not plan.waits_for else 0
-        else:
+
+    def _bring_all(self) -> int:
+        """Bring the plan to its end, look by look; returns how many comparisons no run can decide."""
+        plan = self.plan
+        if not plan.looks:
             self.store_plan(plan)
             self.summary = self.bring(plan)
-        self.tell()
-        if undecidable_count:
-            print(
-                f"{plan.name}: {undecidable_count} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
-                f"evaluation); `harness status experiment={plan.name}` names them"
-            )
+            return 0
+        _, decisions, self.summary = until_decided(
+            plan, decide=partial(decide, store=self.store), record=self.store_plan, bring=self.bring, show=self._show
+        )
+        return decisions.open if self.summary.ended_well else 0
 
     def bring(self, part: Plan) -> Summary:
         """Have the launcher bring the runs of a part to their end, the longest first."""

@@ -85,7 +85,9 @@ class Launch:
             return {name: reason for name in begun if run_state(store, name).status == "lost"}
         # Slurm gives a number again, and tells of the job that had it before.
         if type(error).__name__ == "UncompletedJobError" and "COMPLETED" in str(error):
-            print(f"hydra/launcher={self.name} tells of a job that left no result; it may still start ({error})")
+            print(
+                f"hydra/launcher={self.name}: a job left no result, and may still start: {' '.join(str(error).split())}"
+            )
             return {}
         raise ConfigError(f"hydra/launcher={self.name} began no run: {reason}") from error
 
@@ -98,11 +100,7 @@ class Launch:
 def job_of(plan: Plan, spec: RunSpec) -> list[str]:
     """A planned run as overrides, for launchers that take nothing else; `experiment.name` says which stored plan has its labels."""
     arm = next(arm for arm in plan.arms if spec.run_id in arm.runs.values())
-    training = spec.config.training
-    budget = {"generated_tokens": training.generated_tokens, "seconds": training.seconds, "steps": training.steps}
-    limits = [f"++training.{key}={value}" for key, value in budget.items() if value is not None]
-    budgets = limits if plan.match != "steps" else []
-    return [*arm.overrides, *arm.common, *budgets, f"seed={spec.seed}", f"++experiment.name={plan.name}"]
+    return [*arm.overrides, *arm.more, f"seed={spec.seed}", f"++experiment.name={plan.name}"]
 
 
 def _error_of(job: JobReturn) -> str:

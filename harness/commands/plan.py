@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,15 +22,15 @@ from rich.text import Text
 from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.numbers import format_count, format_seconds
-from harness.configuration.schema import RunConfig, portable, yaml_text
+from harness.configuration.schema import portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.experiment.checks import Objection, absent, differences, refusal_lines, refusals, report_checks
+from harness.experiment.data import unread_data
 from harness.experiment.history import Cost, History, mixed_devices_note
 from harness.experiment.memory import memory_line
-from harness.experiment.plan import Plan, PlannedArm
+from harness.experiment.plan import Part, Plan, PlannedArm
 from harness.experiment.planning import make_plan
 from harness.experiment.power import half_width_lines, power_line
 from harness.store import ResultStore
@@ -105,7 +106,7 @@ class Answer(VerbAnswer):
     seeds: list[int]
     command: str
     match: str
-    waits_for: str | None
+    parts: list[Part]
     arms: list[ArmRow]
     totals: Totals
     notes: list[str]
@@ -113,10 +114,8 @@ class Answer(VerbAnswer):
 
     @property
     def exit_code(self) -> int:
-        """1 where no run of it could be made on any machine: all arms are refused, or the one that they wait for, and none is finished."""
-        first = [arm for arm in self.arms if self.waits_for in (None, arm.name)]
-        is_refused = all(arm.refused for arm in first) and not self.totals.finished
-        return Exit.FOUND if is_refused else Exit.DONE
+        """1 where no run of it could be made on any machine: all arms are refused, or those of a first part, and none is finished."""
+        return Exit.DONE if self.totals.to_run or self.totals.finished else Exit.FOUND
 
 
 def answer(options: argparse.Namespace) -> Answer:
@@ -124,10 +123,13 @@ def answer(options: argparse.Namespace) -> Answer:
     plan = make_plan(options.overrides, options.multirun)
     runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
-    statuses = {spec.run_id: run_status(store.run(spec.run_id)) or "new" for spec in plan.specs}
+    plans = [plan, *([plan.first.plan] if plan.first else [])]
+    statuses = {spec.run_id: run_status(store.run(spec.run_id)) or "new" for one in plans for spec in one.specs}
     history = History(store)
-    arms = [_arm_row(plan, arm, statuses, history, whole=options.cfg) for arm in plan.arms]
-    totals = totals_of(arms)
+    arms, *first_arms = (
+        [_arm_row(one, arm, statuses, history, whole=options.cfg) for arm in one.arms] for one in plans
+    )
+    totals = totals_of([*arms, *itertools.chain(*first_arms)])
     notes = [
         *refusal_lines({arm.name: arm.refused for arm in arms}),
         *(
@@ -135,7 +137,8 @@ def answer(options: argparse.Namespace) -> Answer:
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
         *differences(plan),
-        *unread_data(plan.arms[0].config),
+        *unread_data(plan),
+        *part_lines(plan, statuses),
         *total_lines(totals),
         *metric_lines(plan),
         *filter(None, [memory_line(arm.config for arm in plan.arms), power_line(plan, store)]),
@@ -143,10 +146,6 @@ def answer(options: argparse.Namespace) -> Answer:
         *code_change_lines(plan, store),
         *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
     ]
-    if plan.waits_for:
-        notes.append(
-            f"match={plan.match}: the other arms get the budget that {plan.waits_for} spends; `harness run` runs it first"
-        )
     if options.sample:
         notes += sampled_lines(plan, store)
     objections = [] if options.cfg else report_checks(plan, runtime.checks)
@@ -159,7 +158,7 @@ def answer(options: argparse.Namespace) -> Answer:
         list(plan.seeds),
         plan.command,
         plan.match,
-        plan.waits_for,
+        [*plan.parts, *([plan.first.part] if plan.first else [])],
         arms,
         totals,
         notes,
@@ -189,20 +188,18 @@ def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: His
     )
 
 
-def unread_data(config: RunConfig) -> list[str]:
-    """Say which local files of problems `harness run` will refuse, and why; nothing of a run that is sent elsewhere."""
-    from harness.problems.hygiene import statements
-
-    benchmarks = config.evaluation.benchmarks.items()
-    sets = {"task": config.task} | {f"evaluation.benchmarks.{name}": benchmark for name, benchmark in benchmarks}
-    lines = []
-    for key, benchmark in sets.items():
-        if getattr(benchmark, "path", None) and not config.runtime.elsewhere:
-            try:
-                statements(benchmark)
-            except ConfigError as error:
-                lines.append(f"cannot start: {key}: {error}")
-    return lines
+def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:
+    """Tell what first parts have set, and which one runs before the rest."""
+    lines = [
+        f"{part.name} has set {arm}: {' '.join(item.lstrip('+') for item in overrides)}"
+        for part in plan.parts
+        for arm, overrides in (part.settings or {}).items()
+    ]
+    if plan.first is None:
+        return lines
+    runs = [statuses[spec.run_id] for spec in plan.first.plan.specs]
+    count = f"{format_count(len(runs))}, {runs.count('finished')} finished"
+    return [*lines, f"first {plan.first.part.name}: {count}; their results set {plan.first.part.sets}"]
 
 
 def totals_of(arms: Sequence[ArmRow]) -> Totals:
@@ -258,10 +255,8 @@ def configurations(result: Answer) -> Iterator[str]:
         assert arm.configuration is not None
         several = f" of {', '.join(map(str, arm.seeds))}" if len(arm.seeds) > 1 else ""
         comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, seed {arm.configuration['seed']}{several}"]
-        if not arm.runs and result.waits_for:
-            comments.append(
-                f"its budget is what {result.waits_for} spends, known when that has run; here it is as without match="
-            )
+        waits_for = [part for part in result.parts if part.settings is None and not arm.runs]
+        comments += [f"as without {part.name}, whose runs set {part.sets}" for part in waits_for]
         comments += [f"refused: {reason}" for reason in arm.refused]
         yield "".join(["---\n", *(f"# {line}\n" for line in comments), yaml_text(arm.configuration)])
 

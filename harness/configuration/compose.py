@@ -22,7 +22,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType, Quote, QuotedString
+from hydra.core.override_parser.types import Override, OverrideType, Quote, QuotedString, RangeSweep
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -195,9 +195,25 @@ def _takes_several(group: str) -> bool:
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     """Read overrides by Hydra's grammar. Raises `ConfigError` for one that it cannot read."""
     try:
-        return OverridesParser.create().parse_overrides(list(overrides))
+        items: list[Override] = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise ConfigError(explanation(error, overrides)) from error
+    for item in items:
+        _refuse_a_moved_range(item)
+    return items
+
+
+def _refuse_a_moved_range(item: Override) -> None:
+    """Raise `ConfigError` where Hydra 1.3 sorts a range into other numbers: turned round, 1, 3, 5 of `range(1,6,2)` become 4, 2, 0."""
+    sweep, line = item.value(), str(item.input_line)
+    plain = re.search(r"range\([^()]*\)", line)
+    if isinstance(sweep, RangeSweep) and "sort(" in line and plain:
+        key = item.get_key_element()
+        (given,) = OverridesParser.create().parse_overrides([f"{key}={plain[0]}"])
+        wanted, found = (sorted(round(float(value), 12) for value in one.range()) for one in (given.value(), sweep))
+        if wanted != found:
+            values = ",".join(f"{value:g}" for value in (wanted if sweep.step > 0 else wanted[::-1]))
+            raise ConfigError(f"{line}: Hydra sorts this range into other numbers; write {key}={values}")
 
 
 class _Members:

@@ -185,7 +185,7 @@ def _more_than_its_patch(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark
     if patch is None or base in lower_rungs(overrides) or tuple(with_patch(base, patch)) == overrides:
         return
     changes = difference(parent.config, arm.config)
-    declared_changes = _changes_of([*parent.overrides, *arm.common], patch)
+    declared_changes = _changes_of([*parent.overrides, *arm.more], patch)
     extra_keys = sorted(key for key in changes if declared_changes.get(key) != changes[key])
     if extra_keys:
         reason = f"differs from {parent.name} also in {', '.join(extra_keys)}, which the patch {patch} does not declare"
@@ -546,7 +546,7 @@ def refuse(plan: Plan) -> Plan:
 
     Its notes say what a trainer does otherwise.
 
-    Raises `ConfigError` where nothing is left, an empty cell of crossed factors, or the arm that others wait for is refused.
+    Raises `ConfigError` where nothing is left of it, or of its first part, and for an empty cell of crossed factors.
     """
     store = ResultStore(plan.arms[0].config.runtime.results)
     arms = []
@@ -555,18 +555,18 @@ def refuse(plan: Plan) -> Plan:
             runs = {seed: run_id for seed, run_id in arm.runs.items() if store.run(run_id).status == "finished"}
             arm = dataclasses.replace(arm, runs=runs, refused=reasons if len(runs) < len(arm.runs) else ())
         arms.append(arm)
-    empty_cell = next((arm for arm in arms if plan.factors and not arm.runs), None)
-    if empty_cell is not None and plan.waits_for is None:
+    notes = tuple(dict.fromkeys([*plan.notes, *differences(plan)]))
+    plan = dataclasses.replace(plan, arms=tuple(arms), notes=notes)
+    if plan.first is not None:
+        return dataclasses.replace(plan, first=dataclasses.replace(plan.first, plan=refuse(plan.first.plan)))
+    if empty_cell := next((arm for arm in arms if plan.factors and not arm.runs), None):
         raise ConfigError(
             f"the cell {empty_cell.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty_cell.refused)}; mend "
             "it, or take the level out of experiment.factors"
         )
-    required_arms = [arm for arm in arms if plan.waits_for in (None, arm.name)]
-    if any(arm.runs for arm in required_arms):
-        return dataclasses.replace(
-            plan, arms=tuple(arms), notes=tuple(dict.fromkeys([*plan.notes, *differences(plan)]))
-        )
-    first, *others = required_arms
+    if any(arm.runs for arm in arms):
+        return plan
+    first, *others = arms
     other_names = ", ".join(arm.name for arm in others)
     hint = f" (also refused: {other_names}; `harness plan` says why)" if other_names else ""
     raise ConfigError(f"{first.name} cannot be run: {'; '.join(first.refused)}{hint}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import replicates
-from harness.store import StoreError
+from harness.store import ResultStore, StoreError
 
 # Keys of a record, in its order.
 _RECORDED = (
@@ -85,11 +85,12 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedArm(Arm):
-    """An arm with its runs; `composed_config`, `common` and `labels` are known only in the process that made the plan.
+    """An arm with its runs; `composed_config`, `more` and `labels` are known only in the process that made the plan.
 
-    `runs`: seed → run id; empty while a matched budget is not known, and only finished ones where the arm is refused. `changes`: key →
-    [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything. `foreign`: the trainer
-    whose logs were imported. `composed_config`: the configuration at the first seed; `common`: the overrides that all arms share.
+    `runs`: seed → run id; empty while a first part has to set its values, and only finished ones where the arm is refused. `changes`: key
+    → [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything. `foreign`: the
+    trainer whose logs were imported. `composed_config`: the configuration at the first seed; `more`: overrides after its own, which are
+    those of all arms and what first parts set.
     """
 
     arm_id: str = ""
@@ -99,7 +100,7 @@ class PlannedArm(Arm):
     engagement: tuple[Measure, ...] = ()
     foreign: str | None = None
     composed_config: RunConfig | None = field(default=None, repr=False, compare=False)
-    common: Sequence[str] = field(default=(), repr=False, compare=False)
+    more: Sequence[str] = field(default=(), repr=False, compare=False)
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -155,7 +156,8 @@ class Plan:
         claim: a published claim that the only comparison decides, as recorded.
         second_look_of: the experiment whose decided claim this one looks at again.
         declaration: fingerprint of a claim's declaration; protocol, starts: what a second look is held against.
-        waits_for: the arm whose spending is the budget of all others (`match=tokens|seconds`), while it is not known; not recorded.
+        parts: the first parts whose results have set values of the arms. first: the one whose results lack, in the process that made
+            the plan; the arms whose values it sets have no runs.
         declared_on: the benchmark that the experiment is about, where this is a view on another one (see `view_on`);
             stopped_elsewhere: that one decided how many seeds ran.
     """
@@ -190,7 +192,8 @@ class Plan:
     protocol: str = ""
     starts: Mapping[int, str] = field(default_factory=dict)
     command: str = ""
-    waits_for: str | None = None
+    parts: tuple[Part, ...] = ()
+    first: FirstPart | None = field(default=None, repr=False, compare=False)
     declared_on: str | None = None
     stopped_elsewhere: bool = False
 
@@ -221,6 +224,7 @@ class Plan:
             "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
+            "parts": tuple(Part(**part) for part in raw.get("parts") or ()),
             "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
             "second_look_of": raw.get("replicates"),
             "score": score,
@@ -243,6 +247,7 @@ class Plan:
         optional_values = {
             "factors": self.factors,
             "replicates": self.second_look_of,
+            "parts": [*self.parts, *([self.first.part] if self.first else [])],
         }
         record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}
         record |= {key: value for key, value in optional_values.items() if value}
@@ -375,6 +380,44 @@ class Plan:
             arms=tuple(replace(arm, published=None) for arm in self.arms),
             notes=(*self.notes, *notes),
         )
+
+
+Settings = Mapping[str, Sequence[str]]
+"""Arm → overrides that the results of a first part set."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is recorded of a first part.
+
+    Attributes:
+        name: what asks for it, `match=tokens`.
+        sets: what its results set, in words.
+        experiment: the name under which its runs are stored.
+        settings: what they have set; None while they lack.
+    """
+
+    name: str
+    sets: str
+    experiment: str
+    settings: Settings | None = None
+
+
+@dataclass(frozen=True)
+class FirstPart:
+    """Runs whose stored results set values of a plan's other runs; see `harness.experiment.planning.matched`.
+
+    Attributes:
+        part: what is recorded of it.
+        plan: its runs, a plan of its own.
+        settle: what the stored results set, None while they lack; raises `ConfigError` where they cannot set anything.
+        then: the plan with those values, which may have a first part again.
+    """
+
+    part: Part
+    plan: Plan
+    settle: Callable[[ResultStore], Settings | None]
+    then: Callable[[Settings], Plan]
 
 
 def _as_plain(value: Any) -> Any:

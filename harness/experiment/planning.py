@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.configuration.compose import (
@@ -27,7 +27,7 @@ from harness.engagement.measure import Measure, measures
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, short_names
-from harness.experiment.plan import Arm, Plan, PlannedArm
+from harness.experiment.plan import Arm, FirstPart, Part, Plan, PlannedArm, Settings
 from harness.store import ResultStore
 
 SELECTORS = ("experiment=", "claim=")  # beginnings of overrides that choose a whole declaration
@@ -42,8 +42,13 @@ def cost_class(config: RunConfig) -> str:
     return content_hash(sizes, algorithm.updates_per_step, algorithm.epochs_per_step, *parts)
 
 
-def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
-    """The plan of a declaration with these arms. `overrides`: those of the command line that every arm got."""
+def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str) -> Plan:
+    """The plan of a declaration with these arms, which have their runs."""
+    return _described(_asked(experiment, arms, command))
+
+
+def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
+    """What a declaration asks of these arms. `overrides`: those of the command line that every arm got."""
     first = arms[0].config
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
@@ -79,15 +84,15 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ov
         command=command,
         **claim,
     )
-    return _described(plan)
+    return plan
 
 
 def planned_arm(
-    arm: Arm, config: RunConfig, experiment: Experiment, common: Sequence[str] = (), *, with_runs: bool = True
+    arm: Arm, config: RunConfig, experiment: Experiment, more: Sequence[str] = (), *, with_runs: bool = True
 ) -> PlannedArm:
     """The arm with a run for each of its seeds, or with none yet."""
     values = {**vars(arm), "seeds": tuple(arm.seeds or experiment.seeds), "label": arm.label or arm.name}
-    return _identified(PlannedArm(**values, common=common), config, experiment.name, with_runs=with_runs)
+    return _identified(PlannedArm(**values, more=more), config, experiment.name, with_runs=with_runs)
 
 
 def _identified(arm: PlannedArm, config: RunConfig, experiment: str, *, with_runs: bool = True) -> PlannedArm:
@@ -153,35 +158,71 @@ def plan_experiment(overrides: Sequence[str], experiment: Experiment | None = No
         for arm in declared_arms
     ]
     _refuse_unfit(experiment, arms)
-    plan = with_runs(plan_of(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
+    plan = matched(_asked(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
     _refuse_unshared_seeds(plan)
     return plan
 
 
-def with_runs(plan: Plan) -> Plan:
-    """Return the plan with a run for every arm and seed; with a matched budget that is not known yet, only for the reference arm.
+def matched(plan: Plan) -> Plan:
+    """The plan with a run for every arm and seed, and one budget for all arms where that is asked.
 
-    Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
+    A budget that is no declared number is what the reference arm spends: its runs are a first part, which sets that of the others.
     """
-    arms = {arm.name: arm for arm in plan.arms}
-    others, budget, waits_for = list(arms), plan.match_budget, ""
-    if plan.match != "steps" and budget is None:
-        name = plan.match_reference or plan.arms[0].name
-        require("experiment.match_reference", name, others)
-        reference = arms[name] = _identified(arms[name], arms[name].config, plan.name)
-        store = ResultStore(reference.config.runtime.results)
-        # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
-        first_seeds = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
-        budget = mean_spending(store, [reference.runs[seed] for seed in first_seeds], plan.match)
-        waits_for = name if budget is None else ""
-        others = [] if waits_for else [other for other in others if other != name]
-    for other in others:
-        config = arms[other].config
-        config = config if budget is None else with_budget(config, plan.match, budget)
-        arms[other] = _identified(arms[other], config, plan.name)
-    planned = tuple(arms.values())
-    seeds = _seeds(plan.seeds, planned)
-    return _described(dataclasses.replace(plan, arms=planned, seeds=seeds, waits_for=waits_for or None))
+    names = [arm.name for arm in plan.arms]
+    if plan.match == "steps":
+        return with_runs(plan, names)
+    if plan.match_budget is not None:
+        budget = plan.match_budget
+        return with_runs(
+            with_settings(plan, {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in plan.arms}),
+            names,
+        )
+    reference_name = plan.match_reference or names[0]
+    require("experiment.match_reference", reference_name, names)
+    waiting = with_runs(plan, [reference_name])
+    reference = waiting.arm(reference_name)
+    # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
+    seeds = plan.seeds[: plan.looks[0]] if plan.looks else tuple(reference.runs)
+    reference = dataclasses.replace(reference, parent=None, runs={seed: reference.runs[seed] for seed in seeds})
+    part = Part(
+        f"match={plan.match}", f"the budget of the other arms, which is what {reference_name} spends", plan.name
+    )
+
+    def settle(store: ResultStore) -> Settings | None:
+        budget = mean_spending(store, reference.runs.values(), plan.match)
+        others = (arm for arm in plan.arms if arm.name != reference_name)
+        return (
+            None if budget is None else {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in others}
+        )
+
+    def then(settings: Settings) -> Plan:
+        settled = dataclasses.replace(plan, parts=(*plan.parts, dataclasses.replace(part, settings=settings)))
+        return with_runs(with_settings(settled, settings), names)
+
+    alone = dataclasses.replace(waiting, arms=(reference,), seeds=seeds, looks=(), match="steps")
+    return after(FirstPart(part, alone, settle, then), waiting)
+
+
+def after(first: FirstPart, waiting: Plan) -> Plan:
+    """The plan that the first part's results make, where they are stored; else the waiting one, with the part."""
+    settings = first.settle(ResultStore(first.plan.arms[0].config.runtime.results))
+    return dataclasses.replace(waiting, first=first) if settings is None else first.then(settings)
+
+
+def with_settings(plan: Plan, settings: Settings) -> Plan:
+    """The plan with values of its arms, which win over those that the arms have."""
+    arms = []
+    for arm in plan.arms:
+        more = (*arm.more, *settings.get(arm.name, ()))
+        config = compose_run([*arm.overrides, *more]) if arm.name in settings else arm.config
+        arms.append(dataclasses.replace(arm, more=more, composed_config=config))
+    return dataclasses.replace(plan, arms=tuple(arms))
+
+
+def with_runs(plan: Plan, names: Collection[str]) -> Plan:
+    """The plan with a run for each seed of these arms, and with what its arms change."""
+    arms = tuple(_identified(arm, arm.config, plan.name) if arm.name in names else arm for arm in plan.arms)
+    return _described(dataclasses.replace(plan, arms=arms, seeds=_seeds(plan.seeds, arms)))
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -463,11 +504,10 @@ def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list
 STEP_LIMIT_FACTOR = 20
 
 
-def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
-    """The configuration that stops after the step in which the budget (tokens or seconds) is spent."""
-    limit = {"generated_tokens": round(budget)} if match == "tokens" else {"seconds": round(budget, 3)}
-    steps = config.training.steps * STEP_LIMIT_FACTOR
-    return dataclasses.replace(config, training=dataclasses.replace(config.training, steps=steps, **limit))
+def budget_overrides(config: RunConfig, match: str, budget: float) -> list[str]:
+    """What stops a run after the step in which the budget (tokens or seconds) is spent."""
+    limit = f"generated_tokens={round(budget)}" if match == "tokens" else f"seconds={round(budget, 3)}"
+    return [f"++training.{limit}", f"++training.steps={config.training.steps * STEP_LIMIT_FACTOR}"]
 
 
 def mean_spending(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:

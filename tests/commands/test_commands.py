@@ -43,7 +43,7 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
     assert f"# arm {second.name}, id {arm_id(second.config)[:8]}, seed 0 of 0, 1, 2" in told
     told = said("plan", EXPERIMENT, "match=tokens", "experiment.seeds=[3,4]", "--cfg", here)
     assert [one["seed"] for one in yaml.safe_load_all(told)] == [3] * GRID
-    assert told.count("# its budget is what ") == GRID - 1
+    assert told.count("# as without match=tokens, whose runs set the budget of the other arms") == GRID - 1
     grpo, dapo = yaml.safe_load_all(said("plan", "-m", "algorithm=grpo,dapo", "--cfg", here))
     assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])
 
@@ -149,14 +149,24 @@ def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, st
 # ---- match -------------------------------------------------------------------------------------------------------------
 
 
-def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store):
+def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, said):
     waiting = plan(store, "match=tokens")
-    assert waiting.waits_for == waiting.arms[0].name
+    assert waiting.first is not None
+    assert [arm.name for arm in waiting.first.plan.arms] == [waiting.arms[0].name]
+    assert waiting.first.settle(store) is None
+    (part,) = Plan.read(waiting.record()).parts
+    assert (part.name, part.experiment, part.settings) == ("match=tokens", waiting.name, None)
     assert [spec.run_id for spec in waiting.specs] == list(plan(store).arms[0].runs.values())
     for seed, tokens in ((0, 900), (1, 1000), (2, 1100)):
         finish(store, waiting.arms[0].spec(seed), tokens=tokens)
     matched = plan(store, "match=tokens")
-    assert matched.waits_for is None
+    assert matched.first is None
+    (part,) = Plan.read(matched.record()).parts
+    budget = ["++training.generated_tokens=1000", f"++training.steps={60 * STEP_LIMIT_FACTOR}"]
+    assert part.settings == {arm.name: budget for arm in matched.arms[1:]}
+    assert matched == waiting.first.then(part.settings)
+    told = " ".join(said("plan", *overrides(store, "match=tokens")).split())
+    assert f"match=tokens has set {matched.arms[1].name}: training.generated_tokens=1000 training.steps=1200" in told
     training = matched.arms[1].config.training
     assert (training.generated_tokens, training.steps) == (1000, 60 * STEP_LIMIT_FACTOR)
     assert matched.arms[0].config.training.generated_tokens is None  # the reference keeps its steps and runs

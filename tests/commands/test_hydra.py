@@ -123,3 +123,17 @@ def labels(store: ResultStore) -> list[dict[str, str]]:
 def test_settings_of_hydra_that_would_move_a_run_are_refused(said: Said, tmp_path: Path, given: str) -> None:
     assert given.lstrip("+") in said("run", given, "seed=3", f"runtime.results={tmp_path}", code=2)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("values", "right"),
+    [("sort(range(1,6,2),reverse=true)", "5,3,1"), ("sort(range(0,5,2),reverse=true)", "4,2,0"), ("sort(range(5,0,-2))", "1,3,5")],
+)
+def test_a_range_that_hydra_sorts_into_other_seeds_is_refused(said: Said, values: str, right: str) -> None:
+    for verb in ("run", "plan"):
+        assert f"write seed={right}\n" in said(verb, "-m", f"seed={values}", code=2)
+
+
+def test_a_range_that_is_sorted_right_is_taken() -> None:
+    plans = [make_plan([f"seed={values}"], multirun=True) for values in ("sort(range(0,6,2),reverse=true)", "range(4,-1,-2)")]
+    assert [list(plan.arms[0].runs) for plan in plans] == [[4, 2, 0], [4, 2, 0]]

@@ -89,7 +89,7 @@ def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its
         finish(store, spec)
     before = frozenset(spec.run_id for spec in steps.specs[:3])
     waiting = plan(store, "match=tokens", "training.steps=7")
-    assert waiting.waits_for
+    assert waiting.first
     assert "up to 3 of the 3 finished runs" in dropped_runs_line(waiting, before)
     claim = plan_experiment(["claim=gspo", f"runtime.results={store.root}"])
     assert "add runtime.results=ANOTHER" in dropped_runs_line(claim, before)

@@ -52,7 +52,7 @@ def test_a_matched_budget_is_that_of_the_first_look(tmp_path, monkeypatch):
     plan = plan_experiment([NAME, "match=tokens", LOOKS, f"runtime.results={tmp_path}"])
     reference = plan.arms[0].runs
     assert asked == [[reference[0], reference[1]]]
-    assert plan.waits_for is None
+    assert plan.first is None
 
 
 def test_the_power_of_a_sequential_plan_is_that_of_its_last_look(tmp_path):
