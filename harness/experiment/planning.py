@@ -48,7 +48,8 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str) ->
 
 
 def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
-    """What a declaration asks of these arms. `overrides`: those of the command line that every arm got."""
+    """What a declaration asks of these arms. `overrides`: those of the command line that every arm got. Raises `ConfigError`."""
+    _refuse_other_places(arms)
     first = arms[0].config
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
@@ -66,7 +67,7 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ove
         "name", "question", "design", "benchmark", "paired", "together", "factors", "match", "match_reference",
         "match_budget",
     )  # fmt: skip
-    plan = Plan(
+    return Plan(
         **{key: getattr(experiment, key) for key in shared_fields},
         title=experiment.title or experiment.name,
         metrics=metrics,
@@ -84,7 +85,17 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ove
         command=command,
         **claim,
     )
-    return plan
+
+
+def _refuse_other_places(arms: Sequence[PlannedArm]) -> None:
+    """Raise `ConfigError` where a key of the machine that the whole command has one value of differs between arms."""
+    for key in ("results", "checks", "elsewhere"):
+        values = {getattr(arm.config.runtime, key): arm.name for arm in reversed(arms)}
+        if len(values) > 1:
+            arms_of_values = ", ".join(f"{value} in {name}" for value, name in reversed(values.items()))
+            raise ConfigError(
+                f"runtime.{key} differs between arms ({arms_of_values}); a command has one: give it to all arms"
+            )
 
 
 def planned_arm(
@@ -351,7 +362,10 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str], *, whole:
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
-        *_, own_seeds = arms_by_id.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
+        arm, known, own_seeds = arms_by_id.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
+        if known.runtime != config.runtime:
+            others = " ".join(item for item in job if item not in arm.overrides and not item.startswith("seed="))
+            raise ConfigError(f"{others}: jobs that differ in runtime.* alone are one run; give it one value")
         own_seeds.append(config.seed)
     first = next(iter(arms_by_id.values()))[1]
     all_seeds = sorted({seed for *_, seeds in arms_by_id.values() for seed in seeds})

@@ -73,7 +73,7 @@ def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, said
     shown = " ".join(said("plan", "-m", *given).split())
     assert f"refused trl: {reason}" in shown
     assert "2 runs, 0 finished, 1 to run, 1 refused" in shown
-    told = said("run", "-m", "--no-answer", *given)
+    told = said("run", "-m", "--no-answer", *given, code=1)
     assert "two: 1 run: 1 finished" in told
     assert "1 of 2 arms were refused and not run:" in told
     assert f"refused trl: {reason}" in told

@@ -13,6 +13,7 @@ from verbs import Said, harness, python
 from harness.commands._experiment_run import run_value
 from harness.configuration.identity import run_id
 from harness.configuration.schema import dump, load
+from harness.experiment.declaration import as_file
 from harness.experiment.planning import make_plan
 from harness.store import ResultStore
 
@@ -127,7 +128,11 @@ def test_settings_of_hydra_that_would_move_a_run_are_refused(said: Said, tmp_pat
 
 @pytest.mark.parametrize(
     ("values", "right"),
-    [("sort(range(1,6,2),reverse=true)", "5,3,1"), ("sort(range(0,5,2),reverse=true)", "4,2,0"), ("sort(range(5,0,-2))", "1,3,5")],
+    [
+        ("sort(range(1,6,2),reverse=true)", "5,3,1"),
+        ("sort(range(0,5,2),reverse=true)", "4,2,0"),
+        ("sort(range(5,0,-2))", "1,3,5"),
+    ],
 )
 def test_a_range_that_hydra_sorts_into_other_seeds_is_refused(said: Said, values: str, right: str) -> None:
     for verb in ("run", "plan"):
@@ -135,5 +140,20 @@ def test_a_range_that_hydra_sorts_into_other_seeds_is_refused(said: Said, values
 
 
 def test_a_range_that_is_sorted_right_is_taken() -> None:
-    plans = [make_plan([f"seed={values}"], multirun=True) for values in ("sort(range(0,6,2),reverse=true)", "range(4,-1,-2)")]
+    plans = [
+        make_plan([f"seed={values}"], multirun=True) for values in ("sort(range(0,6,2),reverse=true)", "range(4,-1,-2)")
+    ]
     assert [list(plan.arms[0].runs) for plan in plans] == [[4, 2, 0], [4, 2, 0]]
+
+
+def test_a_launcher_that_an_experiments_file_chooses_is_honoured(said: Said, tmp_path: Path) -> None:
+    text = as_file("name: mine\narms: [{name: a, overrides: [algorithm=grpo]}]\n")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        text.replace("_self_]", "{override /hydra/launcher: joblib}, _self_]")
+    )
+    for more, launcher in (([], "JoblibLauncher"), (["hydra/launcher=basic"], "BasicLauncher")):
+        shown = said(
+            "run", "--config-dir", str(tmp_path), "experiment=mine", *more, "--cfg", "hydra", "-p", "hydra.launcher"
+        )
+        assert launcher in shown

@@ -4,15 +4,80 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from stored_runs import about
+from submitit.core.utils import UncompletedJobError
 
+from harness.commands._job import labels_of
 from harness.commands._launch import Launch
+from harness.configuration.error import ConfigError
 from harness.execution import slurm
 from harness.execution.slurm import RequeueError, requeue_if_it_has_to_leave
 from harness.execution.supervisor import Summary
+from harness.experiment.planning import plan_multirun
+from harness.store import ResultStore
 
 STOPPED = ["1" * 16]
+
+
+class GivesUp:
+    """A launcher that raises, after it has begun some runs."""
+
+    def __init__(self, error: Exception, begin: Callable[[], None]) -> None:
+        self.error, self.begin = error, begin
+
+    def launch(self, jobs: list[list[str]], initial_job_idx: int) -> None:
+        self.begin()
+        raise self.error
+
+
+def brought(root: Path, error: Exception, begin: bool = False) -> Summary:
+    """What a launch of two runs comes to whose launcher gives up, after the first run has begun."""
+    plan = plan_multirun(["seed=0,1", f"runtime.results={root}"])
+    store = ResultStore(root)
+
+    def start() -> None:
+        if begin:
+            attempt = {"index": 0, "outcome": None, "host": "h", "pid": 1, "gpus": 0}
+            store.run(plan.specs[0].run_id).create("", about(plan.specs[0], "running", attempts=[attempt]))
+
+    launch = Launch("harness run", GivesUp(error, start), "submitit_slurm")  # type: ignore[arg-type]
+    return launch.bring(plan, plan.specs, store)
+
+
+def test_a_number_that_slurm_gives_again_does_not_end_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Slurm tells of the job that had the number before."""
+    stale = UncompletedJobError("Job 4242 has not produced any output (state: COMPLETED)\nNo output stream")
+    summary = brought(tmp_path, stale)
+    assert (len(summary.not_started), summary.failed, summary.ended_well) == (2, [], False)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("hydra/launcher=submitit_slurm: a job left no result, and may still start: Job 4242")
+
+
+def test_a_launcher_that_begins_nothing_is_an_error_and_one_whose_job_dies_is_not(tmp_path: Path) -> None:
+    died = UncompletedJobError("Job 7 has not produced any output (state: NODE_FAIL)")
+    with pytest.raises(ConfigError, match=r"submitit_slurm began no run: UncompletedJobError: Job 7 .*NODE_FAIL"):
+        brought(tmp_path, died)
+    summary = brought(tmp_path, died, begin=True)
+    assert (len(summary.failed), len(summary.not_started)) == (1, 1)
+    assert "NODE_FAIL" in summary.errors[summary.failed[0]]
+
+
+def test_a_run_whose_plan_was_written_over_has_labels_of_its_own(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    mine = plan_multirun(["algorithm=grpo,dapo", "seed=0"])
+    dapo = mine.specs[1]
+    store.write_plan("swept", {**mine.record(), "name": "swept"})
+    job = ["algorithm=dapo", "seed=0", "++experiment.name=swept"]
+    assert labels_of(dapo.config, dapo.run_id, "swept", store, job) == {**dapo.labels, "experiment": "swept"}
+    other = plan_multirun(["algorithm=cispo", "seed=0"])
+    store.write_plan("swept", {**other.record(), "name": "swept"})
+    assert labels_of(dapo.config, dapo.run_id, "swept", store, job) == {**dapo.labels, "experiment": "swept"}
 
 
 @pytest.mark.parametrize(("launcher", "more"), [("ray", ["++runtime.elsewhere=true"]), ("joblib", [])])

@@ -89,6 +89,9 @@ def test_a_killed_sweep_goes_on_where_it_was_and_trains_nothing_twice(tmp_path: 
         assert count == tried + (status != "finished")
         assert list(store.run(run_id).steps()["step"]) == [1, 2, 3]
         assert (store.run(run_id).path / ".hydra" / "overrides.yaml").exists()
+    labels = [(store.run(run_id).manifest() or {})["labels"] for run_id in after]
+    assert {label["experiment"] for label in labels} == set(store.plans())
+    assert sorted(label["arm"] for label in labels) == ["dapo", "dapo", "grpo", "grpo"]
     assert list(tmp_path.glob("experiments/*/tables/answer.md"))
 
 

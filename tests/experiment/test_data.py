@@ -1,4 +1,4 @@
-"""What runs read from paths: a file or checkpoint that changed at its place is another run, whatever the id says."""
+"""What runs read: it can be read here or is left to another machine, and what changed at its place makes another run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from stored_runs import about
 
 from harness.configuration.error import ConfigError
-from harness.experiment.data import content_hashes, require_same_content
+from harness.experiment.data import content_hashes, data_faults, require_same_content, unread_data
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
@@ -78,3 +78,19 @@ def test_a_run_from_before_contents_were_recorded_goes_on(tmp_path: Path) -> Non
     plan = plan_multirun(["seed=0"])
     begun(plan, store, command="harness run")
     check(plan, store)
+
+
+def test_the_data_of_every_arm_is_read_and_what_only_other_machines_have_is_left_to_them(tmp_path: Path) -> None:
+    first, second = (problems(tmp_path / name, 1) for name in ("a.jsonl", "b.jsonl"))
+    second.write_text('{"id": 1, "problem": "1+1", "answer": ""}\n')
+    given = ["task=gsm8k_train", "model=qwen25_0_5b", f"task.path={first},{second},{tmp_path}/none.jsonl", "seed=0"]
+    plan = plan_multirun(given)
+    lines = unread_data(plan)
+    assert [line[: len("cannot start: task: ")] for line in lines] == ["cannot start: task: "] * 2
+    assert "is empty" in lines[0]
+    assert "none.jsonl" in lines[1]
+    with pytest.raises(ConfigError, match=r"^task: .*is empty"):
+        data_faults(plan)
+    elsewhere = plan_multirun([*given, "runtime.elsewhere=true"])
+    assert unread_data(elsewhere) == []
+    assert data_faults(elsewhere) == []
