@@ -31,7 +31,7 @@ from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseExceptio
 from harness.commands._arguments import Exit
 from harness.commands._experiment_run import ExperimentRun, refuse_imported, run_value
 from harness.commands._job import run_job
-from harness.commands._launch import Launch, send_rest
+from harness.commands._launch import Launch
 from harness.configuration.compose import (
     compose_run,
     config_directory,
@@ -141,7 +141,6 @@ class Application:
         )
         refuse_imported(search.store, search.experiment.name)
         self.run = search
-        send_rest(search.finished_specs, search.store)
         search.run(lambda specs: self.launch.bring(search.plan, specs, search.store), places)
         return self.launch.returns
 

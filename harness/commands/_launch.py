@@ -16,7 +16,6 @@ from harness.execution.supervisor import Summary, dispatch
 from harness.experiment.plan import Plan, RunSpec
 from harness.store import ResultStore, StoreError, layout
 from harness.store.reader import run_state
-from harness.tracking._feed import TrackerFeed
 
 OURS = "processes"  # takes runs as they are planned; every other launcher gets them as overrides
 _REMOTE = ("submitit_slurm", "ray", "ray_aws", "rq")  # send runs to other machines
@@ -55,7 +54,6 @@ class Launch:
         """Have `train` take the runs that are not finished, which tells why jobs of it ended with errors; read what became of all."""
         runs = {spec.run_id: spec for spec in specs}
         old_ids = {name for name in runs if run_state(store, name).status == "finished"}
-        send_rest([runs[name] for name in old_ids], store)
         left = [spec for name, spec in runs.items() if name not in old_ids]
         errors = train(left) if left and self.stopped_by is None else {}
         return summary_of(list(runs), store, old_ids, errors, self.stopped_by)
@@ -109,15 +107,6 @@ def _error_of(job: JobReturn) -> str:
     except Exception as error:  # what the job ended with, whatever that is
         return str(error)
     return ""
-
-
-def send_rest(specs: Sequence[RunSpec], store: ResultStore) -> None:
-    """Send what trackers lack of runs that were finished before this command, since no supervisor sees them again."""
-    if specs:
-        feed = TrackerFeed(specs[0].config.runtime.trackers)
-        for spec in specs:
-            feed.end(store.run(spec.run_id))
-        feed.close()
 
 
 def summary_of(

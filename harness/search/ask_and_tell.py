@@ -47,7 +47,6 @@ from harness.search.study import (
 )
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
-from harness.store.reader import run_state
 
 _ASKING_SECONDS = 60.0
 _DRAWN_TRIALS = 8
@@ -220,12 +219,6 @@ class Search:
         labels = short_names([arm.overrides[len(self.fixed_overrides) :] for arm in arms])
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
-
-    @property
-    def finished_specs(self) -> list[RunSpec]:
-        """The finished runs of the trials that are known so far."""
-        specs = (arm.spec(seed) for arm in self._arms.values() for seed in self.experiment.seeds)
-        return [spec for spec in specs if run_state(self.store, spec.run_id).status == "finished"]
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, others to bring them to their end, failed ones once more."""
