@@ -13,7 +13,7 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refusals
 from harness.experiment.memory import memory_line
-from harness.experiment.planning import plan_experiment, plan_multirun
+from harness.experiment.planning import plan_experiment, plan_jobs, plan_multirun
 
 ROOT = Path(__file__).parents[2]
 AT_SCALE = {
@@ -144,6 +144,6 @@ def test_the_likeliest_tokens_of_a_step_are_part_of_the_memory() -> None:
 
 def test_what_a_command_has_one_value_of_does_not_differ_between_arms() -> None:
     with pytest.raises(ConfigError, match=r"runtime\.results differs between arms \(results in grpo, other in dapo\)"):
-        plan_multirun(["algorithm=grpo,dapo", "runtime.results=results,other", "seed=0"])
+        plan_jobs([["algorithm=grpo"], ["algorithm=dapo", "runtime.results=other"]], [])
     with pytest.raises(ConfigError, match=r"runtime\.threads=2: jobs that differ in runtime\.\* alone are one run"):
         plan_multirun(["algorithm=grpo", "runtime.threads=1,2", "seed=0"])
