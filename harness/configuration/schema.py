@@ -261,237 +261,43 @@ def _convert_to_one(choices: list[Any], value: Any, path: str) -> Any:
 
 
 def check_combinations(config: RunConfig) -> None:
-    """Raise `ConfigError` with the first refusal."""
-    for refusals in (_groups, _retries, _rewards, _advantages, _tokens, _distribution, _weights, _sampling, _problems):
-        for refusal in refusals(config):
+    """Raise `ConfigError` with the first refusal: a section or a member says itself what it cannot be combined with.
+
+    A part of the algorithm may have a method `refusals(config)`, which yields sentences that name the key and the fix; where a run starts,
+    a function `check(model, task)` that raises.
+    """
+    for part in (getattr(config.algorithm, item.name) for item in fields(config.algorithm)):
+        for refusal in part.refusals(config) if hasattr(part, "refusals") else ():
             raise ConfigError(refusal)
+    for refusal in _refusals(config):
+        raise ConfigError(refusal)
+    check = getattr(implementation(MODEL, config.model), "check", None)
+    if check is not None:
+        check(config.model, config.task)
 
 
-def _groups(config: RunConfig) -> Iterator[str]:
-    algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
-    refills = dead_groups.policy == "refill"
-    if refills and algorithm.responses_per_prompt < 2:
-        yield "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
-    if refills and algorithm.source.kind != "policy":
-        yield (
-            f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
-        )
-    if algorithm.overlong.policy == "wrong" and dead_groups.policy != "keep" and dead_groups.metric == "accuracy":
-        yield (
-            "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep groups "
-            "without contrast and drop others; set algorithm.dead_groups.metric=reward"
-        )
-
-
-def _retries(config: RunConfig) -> Iterator[str]:
-    """Never Give Up counts right and wrong: its advantages are those of two rewards, centred in each group."""
-    algorithm, dead_groups = config.algorithm, config.algorithm.dead_groups
-    if dead_groups.policy != "never_give_up":
-        return
-    setting, reward = "algorithm.dead_groups.policy=never_give_up", algorithm.reward
-    continuous = {
-        "algorithm.overlong.policy": algorithm.overlong.policy not in ("score", "mask"),
-        "algorithm.reward.function": bool(reward.function),
-        "algorithm.reward.format_credit": reward.format_credit != 0,
-        "algorithm.kl.placement": algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward",
-        "algorithm.dead_groups.metric": dead_groups.metric != "accuracy",
-    }
-    for key in (key for key, is_continuous in continuous.items() if is_continuous):
-        yield f"{setting} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
-    advantage = algorithm.advantage
-    if advantage.kind != "group" or advantage.baseline not in ("group_mean", "leave_one_out"):
-        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage=group with baseline=group_mean"
-    elif (advantage.scale, advantage.whiten_over) == ("batch_whiten", "tokens"):
-        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage.whiten_over=sequences"
-    elif advantage.scale == "others_std":
-        yield f"{setting} rescales advantages whose sum in a group is zero: set algorithm.advantage.scale=group_std or none"
-    if algorithm.source.kind != "policy":
-        yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
-    if algorithm.curriculum.kind not in ("uniform", "offline_filter"):
-        yield (
-            f"{setting} fills a step up from a curriculum that draws every problem in turn, and "
-            f"algorithm.curriculum={algorithm.curriculum.kind} may give only those that wait already: set it to uniform or offline_filter"
-        )
-    if dead_groups.max_attempts > algorithm.prompts_per_step:
-        yield (
-            f"algorithm.dead_groups.max_attempts={dead_groups.max_attempts} gives one prompt more groups than a step has "
-            f"(algorithm.prompts_per_step={algorithm.prompts_per_step}); lower it"
-        )
-
-
-def _rewards(config: RunConfig) -> Iterator[str]:
-    algorithm, overlong = config.algorithm, config.algorithm.overlong
-    kl_in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
-    multiplies = overlong.punishes and overlong.shape == "multiplicative"
-    is_negative = algorithm.reward.wrong + min(algorithm.reward.format_credit, 0.0) < 0
-    if multiplies and is_negative:
-        yield (
-            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong or format_credit would *raise* the reward of "
-            "long wrong answers; use shape=additive, or 0 for both"
-        )
-    if multiplies and algorithm.advantage.kind == "decoupled":
-        yield "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
-    if algorithm.reward.function and algorithm.advantage.kind == "decoupled":
-        yield (
-            "algorithm.advantage=decoupled normalises the addends of the reward, and algorithm.reward.function gives a sum; "
-            "choose another advantage"
-        )
-    if kl_in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
-        yield (
-            f"algorithm.advantage={algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
-            "algorithm.kl.placement=loss"
-        )
-    may_be_negative = is_negative or (overlong.punishes and overlong.shape == "additive") or kl_in_reward
-    if getattr(algorithm.advantage, "scale", "") == "group_mean" and may_be_negative:
-        yield (
-            "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
-            "algorithm.reward.wrong=0, no negative format_credit, no additive length penalty and no KL in the reward"
-        )
-    if getattr(algorithm.advantage, "scale", "") == "nonzero_share" and algorithm.reward.wrong:
-        yield (
-            "algorithm.advantage.scale=nonzero_share divides by the share of rewards that are not 0: set algorithm.reward.wrong=0, or "
-            "scale=none"
-        )
-
-
-def _advantages(config: RunConfig) -> Iterator[str]:
-    algorithm = config.algorithm
-    weighting, trains_all = algorithm.weighting.kind, algorithm.surrogate.trains_without_advantage
-    if weighting != "uniform" and algorithm.surrogate.selects:
-        yield (
-            f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their advantages, which "
-            f"algorithm.weighting={weighting} scales; set algorithm.weighting=uniform"
-        )
-    if weighting != "uniform" and (algorithm.surrogate.pairs or trains_all or algorithm.positive_nll_coefficient):
-        yield (
-            f"algorithm.weighting={weighting} weighs responses by their advantages, and algorithm.surrogate={algorithm.surrogate.kind} or "
-            "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
-        )
-    by_moments = (
-        weighting in ("max_variance", "solve_rate_band") or getattr(algorithm.weighting, "by", "") == "reward_variance"
-    )
-    if by_moments and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
-        yield (
-            f"algorithm.weighting={weighting} judges a group by all its responses, and algorithm.overlong.statistics=exclude leaves some "
-            "out of its statistics; set it to keep"
-        )
-    if algorithm.surrogate.kind != "best_worst_dpo":
-        return
-    if algorithm.engine_correction.kind != "none":
-        yield (
-            f"algorithm.engine_correction.kind={algorithm.engine_correction.kind} corrects a ratio, and algorithm.surrogate=best_worst_dpo "
-            "has none; set it to none"
-        )
-    if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":
-        yield (
-            "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
-            "algorithm.aggregation=response_mean"
-        )
-    if algorithm.advantage_sign != "both":
-        yield (
-            f"algorithm.advantage_sign={algorithm.advantage_sign} takes one response out of every pair of best_worst_dpo, which leaves "
-            "nothing to train on; set it to both"
-        )
-    if algorithm.off_policy_mask_nats is not None or algorithm.top_entropy_fraction < 1:
-        yield (
-            "algorithm.surrogate=best_worst_dpo has one loss a pair, of whole responses: algorithm.off_policy_mask_nats and "
-            "top_entropy_fraction choose tokens; set them to null and 1"
-        )
-
-
-def _tokens(config: RunConfig) -> Iterator[str]:
-    algorithm = config.algorithm
-    engine = implementation("harness.rollout.engine", config.engine)
+def _refusals(config: RunConfig) -> Iterator[str]:
+    """What sections beside the algorithm cannot be combined with."""
+    algorithm, sampling, engine = config.algorithm, config.sampling, implementation(ENGINE, config.engine)
     if algorithm.top_entropy_fraction < 1 and not getattr(engine, "EXACT_ENTROPY", True):
         yield (
             f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} chooses tokens by their entropy, and "
             f"engine={config.engine.kind} reports none (minus the log-probability of the sampled token stands for it); use engine=native "
             "or engine=transformers"
         )
-    if algorithm.surrogate.selects and algorithm.importance_ratio != "token":
+    if sampling.lag_steps and not algorithm.samples_policy:
         yield (
-            f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their own ratio and covariance; set "
-            "algorithm.importance_ratio=token"
-        )
-
-
-def _distribution(config: RunConfig) -> Iterator[str]:
-    """A surrogate that reads the sampler's log-probabilities of other tokens than the sampled; other trainers have means of their own."""
-    algorithm, sampling = config.algorithm, config.sampling
-    if not algorithm.surrogate.likeliest or config.backend.kind != "builtin":
-        return
-    reason = f"algorithm.surrogate={algorithm.surrogate.kind} reads the sampler's probabilities of its likeliest tokens"
-    if algorithm.source.kind != "policy":
-        yield f"{reason}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
-    if algorithm.engine_correction.old_log_probs != "sampler":
-        yield f"{reason} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
-    if sampling.top_p < 1 or sampling.top_k > 0:
-        yield f"{reason}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
-    if algorithm.importance_ratio != "token":
-        yield f"{reason}, token by token; set algorithm.importance_ratio=token"
-
-
-def _weights(config: RunConfig) -> Iterator[str]:
-    algorithm, kind = config.algorithm, config.algorithm.engine_correction.kind
-    weighs_tokens = kind in ("token", "token_mask")
-    if kind != "none" and algorithm.surrogate.folds_correction and not weighs_tokens:
-        yield (
-            f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response; "
-            f"algorithm.engine_correction.kind={kind} weighs responses: set it to token or token_mask"
-        )
-    if algorithm.top_entropy_fraction < 1 and algorithm.surrogate.folds_correction:
-        yield (
-            f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response, where "
-            f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
-        )
-    one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.kind == "geometric_mean"
-    if weighs_tokens and one_loss:
-        yield (
-            f"algorithm.engine_correction.kind={kind} weighs tokens, and this algorithm has one loss a response "
-            "(algorithm.importance_ratio=sequence or surrogate=geometric_mean): set it to sequence or sequence_mask"
-        )
-
-
-def _sampling(config: RunConfig) -> Iterator[str]:
-    sampling, source = config.sampling, config.algorithm.source.kind
-    correction = config.algorithm.engine_correction
-    sampler_is_old = correction.old_log_probs == "sampler"
-    if sampling.lag_steps and source != "policy":
-        yield (
-            f"sampling.lag_steps={sampling.lag_steps} lets the sampling policy lag; algorithm.source={source} does not sample from it: "
-            "set it to 0"
-        )
-    if sampler_is_old and correction.kind != "none":
-        yield (
-            f"algorithm.engine_correction.kind={correction.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
-            "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
-        )
-    filtered = sampling.top_p < 1 or sampling.top_k > 0
-    if filtered and correction.kind != "none":
-        yield (
-            f"algorithm.engine_correction.kind={correction.kind} with sampling.top_p={sampling.top_p:g} and top_k={sampling.top_k}: the "
-            "sampler's log-probs are of the filtered distribution, the trainer's of the whole one, so that every weight is biased by the "
-            "mass that the filter leaves; set top_p=1 and top_k=0, or algorithm.engine_correction.kind=none"
-        )
-    if filtered and sampler_is_old:
-        yield (
-            "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
-            "those of the filtered distribution, so the importance ratio would not start at 1"
+            f"sampling.lag_steps={sampling.lag_steps} lets the sampling policy lag; algorithm.source={algorithm.source.kind} does not "
+            "sample from it: set it to 0"
         )
     if max(config.evaluation.caps) < sampling.max_response_tokens:
         yield (
             f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
             f"{sampling.max_response_tokens}; add the training cap"
         )
-
-
-def _problems(config: RunConfig) -> Iterator[str]:
-    problems, prompts = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
+    problems, prompts = getattr(config.task, "problems", None), algorithm.prompts_per_step
     if isinstance(problems, int) and problems < prompts:
         yield (
             f"task.problems={problems} is less than algorithm.prompts_per_step={prompts}: a step draws distinct problems; raise the "
             "one or lower the other"
         )
-    check = getattr(implementation("harness.base_policy", config.model), "check", None)
-    if check is not None:
-        check(config.model, config.task)

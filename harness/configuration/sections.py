@@ -6,7 +6,7 @@ import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -325,6 +325,11 @@ class RewardConfig(Checked, key="algorithm.reward"):
             )
 
     @property
+    def may_be_negative(self) -> bool:
+        """Say if a response may earn less than 0, before any length penalty."""
+        return self.wrong + min(self.format_credit, 0.0) < 0
+
+    @property
     def exact(self) -> bool:
         """Say if training sees the verifier's own verdicts."""
         return self._certain and not self.function
@@ -372,6 +377,19 @@ class OverlongConfig(Checked, key="algorithm.overlong"):
         """Say if the soft length penalty is on."""
         return self.policy in ("soft", "mask_and_soft")
 
+    @property
+    def multiplies(self) -> bool:
+        """Say if the soft length penalty is a factor of the reward."""
+        return self.punishes and self.shape == "multiplicative"
+
+    def refusals(self, run: Any) -> Iterator[str]:
+        """Yield what it cannot be combined with in a `RunConfig`."""
+        if self.multiplies and run.algorithm.reward.may_be_negative:
+            yield (
+                "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong or format_credit would *raise* the reward "
+                "of long wrong answers; use shape=additive, or 0 for both"
+            )
+
 
 @dataclass
 class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
@@ -394,6 +412,54 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
     retry_probability: float = ranged(0.75, low=1e-6, high=1.0, neutral=True)
     max_attempts: int = ranged(8, low=2, neutral=True)
 
+    def refusals(self, run: Any) -> Iterator[str]:
+        """Yield what it cannot be combined with in a `RunConfig`."""
+        algorithm = run.algorithm
+        refills = self.policy == "refill"
+        if refills and algorithm.responses_per_prompt < 2:
+            yield "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
+        if refills and not algorithm.samples_policy:
+            yield (
+                f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
+            )
+        if algorithm.overlong.policy == "wrong" and self.policy != "keep" and self.metric == "accuracy":
+            yield (
+                "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep "
+                "groups without contrast and drop others; set algorithm.dead_groups.metric=reward"
+            )
+        if self.policy == "never_give_up":
+            yield from self._refusals_of_retries(algorithm)
+
+    def _refusals_of_retries(self, algorithm: AlgorithmConfig) -> Iterator[str]:
+        """Never Give Up counts right and wrong: its advantages are those of two rewards, centred in each group."""
+        setting, reward = "algorithm.dead_groups.policy=never_give_up", algorithm.reward
+        continuous = {
+            "algorithm.overlong.policy": algorithm.overlong.policy not in ("score", "mask"),
+            "algorithm.reward.function": bool(reward.function),
+            "algorithm.reward.format_credit": reward.format_credit != 0,
+            "algorithm.kl.placement": algorithm.kl_in_reward,
+            "algorithm.dead_groups.metric": self.metric != "accuracy",
+        }
+        for key in (key for key, is_continuous in continuous.items() if is_continuous):
+            yield (
+                f"{setting} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
+            )
+        if fix := algorithm.advantage.centring_fix():
+            yield f"{setting} rescales advantages whose sum in a group is zero: set {fix}"
+        if not algorithm.samples_policy:
+            yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
+        if not getattr(algorithm.curriculum, "draws_in_turn", False):
+            yield (
+                f"{setting} fills a step up from a curriculum that draws every problem in turn, and "
+                f"algorithm.curriculum={algorithm.curriculum.kind} may give only those that wait already: set it to uniform or "
+                "offline_filter"
+            )
+        if self.max_attempts > algorithm.prompts_per_step:
+            yield (
+                f"algorithm.dead_groups.max_attempts={self.max_attempts} gives one prompt more groups than a step has "
+                f"(algorithm.prompts_per_step={algorithm.prompts_per_step}); lower it"
+            )
+
 
 @dataclass
 class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
@@ -411,6 +477,39 @@ class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
     cap: float = ranged(2.0, low=1.0)
     old_log_probs: str = choice("sampler", of=("sampler", "recomputed"))
     floor: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
+
+    @property
+    def weighs_tokens(self) -> bool:
+        """Say if tokens have weights of their own, rather than responses."""
+        return self.kind in ("token", "token_mask")
+
+    def refusals(self, run: Any) -> Iterator[str]:
+        """Yield what it cannot be combined with in a `RunConfig`."""
+        algorithm, sampling = run.algorithm, run.sampling
+        one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.one_loss
+        if self.weighs_tokens and one_loss:
+            yield (
+                f"algorithm.engine_correction.kind={self.kind} weighs tokens, and this algorithm has one loss a response "
+                "(algorithm.importance_ratio=sequence or surrogate=geometric_mean): set it to sequence or sequence_mask"
+            )
+        sampler_is_old = self.old_log_probs == "sampler"
+        if sampler_is_old and self.kind != "none":
+            yield (
+                f"algorithm.engine_correction.kind={self.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
+                "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
+            )
+        filtered = sampling.top_p < 1 or sampling.top_k > 0
+        if filtered and self.kind != "none":
+            yield (
+                f"algorithm.engine_correction.kind={self.kind} with sampling.top_p={sampling.top_p:g} and top_k={sampling.top_k}: the "
+                "sampler's log-probs are of the filtered distribution, the trainer's of the whole one, so that every weight is biased by "
+                "the mass that the filter leaves; set top_p=1 and top_k=0, or algorithm.engine_correction.kind=none"
+            )
+        if filtered and sampler_is_old:
+            yield (
+                "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
+                "those of the filtered distribution, so the importance ratio would not start at 1"
+            )
 
 
 @dataclass
@@ -480,6 +579,16 @@ class AlgorithmConfig(Checked, key="algorithm"):
     entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
     advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
     weighting: Any = family(WEIGHTING, "uniform", neutral=True)
+
+    @property
+    def samples_policy(self) -> bool:
+        """Say if training responses are sampled from the policy itself."""
+        return bool(getattr(self.source, "samples_policy", False))
+
+    @property
+    def kl_in_reward(self) -> bool:
+        """Say if a KL penalty is taken from the rewards."""
+        return bool(self.kl.coefficient > 0 and self.kl.placement == "reward")
 
     def __post_init__(self) -> None:
         super().__post_init__()

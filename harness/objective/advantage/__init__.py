@@ -6,11 +6,15 @@ Its fields are the settings, with `kind` naming the file; its methods are the fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.configuration.error import Checked
 from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import RolloutBatch, Tensor
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 class Advantage(Checked, ABC, key="algorithm.advantage"):
@@ -35,6 +39,14 @@ class Advantage(Checked, ABC, key="algorithm.advantage"):
         Permuting the responses of a group permutes the result; responses that are not counted get zero.
         """
 
+    def centring_fix(self) -> str:
+        """Say what to set so that the advantages of a group of right and wrong responses sum to zero; empty: they do."""
+        return "algorithm.advantage=group with baseline=group_mean"
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        """Yield what it cannot be combined with, each with its key and the fix."""
+        yield from ()
+
     def value_targets(self, batch: RolloutBatch) -> Tensor:
         """Return what the critic is fitted to, [N]; only with `needs_values`."""
         raise NotImplementedError(f"{self.kind} has no critic")
@@ -42,6 +54,15 @@ class Advantage(Checked, ABC, key="algorithm.advantage"):
     def engagement(self, old: Advantage) -> KeyedMeasures:
         """Yield (field, measure, whether runs of this configuration show it) for each measured difference from `old`, of the same kind."""
         yield from ()
+
+
+def refuse_kl_in_reward(run: RunConfig) -> Iterator[str]:
+    """The refusal of an estimator that does not read the returns."""
+    if run.algorithm.kl_in_reward:
+        yield (
+            f"algorithm.advantage={run.algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
+            "algorithm.kl.placement=loss"
+        )
 
 
 Member = Advantage

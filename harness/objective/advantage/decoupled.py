@@ -8,12 +8,17 @@ by a batch constant. TRL's `normalize_then_sum` normalises per sequence as here,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
-from harness.objective.advantage import Advantage
+from harness.objective.advantage import Advantage, refuse_kl_in_reward
 from harness.objective.advantage.group import centre, divide, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 @dataclass
@@ -37,6 +42,14 @@ class Config(Advantage):
     epsilon: float = ranged(1e-4, low=0.0)
     batch_normalise: bool = True
     uses_components = True
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        reads = "algorithm.advantage=decoupled normalises the addends of the reward"
+        if run.algorithm.overlong.multiplies:
+            yield f"{reads}; use algorithm.overlong.shape=additive"
+        if run.algorithm.reward.function:
+            yield f"{reads}, and algorithm.reward.function gives a sum; choose another advantage"
+        yield from refuse_kl_in_reward(run)
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         import torch

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.objective.advantage import group
+from harness.objective.advantage import Advantage, group
 from harness.objective.advantage.group import equal_returns
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -22,6 +22,9 @@ class Config(group.Config):
     """The settings of `group`: how the advantages are made of which some are dropped."""
 
     kind: str = "dropout"
+
+    def centring_fix(self) -> str:
+        return Advantage.centring_fix(self)
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         assert batch.old_logprobs_N is not None

@@ -11,12 +11,17 @@ TRL), 0 the population's (open-instruct). Where a standard deviation is exactly 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
 from harness.engagement.measure import SIGMA, KeyedMeasures
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 BASELINES = ("group_mean", "length_weighted", "leave_one_out", "none")
 SCALES = (
@@ -44,6 +49,29 @@ class Config(Advantage):
     ddof: int = choice(1, of=(0, 1))
     epsilon: float = ranged(1e-6, low=0.0)
     whiten_over: str = choice("sequences", of=("sequences", "tokens"))
+
+    def centring_fix(self) -> str:
+        if self.baseline not in ("group_mean", "leave_one_out"):
+            return super().centring_fix()
+        if (self.scale, self.whiten_over) == ("batch_whiten", "tokens"):
+            return "algorithm.advantage.whiten_over=sequences"
+        return "algorithm.advantage.scale=group_std or none" if self.scale == "others_std" else ""
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        reward, overlong = run.algorithm.reward, run.algorithm.overlong
+        may_be_negative = (
+            reward.may_be_negative or (overlong.punishes and not overlong.multiplies) or run.algorithm.kl_in_reward
+        )
+        if self.scale == "group_mean" and may_be_negative:
+            yield (
+                "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
+                "algorithm.reward.wrong=0, no negative format_credit, no additive length penalty and no KL in the reward"
+            )
+        if self.scale == "nonzero_share" and reward.wrong:
+            yield (
+                "algorithm.advantage.scale=nonzero_share divides by the share of rewards that are not 0: set algorithm.reward.wrong=0, or "
+                "scale=none"
+            )
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         return batch.per_token(self.of_responses(batch))

@@ -5,11 +5,16 @@ The gradient coefficients of the unified paradigm, DeepSeekMath arXiv:2402.03300
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice
-from harness.objective.advantage import Advantage
+from harness.objective.advantage import Advantage, refuse_kl_in_reward
 from harness.objective.types import RolloutBatch, Tensor
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 @dataclass
@@ -19,6 +24,9 @@ class Config(Advantage):
     kind: str = "imitation"
     imitate: str = choice("right", of=("all", "right"))
     dead_groups_vanish = False  # an all-right group is the best there is to imitate
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        yield from refuse_kl_in_reward(run)
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         counted_PG = batch.counted_PG.double()

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.configuration.error import Checked
 from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import Tensor, TokenBatch
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 class Surrogate(Checked, ABC, key="algorithm.surrogate"):
@@ -22,6 +26,7 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         needs_reference: it reads `batch.ref_logprobs_N` even with a KL coefficient of 0.
         folds_correction: it reads the engine's weights `batch.policy_weights_N` itself; otherwise they multiply its loss.
         selects: it treats some tokens of an update apart, which `select` chooses.
+        one_loss: its loss is one of the response, which stands on each of its tokens.
         trains_without_advantage: tokens with zero advantage may have gradient, too.
         ratio_keys: the fields that matter only where the ratio is not 1.
         far_tokens: what becomes of tokens whose ratio moved far: `clipped` (no gradient), `stopped` (none outside a trust region of its
@@ -33,6 +38,7 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
     needs_reference: ClassVar[bool] = False
     folds_correction: ClassVar[bool] = False
     selects: ClassVar[bool] = False
+    one_loss: ClassVar[bool] = False
     trains_without_advantage: ClassVar[bool] = False
     ratio_keys: ClassVar[tuple[str, ...]] = ()
     far_tokens: ClassVar[str] = ""
@@ -41,6 +47,25 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
     def likeliest(self) -> int:
         """How many of the sampler's likeliest tokens it reads, in `batch.logprobs_NK` and `batch.sampler_logprobs_NK`."""
         return 0
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        """Yield what it cannot be combined with, each with its key and the fix; a member adds its own to these, of its attributes."""
+        algorithm = run.algorithm
+        correction = algorithm.engine_correction
+        if self.selects and algorithm.importance_ratio != "token":
+            yield (
+                f"algorithm.surrogate={self.kind} chooses tokens by their own ratio and covariance; set algorithm.importance_ratio=token"
+            )
+        if self.folds_correction and correction.kind != "none" and not correction.weighs_tokens:
+            yield (
+                f"algorithm.surrogate={self.kind} takes the weights of tokens into its own weight of the response; "
+                f"algorithm.engine_correction.kind={correction.kind} weighs responses: set it to token or token_mask"
+            )
+        if self.folds_correction and algorithm.top_entropy_fraction < 1:
+            yield (
+                f"algorithm.surrogate={self.kind} takes the weights of tokens into its own weight of the response, where "
+                f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
+            )
 
     @abstractmethod
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:

@@ -8,11 +8,16 @@ of an update is Σ_pairs L / responses. A group without contrast, or whose pair 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 @dataclass
@@ -24,6 +29,30 @@ class Config(Surrogate):
     log_prob: str = choice("sum", of=("sum", "mean"))
     pairs = True  # the two responses of a group must be in one micro-batch
     needs_reference = True
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        yield from super().refusals(run)
+        algorithm = run.algorithm
+        if algorithm.engine_correction.kind != "none":
+            yield (
+                f"algorithm.engine_correction.kind={algorithm.engine_correction.kind} corrects a ratio, and "
+                "algorithm.surrogate=best_worst_dpo has none; set it to none"
+            )
+        if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":
+            yield (
+                "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
+                "algorithm.aggregation=response_mean"
+            )
+        if algorithm.advantage_sign != "both":
+            yield (
+                f"algorithm.advantage_sign={algorithm.advantage_sign} takes one response out of every pair of best_worst_dpo, which leaves "
+                "nothing to train on; set it to both"
+            )
+        if algorithm.off_policy_mask_nats is not None or algorithm.top_entropy_fraction < 1:
+            yield (
+                "algorithm.surrogate=best_worst_dpo has one loss a pair, of whole responses: algorithm.off_policy_mask_nats and "
+                "top_entropy_fraction choose tokens; set them to null and 1"
+            )
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch

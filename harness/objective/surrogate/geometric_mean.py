@@ -21,6 +21,7 @@ class Config(Surrogate):
     clip_low: float = ranged(0.4, low=0.0)
     clip_high: float = ranged(0.4, low=0.0)
     ratio_keys = ("clip_low", "clip_high")
+    one_loss = True
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch

@@ -10,11 +10,16 @@ function.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError, choice, ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 _HEAD = 128  # the authors'
 _TINY = 1e-6  # the authors' smallest tail mass
@@ -46,6 +51,21 @@ class Config(Surrogate):
     @property
     def likeliest(self) -> int:
         return self.head or _HEAD
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        yield from super().refusals(run)
+        algorithm, sampling = run.algorithm, run.sampling
+        if run.backend.kind != "builtin":  # other trainers have means of their own
+            return
+        reason = f"algorithm.surrogate={self.kind} reads the sampler's probabilities of its likeliest tokens"
+        if not algorithm.samples_policy:
+            yield f"{reason}, and algorithm.source={algorithm.source.kind} is no sampling from the policy; set it to policy"
+        if algorithm.engine_correction.old_log_probs != "sampler":
+            yield f"{reason} as the old ones; set algorithm.engine_correction.old_log_probs=sampler"
+        if sampling.top_p < 1 or sampling.top_k > 0:
+            yield f"{reason}, and filtered sampling makes most of them 0; set sampling.top_p=1 and top_k=0"
+        if algorithm.importance_ratio != "token":
+            yield f"{reason}, token by token; set algorithm.importance_ratio=token"
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch

@@ -7,15 +7,42 @@ responses, as in the authors' code (haolpku/DataFlex-RL, f4d305b): the weight mu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from harness.configuration.error import Checked
 from harness.objective.types import RolloutBatch, Tensor
 
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
 
 class Weighting(Checked, ABC, key="algorithm.weighting"):
-    """Base of all weightings."""
+    """Base of all weightings.
+
+    Attributes:
+        judges_groups: it judges a group by all its responses.
+    """
 
     kind: str
+
+    @property
+    def judges_groups(self) -> bool:
+        return False
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        """Yield what it cannot be combined with, each with its key and the fix."""
+        algorithm, surrogate = run.algorithm, run.algorithm.surrogate
+        if surrogate.pairs or surrogate.trains_without_advantage or algorithm.positive_nll_coefficient:
+            yield (
+                f"algorithm.weighting={self.kind} weighs responses by their advantages, and algorithm.surrogate={surrogate.kind} or "
+                "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
+            )
+        if self.judges_groups and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
+            yield (
+                f"algorithm.weighting={self.kind} judges a group by all its responses, and algorithm.overlong.statistics=exclude leaves "
+                "some out of its statistics; set it to keep"
+            )
 
     @abstractmethod
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:

@@ -20,6 +20,10 @@ class Config(Weighting):
     kind: str = "max_variance"
     fraction: float = ranged(0.5, low=1e-6, high=1.0)
 
+    @property
+    def judges_groups(self) -> bool:
+        return True
+
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:
         import torch
 

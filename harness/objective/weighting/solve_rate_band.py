@@ -21,6 +21,10 @@ class Config(Weighting):
         super().__post_init__()
         require_range("algorithm.weighting.low", self.low, 0.0, self.high)
 
+    @property
+    def judges_groups(self) -> bool:
+        return True
+
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:
         rate_P1 = batch.correct_PG.double().mean(1, keepdim=True)
         return ((rate_P1 > self.low) & (rate_P1 < self.high)).double().expand_as(advantages_PG)

@@ -25,6 +25,10 @@ class Config(Weighting):
     by: str = choice("advantage", of=("advantage", "reward_variance"))
     fraction: float = ranged(0.5, low=1e-6, high=1.0)
 
+    @property
+    def judges_groups(self) -> bool:
+        return self.by == "reward_variance"
+
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:
         scores_PG = advantages_PG.abs()
         if self.by == "reward_variance":

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.objective.types import RolloutBatch, Tensor
 from harness.objective.weighting import Weighting
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
 
 
 @dataclass
@@ -13,6 +18,9 @@ class Config(Weighting):
     """No settings."""
 
     kind: str = "uniform"
+
+    def refusals(self, run: RunConfig) -> Iterator[str]:
+        yield from ()
 
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:
         return advantages_PG.new_ones(advantages_PG.shape)

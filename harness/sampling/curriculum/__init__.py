@@ -1,4 +1,7 @@
-"""Prompt curricula. A member defines `Config` and `build`, which returns a `Curriculum`."""
+"""Prompt curricula. A member defines `Config` and `build`, which returns a `Curriculum`.
+
+`Config.draws_in_turn` is True where every problem comes in turn, whatever happened to the others.
+"""
 
 from __future__ import annotations
 

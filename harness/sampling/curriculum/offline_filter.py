@@ -8,7 +8,7 @@ below a lower bound are dropped, too. The filter's own tokens are counted in the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Config(Checked, key="algorithm.curriculum"):
     """
 
     kind: str = "offline_filter"
+    draws_in_turn: ClassVar[bool] = True
     pass_rate: float = ranged(0.625, low=0.0, high=1.0)
     min_pass_rate: float = 0.0
     samples: int = ranged(8, low=1)

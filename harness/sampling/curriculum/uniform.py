@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ class Config:
     """No settings."""
 
     kind: str = "uniform"
+    draws_in_turn: ClassVar[bool] = True
 
 
 class Uniform(Curriculum):

@@ -1,6 +1,7 @@
 """Sources of training responses (the "data source" of DeepSeekMath's unified paradigm, arXiv:2402.03300 §5.2.1).
 
 A member defines `Config` and `build`, which returns a `Source`. Everything after it (grading, groups, objective) is the same for all.
+`Config.samples_policy` is True where it samples the current policy.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +17,7 @@ class Config:
     """No settings."""
 
     kind: str = "policy"
+    samples_policy: ClassVar[bool] = True
 
 
 class PolicySource:
