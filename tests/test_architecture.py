@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -121,6 +122,21 @@ def test_what_starts_often_loads_nothing_heavy(modules: str, heavy: str) -> None
     code = f"import sys, {modules}; sys.exit(', '.join({HEAVY | set(heavy.split())} & {{*sys.modules}}) or 0)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "keys optimizer", "plan experiment=dapo_ladder", "judge", "report only=table"]
+)
+def test_a_verb_that_starts_often_loads_no_torch(command: str, tmp_path: Path) -> None:
+    """Loading a configuration imports no engine; what a verb answers to an empty folder, it answers soon."""
+    code = (
+        "import atexit, os, sys; from harness.cli import main\n"
+        f"atexit.register(lambda: {HEAVY} & {{*sys.modules}} and os._exit(99))\n"
+        f"sys.exit(main({command.split()}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode in (0, 1, 2), done.stderr
 
 
 def test_functions_stay_small() -> None:

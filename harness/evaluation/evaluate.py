@@ -29,8 +29,9 @@ from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.ranks import ALONE, Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.shaping import Grader
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import StopStringEngine, key, sample_seeds
+from harness.rollout.wrappers import StopStringEngine
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import problems_file

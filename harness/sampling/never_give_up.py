@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.sections import DeadGroupsConfig
-from harness.rollout.wrappers import key, uniforms
+from harness.rollout.noise import key, uniforms
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 

@@ -12,8 +12,8 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RewardConfig
 from harness.reward.shaping import reward_components, shaped_rewards
+from harness.rollout.noise import key, uniforms
 from harness.rollout.types import Completions
-from harness.rollout.wrappers import key, uniforms
 from harness.sampling.selection import Groups
 from harness.training.task import TaskParts
 

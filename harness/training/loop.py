@@ -22,7 +22,7 @@ from harness.evaluation.metrics.names import nothing_to_learn
 from harness.model.ranks import Ranks
 from harness.model.system import trim_heap
 from harness.reward.shaping import Grader
-from harness.rollout.wrappers import key, sample_seeds
+from harness.rollout.noise import key, sample_seeds
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory

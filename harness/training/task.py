@@ -18,8 +18,8 @@ from harness.model.system import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
 from harness.reward.shaping import Grader
+from harness.rollout.noise import key
 from harness.rollout.types import SamplingParams, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import key
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.never_give_up import NeverGiveUp
 from harness.store import RunDir, layout

@@ -27,8 +27,8 @@ from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import reward_components
+from harness.rollout.noise import key, uniforms
 from harness.rollout.types import Completions
-from harness.rollout.wrappers import key, uniforms
 from harness.sampling.selection import Groups
 from harness.training.mechanisms import mechanism_shares
 from harness.training.metrics import UpdateStats

@@ -27,8 +27,8 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import key, sample_seeds
 from harness.testbed import recipe as testbed
 
 CASES = (("m (3.2M), 64 tokens", "m", 64), ("t (testbed), 32 tokens", "t", 32))

@@ -32,8 +32,8 @@ from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic
 from harness.reward.shaping import Grader
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
-from harness.rollout.wrappers import key, sample_seeds
 from harness.store import ResultStore
 from harness.testbed.demonstrator import VOCABULARY
 from harness.training.loop import take_step

@@ -19,8 +19,8 @@ from harness.model.shapes import SHAPES
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
-from harness.rollout.wrappers import key, sample_seeds
 
 pytestmark = [
     pytest.mark.gpu,

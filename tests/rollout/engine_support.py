@@ -14,8 +14,8 @@ import torch
 from harness.configuration.registry import kinds, member
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine
-from harness.rollout.wrappers import key, sample_seeds
 from harness.testbed.demonstrator import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"

@@ -9,8 +9,9 @@ from engine_support import seeds_for
 
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions, SamplingParams
-from harness.rollout.wrappers import draw, draw_by_integers, filter_logits, key, sample_seeds, uniforms
+from harness.rollout.wrappers import draw, draw_by_integers, filter_logits
 
 EOS = 1
 PARAMS = SamplingParams(max_response_tokens=24, stop_token_ids=(EOS,))

@@ -15,8 +15,8 @@ from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
+from harness.rollout.noise import sample_seeds
 from harness.rollout.types import SamplingParams
-from harness.rollout.wrappers import sample_seeds
 from harness.sampling.source import Source, SourceContext
 from harness.training.update import Updater
 

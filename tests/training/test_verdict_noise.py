@@ -13,7 +13,7 @@ from harness.configuration.identity import identity
 from harness.configuration.sections import AlgorithmConfig, RewardConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
-from harness.rollout.wrappers import sample_seeds
+from harness.rollout.noise import sample_seeds
 from harness.training.grading import noisy_verdicts
 
 SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)

@@ -12,8 +12,8 @@ import torch
 from harness.backends.trl.settings import reward_scale
 from harness.exchange.dialect import COMPONENTS
 from harness.objective.objective import Objective
+from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions
-from harness.rollout.wrappers import key, sample_seeds
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.training.grading import Tally, graded_groups, refuse_a_broken_function
 from harness.training.mechanisms import MechanismShares, mechanism_shares

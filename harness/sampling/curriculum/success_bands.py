@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import Checked, ConfigError, ranged, require_range
-from harness.rollout.wrappers import key
+from harness.rollout.noise import key
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 _FOREVER = np.iinfo(np.int64).max

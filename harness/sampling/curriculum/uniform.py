@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.rollout.wrappers import key
+from harness.rollout.noise import key
 from harness.sampling.curriculum import Curriculum, require_problems
 
 
