@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import importlib.util
 import itertools
 import os
 import pickle
@@ -13,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -410,17 +408,9 @@ def _folder(name: str) -> Path:
     return folder
 
 
-@functools.cache
-def installed_folders() -> tuple[Path, ...]:
-    """The folders of packages that say `[project.entry-points."rlvr_harness.config_dir"] NAME = "PACKAGE"`."""
-    points = sorted(entry_points(group="rlvr_harness.config_dir"), key=lambda point: point.name)
-    specs = [importlib.util.find_spec(point.value) for point in points]
-    return tuple(Path(spec.submodule_search_locations[0]) for spec in specs if spec and spec.submodule_search_locations)
-
-
 def folders() -> list[Path]:
-    """The folders of installed packages, then those of `--config-dir`."""
-    return [*installed_folders(), *_own_folders.get()]
+    """The folders of `--config-dir`."""
+    return list(_own_folders.get())
 
 
 def folder_flags() -> list[str]:

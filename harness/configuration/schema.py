@@ -42,7 +42,6 @@ from harness.configuration.sections import (
     TrainingConfig,
     VerifierSection,
 )
-from harness.configuration.user_code import read_only_config
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
@@ -216,12 +215,16 @@ def _load_member(package: str, values: Any, path: str) -> Any:
     if not isinstance(kind, str):
         problem = f"{path} has no `kind`" if kind is None else f"{path}.kind={kind!r} is no name"
         raise ConfigError(f"{problem}; choose one of: {', '.join(sorted(kinds(package)))}")
-    if "code" in values and (config := read_only_config(package, values)) is not None:
-        return config
     try:
         module = member(package, kind)
     except ValueError as error:
         raise ConfigError(f"{path}.kind: {error}") from error
+    code = getattr(module.Config, "code", None)  # of a member of one's own
+    if code is not None and values.get("code", code) != code:
+        raise ConfigError(
+            f"{path}={kind} is of other code ({values['code']}) than the member is now ({code}); repeat the command that planned the run, "
+            "which asks for runs of the code as it is"
+        )
     return load_dataclass(module.Config, values, path)
 
 

@@ -18,8 +18,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,10 +28,6 @@ from harness.configuration.error import Checked, ConfigError
 _PREFIX = "own_member_"
 # Family and kind to the file; of a name in several folders that of the newest command.
 FILES: dict[tuple[str, str], Path] = {}
-
-
-class MemberError(RuntimeError):
-    """A fault of a member of one's own: its file, the line, and what its family asks."""
 
 
 def own_files(folder: Path, families: Iterable[str]) -> dict[tuple[str, str], Path]:
@@ -74,42 +69,9 @@ def code_of(path: Path) -> str:
 
 
 def module_of(config: Any) -> ModuleType | None:
-    """Return the user's module of a `Config`, None for a shipped member. Raises `ConfigError` where its code is gone."""
-    if isinstance(config, _ReadOnlyConfig):
-        raise ConfigError(config.reason)
+    """Return the user's module of a `Config`, None for a shipped member."""
     name = type(config).__module__
     return sys.modules[name] if name.startswith(_PREFIX) else None
-
-
-class _ReadOnlyConfig:
-    """A stored configuration of a member whose code is not there: it can be read, and nothing of it can be run."""
-
-    reason: str
-
-
-def read_only_config(family: str, values: dict[str, Any]) -> Any:
-    """Return a readable configuration for stored values of other code than there is now; None where the code is there."""
-    code, path = values["code"], FILES.get((family, values.get("kind", "")))
-    current_code = code_of(path) if path is not None and path.exists() else ""
-    if code == current_code:
-        return None
-    place = path or f"{family_label(family)}/{values.get('kind')}.py of the run's config_dir"
-    state = f"it is {current_code} now" if current_code else "it is not there"
-    reason = (
-        f"{place}: the run is of its code {code}, and {state}; put that file back, or repeat the command that planned the run, which "
-        "asks for runs of the code as it is"
-    )
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise ConfigError(reason)
-
-    # With the base class the flags of the family have their defaults, so that checks and reports can read it.
-    base = base_of(family)
-    namespace = {"reason": reason, **dict.fromkeys(member_signatures(family), refuse)}
-    fields = [(name, Any, dataclasses.field(kw_only=True)) for name in values]
-    bases = (_ReadOnlyConfig,) if base is None else (_ReadOnlyConfig, base)
-    config_class: Any = dataclasses.make_dataclass("Config", fields, bases=bases, namespace=namespace)
-    return config_class(**values)
 
 
 @functools.cache
@@ -161,25 +123,6 @@ def base_of(family: str) -> type | None:
 def family_label(family: str) -> str:
     """`objective/advantage`, as a folder of one's own has it."""
     return family.removeprefix("harness.").replace(".", "/")
-
-
-@contextmanager
-def blame_members() -> Iterator[None]:
-    """Raise what goes wrong in a member of one's own as a `MemberError` that names its file and line and what its family asks."""
-    try:
-        yield
-    except MemberError:
-        raise
-    except Exception as error:
-        families = {str(path): family for (family, _), path in FILES.items()}
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if frame.filename in families:
-                family = families[frame.filename]
-                signatures = "; ".join(f"`{signature}`" for signature in member_signatures(family).values())
-                raise MemberError(
-                    f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}; {family_label(family)} asks {signatures}"
-                ) from error
-        raise
 
 
 def _line(error: Exception, path: Path) -> int | None:

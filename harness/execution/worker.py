@@ -17,7 +17,6 @@ from transformers import AutoConfig, AutoTokenizer  # noqa: F401 (with torch's c
 import harness.training.loop  # noqa: F401
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
-from harness.configuration.user_code import blame_members
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.store import RunDir
 
@@ -36,5 +35,4 @@ def main(run_path: Path) -> int:
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())
     backend = implementation("harness.backends", config.backend)
-    with blame_members():
-        return 0 if backend.train(config, run, stopping.is_set, attempt) else EXIT_INTERRUPTED
+    return 0 if backend.train(config, run, stopping.is_set, attempt) else EXIT_INTERRUPTED

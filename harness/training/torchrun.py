@@ -122,7 +122,6 @@ def main(run_path: Path, attempt: int) -> int:
     die_with(os.getppid())
     from harness.configuration.registry import BACKEND, implementation
     from harness.configuration.schema import load
-    from harness.configuration.user_code import blame_members
     from harness.model.ranks import Ranks, close_groups
 
     run = RunDir(run_path, attempt)
@@ -130,8 +129,7 @@ def main(run_path: Path, attempt: int) -> int:
     try:
         config = load(run.settings())
         trainer = importlib.import_module(implementation(BACKEND, config.backend).TRAINER)
-        with blame_members():
-            complete = trainer.train_run(config, run, (folder / STOP).exists, attempt)
+        complete = trainer.train_run(config, run, (folder / STOP).exists, attempt)
         ranks = Ranks.join()
         ranks.gather(None)  # all are through
         if ranks.first:

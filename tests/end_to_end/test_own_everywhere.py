@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -138,14 +137,3 @@ def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, 
     assert config.read_text().count("  code: ") + config.read_text().count("\n    code: ") >= 6
     (row,) = (config.parent / "metrics.jsonl").read_text().splitlines()
     assert json.loads(row)["reward_mean"] == 0.5
-    # The same folder as a package: other place, same content, same run.
-    site = tmp_path / "site"
-    shutil.copytree(mine, site / "their_tricks")
-    information = site / "their_tricks-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tricks\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[rlvr_harness.config_dir]\ntheirs = their_tricks\n")
-    planned = harness(tmp_path, "plan", *chosen, reward, site=site)
-    assert "1 run, 1 finished, 0 to run" in planned
-    again = harness(tmp_path, "run", *chosen, reward, "seed=1", "--no-answer", site=site)
-    assert "1 run: 1 finished" in again
