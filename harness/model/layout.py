@@ -108,7 +108,8 @@ class Layout:
 
     def to(self, device: torch.device) -> Layout:
         names = ("ids_N", "place_N", "slot_tokens", "token_slots", "predictors_M", "lengths_B", "widths_B")
-        return replace(self, **{name: to_device(getattr(self, name), device) for name in names})
+        moved: dict[str, Any] = {name: to_device(getattr(self, name), device) for name in names}
+        return replace(self, **moved)
 
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sequences end to end, without padding, for kernels that take them so.

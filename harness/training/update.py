@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
 from harness.model.policy import NativePolicy, Policy, adamw, fill_gradients
@@ -42,14 +41,6 @@ class Updater:
     def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE) -> None:
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.reference = policy.frozen_copy() if objective.needs_reference else None
-        if (
-            self.reference is not None
-            and config.algorithm.kl.reset_every_steps
-            and not isinstance(policy, NativePolicy)
-        ):
-            raise ConfigError(
-                "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
-            )
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
         self.optimizer = adamw(policy.parameters(), config.optimizer, config.optimizer.learning_rate)

@@ -84,16 +84,6 @@ def test_an_engine_that_keeps_old_prefixes_or_stays_asleep_is_dead(lacks: str, m
         sampler.load_weights(WEIGHTS.items())
 
 
-@pytest.mark.parametrize("at", ["sleep", "wake"])
-def test_a_failure_at_sleep_or_wake_says_what_vllm_said(at: str) -> None:
-    sampler, llm = engine()
-    if at == "wake":
-        sampler.sleep()
-    llm.fails = {at}
-    with pytest.raises(EngineDied, match="CUDA out of memory"):
-        getattr(sampler, at)()
-
-
 @pytest.mark.parametrize("error", [RuntimeError("CUDA error"), AssertionError("memory changed")])
 def test_only_what_vllm_refuses_is_a_configuration_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed kernel or full memory is none: it passes with its traceback."""
@@ -111,30 +101,23 @@ def test_only_what_vllm_refuses_is_a_configuration_error(error: Exception, monke
         VllmEngine.load(*request)
 
 
-SHARED = "runs_per_gpu=2 with engine=vllm"
 SHARDED = "engine.tensor_parallel=2"
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["engine=vllm", "runtime.runs_per_gpu=2"], [SHARED]),
-        (["runtime.runs_per_gpu=2"], []),
-        (["engine=vllm"], []),
-        (
-            ["engine=vllm", "algorithm/source=initial_policy"],
-            ["initial_policy with engine=vllm on a GPU", "use engine=native"],
-        ),
-        (["engine=vllm", "algorithm/source=initial_policy", "runtime.device=cpu"], []),
-        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=1"], []),
-        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=2"], [SHARDED, "set runtime.ranks=1"]),
-        (["engine=vllm", SHARDED, "runtime.gpus_per_run=2"], [SHARDED]),  # a rank a GPU is the default
+        (["runtime.runs_per_gpu=2"], "runs_per_gpu=2 with engine=vllm"),
+        (["algorithm/source=initial_policy"], "initial_policy with engine=vllm on a GPU"),
+        ([SHARDED, "runtime.gpus_per_run=2"], SHARDED),  # a rank a GPU is the default
+        ([SHARDED, "runtime.gpus_per_run=2", "runtime.ranks=1"], ""),
+        ([], ""),
     ],
 )
-def test_one_engine_has_a_gpu_and_a_process_for_itself(overrides: list[str], words: list[str]) -> None:
-    reasons = builtin.check(compose_run(["runtime.device=cuda", *overrides]))
+def test_one_engine_has_a_gpu_and_a_process_for_itself(overrides: list[str], words: str) -> None:
+    reasons = builtin.check(compose_run(["engine=vllm", "runtime.device=cuda", *overrides]))
     assert bool(reasons) == bool(words)
-    assert not words or any(all(word in reason for word in words) for reason in reasons)
+    assert not words or any(words in reason for reason in reasons)
 
 
 def test_an_update_names_a_missing_or_foreign_tensor_and_leaves_out_rotary_tables() -> None:

@@ -102,14 +102,17 @@ def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]
     assert function.outcomes(["0", r"\boxed{}"], ["0", "0"], ["", ""]).tolist() == [-1.0, -1.0]
 
 
-def test_rates_of_a_noisy_verifier_are_not_its_business(code: Path) -> None:
-    with pytest.raises(ConfigError, match=r"algorithm\.reward\.function"):
-        RewardConfig(function=f"{code}:in_it", true_positive=0.9)
-
-
-def test_rewards_of_true_and_false_stand_on_either_side_of_zero(code: Path) -> None:
-    with pytest.raises(ConfigError, match="choose correct above 0 and wrong at most 0"):
-        RewardConfig(function=f"{code}:in_it", correct=0.0, wrong=-1.0)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["algorithm.reward.true_positive=0.9"], r"algorithm\.reward\.function"),
+        (["algorithm.reward.correct=0.0", "algorithm.reward.wrong=-1.0"], "choose correct above 0 and wrong at most 0"),
+        (["algorithm=gdpo"], "normalises the addends"),
+    ],
+)
+def test_what_it_cannot_be_combined_with_is_refused(code: Path, given: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        compose_run([*given, f"algorithm.reward.function={code}:in_it"])
 
 
 def test_a_module_of_a_package_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,11 +126,6 @@ def test_a_module_of_a_package_may_import_its_neighbours(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(tmp_path)
     function = RewardFunction(RewardConfig(function="rewards_of_mine.rule:score"), print)
     assert function.outcomes(["ab", "abc"], ["", ""], ["", ""]).tolist() == [1.0, -1.0]
-
-
-def test_an_estimator_of_the_rewards_addends_is_refused(code: Path) -> None:
-    with pytest.raises(ConfigError, match="normalises the addends"):
-        compose_run(["algorithm=gdpo", f"algorithm.reward.function={code}:in_it"])
 
 
 def test_the_content_of_the_file_is_the_identity_not_its_place(code: Path, tmp_path: Path) -> None:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from harness.configuration.sections import RuntimeConfig
+    from harness.model.policy import Policy
+    from harness.rollout.engine.native.sampler import NativeEngine
 
 
 @dataclass
@@ -13,7 +22,7 @@ class Config:
     kind: str = "native"
 
 
-def build(config: Config, policy: Any, runtime: Any) -> Any:
+def build(config: Config, policy: Policy, runtime: RuntimeConfig) -> NativeEngine:
     """See the family's contract. A native policy is sampled from in place, any other through a copy in the native decoder."""
     from harness.model.policy import NativePolicy
     from harness.rollout.engine.native.sampler import NativeEngine
@@ -23,7 +32,9 @@ def build(config: Config, policy: Any, runtime: Any) -> Any:
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
+def open_folder(
+    config: Config, folder: Path, runtime: RuntimeConfig, device: str, dtype: torch.dtype, linear_kernel: str
+) -> NativeEngine:
     """See the family's contract. Raises UnsupportedArchitectureError for what is not Llama, Qwen2 or Qwen3."""
     from harness.model.checkpoint import load_decoder
     from harness.rollout.engine.native.sampler import NativeEngine

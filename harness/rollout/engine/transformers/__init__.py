@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.configuration.error import Checked, ranged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from harness.configuration.sections import RuntimeConfig
+    from harness.model.policy import Policy
+    from harness.rollout.engine.transformers.batches import TransformersEngine
 
 
 @dataclass
@@ -20,11 +29,13 @@ class Config(Checked, key="engine"):
         return {"kind": self.kind}
 
 
-def build(config: Config, policy: Any, runtime: Any) -> Any:
+def build(config: Config, policy: Policy, runtime: RuntimeConfig) -> TransformersEngine:
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
+def open_folder(
+    config: Config, folder: Path, runtime: RuntimeConfig, device: str, dtype: torch.dtype, linear_kernel: str
+) -> TransformersEngine:
     from harness.rollout.engine.transformers.batches import TransformersEngine
 
     return TransformersEngine.load(folder, config.rows, device, dtype)

