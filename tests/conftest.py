@@ -43,6 +43,7 @@ LONG_FILES = (
     "backends/test_trl_ranks.py",
     "packaging/test_launch.py",
     "end_to_end/test_notebook.py",
+    "commands/test_hostile_stores.py",
     "commands/test_json.py",
     "execution/test_launchers.py",
     "backends/test_trl_run.py",
