@@ -8,24 +8,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from analysis import effects, headline
-from analysis.caveats import NOTHING_MEASURED, Engagement, engagements
-from analysis.colours import FEW_SEEDS
-from analysis.effects import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison
+from analysis import headline
+from analysis.declared import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison, wanted_seeds
+from analysis.engagement import Engagement
 from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
 from analysis.tables.table import Column, Table, cell_text, number_text, to_markdown
 from analysis.tables.words import (
     collapse_warnings,
-    family_size,
     grader_warnings,
     interval_name,
     metric_name,
     seeds_text,
+    survey_text,
     unspent_notes,
     untrained_notes,
 )
@@ -47,7 +46,7 @@ _COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal s
 class Line(Row):
     """A row of the answer: a comparison with what it touched, and the tokens a run of the arm and of its reference generates."""
 
-    engagement: Engagement = NOTHING_MEASURED
+    engagement: Engagement = field(default_factory=Engagement)
     tokens: tuple[float, float] = (math.nan, math.nan)
     so_far: bool = False
 
@@ -80,28 +79,28 @@ class Answer:
     Attributes:
         headline: sentences that name what is shown to help or to hurt.
         small: sentences for small type: the intervals of what the headline names, and the margin.
-        caveat: the one sentence that the headline must not be read without; may be empty.
+        caveats: what the headline must not be read without, the gravest first.
         head: of the column of names. lines: one a comparison. foot: what the arms are compared with, in numbers; may be empty.
     """
 
     headline: list[str]
     small: list[str]
-    caveat: str
+    caveats: list[str]
     head: str
     lines: list[Line]
     foot: str
 
     @property
     def sentences(self) -> list[str]:
-        """Headline, small type and caveat."""
-        return [*self.headline, *self.small, *([self.caveat] if self.caveat else [])]
+        """Headline, small type and caveats."""
+        return [*self.headline, *self.small, *self.caveats]
 
     @property
     def markdown(self) -> str:
         """The answer as a part of a Markdown file."""
         table = to_markdown(self.table).partition("\n\n")[2] if self.lines else ""
-        caveat = f"> {self.caveat}" if self.caveat else ""
-        parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveat, table, self.foot)
+        caveats = "\n>\n".join(f"> {caveat}" for caveat in self.caveats)
+        parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveats, table, self.foot)
         return "\n\n".join(filter(None, parts))
 
     @property
@@ -129,24 +128,23 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     if total is not None:
         bound = f", {total.bound}" * bool(total.bound) if total.estimate.resolved else f", {total.verdict}"
         sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named_rows)}{bound}.")
-    if not plan.about_score:
+    if not results.about_score:
         title, first = metric_name(results), sentences[0]
         title = title if "@" in title or "_" in title else title[:1].upper() + title[1:]
         initial = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
         sentences[0] = f"{title}: {initial}{first[1:]}"
-    count = sum(one.next_look is not None for one in effects.followed_comparisons(results)) if plan.looks else 0
+    count = sum(one.next_look is not None for one in results.looks)
     if count and known_lines:
         sentences.append(f"{capital(count_word(count))} of {count_word(len(lines))} comparisons wait for more seeds.")
-    caveat = ""
-    if known_lines:
+    caveats = _caveats(known_lines, plan)
+    if is_provisional and known_lines:
         correction = "intervals allow for every declared look."
         no_correction = "intervals are not corrected for looking before the end, so words may change."
-        before_end = f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"
-        caveat = before_end if is_provisional else _caveat(known_lines)
+        caveats = [f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"]
     # Where nothing has finished the headline says so.
     table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
-    small = _small_print(results, known_lines, [*named_rows, *([total] if total else [])])
-    return Answer(sentences, small, caveat, _head(plan), table_lines, _foot(results))
+    small = _small_print(results, known_lines, named_rows)
+    return Answer(sentences, small, caveats, _head(plan), table_lines, _foot(results, total))
 
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
@@ -189,23 +187,21 @@ _WAITS = "no finished run yet"
 
 def _lines(results: Results) -> list[Line]:
     """The comparisons that answer the question: main effects and interactions of a factorial."""
-    plan = results.experiment.plan
-    kinds = [MAIN, INTERACTIONS] if plan.design == "factorial" else []
-    attributions = [effects.effects_of(results, kind) for kind in kinds if kind in effects.kinds_of(plan)]
+    plan, engagements = results.experiment.plan, results.experiment.engagements
+    attributions = [results.attributions[kind] for kind in (MAIN, INTERACTIONS) if kind in results.attributions]
     if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
         return lines
-    deltas, arm_engagements = effects.differences_to_reference(results), engagements(results.experiment)
     several = plan.design == "arms" and len(plan.references) > 1
     lines = []
     for arm, reference in plan.comparisons:
         suffix = f" against {short_name(reference.label)}" if several else ""
-        delta, pair = deltas[arm.name], (arm, reference)
+        delta, pair = results.declared[arm.name], (arm, reference)
         tokens = [results.mean(each, "train_generated_tokens_total").value for each in pair]
         if math.isnan(delta.value) and not delta.absent:
             lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
             delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
         name = arm.plain_label + suffix
-        lines.append(Line(name, delta, results.metric, arm_engagements[arm.name], (tokens[0], tokens[1])))
+        lines.append(Line(name, delta, results.metric, engagements[arm.name], (tokens[0], tokens[1])))
     return lines
 
 
@@ -222,39 +218,55 @@ def _explain_nothing(results: Results) -> str:
 
 
 def _total(results: Results) -> Line | None:
-    """All steps of a ladder together, judged alone; None where there is one step, or where results decided how many seeds ran."""
+    """All steps of a ladder together, as in the column of differences to the base; None where there is one step, or no such column."""
     plan = results.experiment.plan
-    if plan.design != "cumulative" or len(plan.arms) < 3 or plan.looks or plan.declared_on:
+    if plan.design != "cumulative" or plan.declared_on or not results.to_base:
         return None
     count = len(plan.arms) - 1
-    total = results.difference(plan.arms[-1], plan.base)
-    line = Line("both together" if count == 2 else f"all {count_word(count)} together", total, results.metric)
+    name = "both together" if count == 2 else f"all {count_word(count)} together"
+    line = Line(name, results.to_base[plan.arms[-1].name], results.metric)
     return line if line.known else None
 
 
 def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
-    """The intervals of what the headline names, what holds together, and the margin."""
+    """The intervals of what the headline names, what holds together, the margin, and what else these intervals depend on."""
+    if not lines:
+        return []
+    margin = results.shown_margin
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
-    counts = [line.estimate.seeds for line in lines]
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
-    sentences = [f"{'; '.join([*parts, seeds_text(counts)])}."] if lines else []
-    if (size := family_size(line.estimate for line in lines)) > 1:
-        families = sorted({line.estimate.family for line in lines})
-        if families == [len(lines)]:
-            sentences.append(f"The intervals of the {count_word(size)} comparisons hold together at 95 %.")
-        else:
-            sentences.append(
-                f"Intervals hold together at 95 % among {' and among '.join(map(count_word, families))} comparisons."
-            )
-    if lines and results.shown_margin is not None:
-        sentences.append(
-            f"A difference within {results.shown_margin:g} {results.metric.unit} was declared not to matter."
-        )
+    sentences = [f"{'; '.join([*parts, seeds_text([line.estimate.seeds for line in lines])])}."]
+    families = sorted({line.estimate.family for line in lines})
+    if families[-1] > 1:
+        counts = " and those of the ".join(map(count_word, families))
+        sentences.append(f"The intervals of the {counts} comparisons hold together at 95 %.")
+    if margin is not None:
+        sentences.append(f"A difference within {margin:g} {results.metric.unit} was declared not to matter.")
+    return [*sentences, *_dependences(results)]
+
+
+def _dependences(results: Results) -> list[str]:
+    """What intervals and values depend on beside their seeds: looks, arms that have not finished, shared base policies."""
+    plan, experiment = results.experiment.plan, results.experiment
+    sentences = []
+    if any(one.next_look for one in results.looks):
+        sentences.append("This is an interim look.")
+    if any(one.settled and one.newest.resolved and one.newest.seeds < plan.looks[-1] for one in results.looks):
+        sentences.append("What ended early as higher or lower is too large on average; its interval allows for that.")
+    unfinished = [arm for arm in plan.arms if len(experiment.finished_seeds(arm)) < len(plan.seeds_of(arm))]
+    if unfinished and not plan.looks:
+        sentences.append(f"{len(unfinished)} of {len(plan.arms)} arms lack runs; their comparisons count all the same.")
+    if plan.shares_bases:
+        approximate = ", approximately at looks" * bool(plan.looks)
+        sentences.append(f"Seeds share {plan.base_policies} base policies, and intervals are over these{approximate}.")
     return sentences
 
 
-def _caveat(lines: Sequence[Line]) -> str:
-    """The caveat that matters most: unequal tokens, too few seeds, then a mechanism that was hardly used."""
+def _caveats(lines: Sequence[Line], plan: Plan) -> list[str]:
+    """What the headline must not be read without: too few seeds, unequal tokens, a mechanism that was hardly used; the gravest first."""
+    caveats = []
+    if survey := survey_text([line.estimate for line in lines], plan):
+        caveats.append(f"But {survey}")
     resolved_lines = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
     costly_lines = [one for one in resolved_lines if (one.ratio if one.is_better else 1 / one.ratio) > _COSTLY]
     if costly_lines:
@@ -262,16 +274,13 @@ def _caveat(lines: Sequence[Line]) -> str:
         own, reference = (f"{number_text(count / 1000, 0)}k" for count in costliest.tokens)
         text = f"{costliest.ratio:.1f} times the tokens: {own} against {reference} a run."
         subject = "it" if len(resolved_lines) == 1 else short_name(costliest.name)
-        return f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}"
-    fewest_seeds = min((line.estimate.seeds for line in lines), default=FEW_SEEDS)
-    if 1 < fewest_seeds < FEW_SEEDS:
-        return f"But {format_count(fewest_seeds, 'seed')} are too few to trust an interval."
+        caveats.append(f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}")
     idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
     if idle_lines:
         others = f" and {count_word(len(idle_lines) - 1)} more were" if len(idle_lines) > 1 else " was"
         extent = idle_lines[0].engagement.text(resolved=True)
-        return f"But {short_name(idle_lines[0].name)}{others} hardly engaged: it touched {extent}."
-    return ""
+        caveats.append(f"But {short_name(idle_lines[0].name)}{others} hardly engaged: it touched {extent}.")
+    return caveats
 
 
 def _head(plan: Plan) -> str:
@@ -279,8 +288,8 @@ def _head(plan: Plan) -> str:
     return _row_nouns(plan)[1] or (f"against {against}" if against else "comparison")
 
 
-def _foot(results: Results) -> str:
-    """The score of what the arms are compared with, with its interval, and that before training."""
+def _foot(results: Results, total: Line | None) -> str:
+    """The score of what the arms are compared with, with its interval, that before training, and the interval of all steps together."""
     plan, metric = results.experiment.plan, results.metric
     base, column = next(iter(plan.references), plan.base), Column("", "", metric.digits, metric.scale)
     mean, mean_before = results.mean(base), results.before_rl(results.column)
@@ -289,7 +298,10 @@ def _foot(results: Results) -> str:
     unit = f" {metric.percent.strip() or metric.unit}".rstrip()
     value, _, interval = cell_text(mean, column).partition(" [")
     text = f"{_wording(plan).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
-    return f"{text}; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else f"{text}."
+    text += f"; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else "."
+    if total is None or not total.interval:
+        return text
+    return f"{text} {capital(total.name)}: {total.interval}, of the differences to the base, which hold together."
 
 
 def describe(delta: Estimate, metric: Metric) -> str:
@@ -311,7 +323,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     Returns:
         `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `seed_counts`: arm to number of seeds.
     """
-    by_metric = [*map(effects.followed_comparisons, results_of(load_plan(store, plan, curves=False)).each_metric())]
+    by_metric = [view.looks for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
     rows = [
         {
@@ -322,7 +334,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
         }
         for comparisons in zip(*by_metric, strict=True)
     ]
-    return {"comparisons": rows, "seed_counts": effects.wanted_seeds(plan, [*itertools.chain(*by_metric)])}
+    return {"comparisons": rows, "seed_counts": wanted_seeds(plan, [*itertools.chain(*by_metric)])}
 
 
 def _comparison_text(comparison: FollowedComparison, plan: Plan) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,10 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
 def difference(
     results: Results, arm: str, reference: str, metric: str = "avg", *, margin: float | None = None
 ) -> Estimate:
-    """Arm minus reference in a metric, in its shown unit as ``margin`` is (None: the declared one): value, low, high, seeds, verdict.
+    """Arm minus reference in a metric, in its shown unit: value, low, high, seeds, verdict.
+
+    ``margin``: in that unit; None: the declared one. One that is given after the scores were seen is none that was declared, and a text
+    that quotes the verdict says *with the margin given*.
 
     One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an experiment declares is
     judged together in `tables_of`. A target that some seed never reaches has no value, and `absent` says so.
@@ -70,9 +72,9 @@ def difference(
     Raises `PlanError` for an unknown arm, `UnknownMetric`, `NoValueError` for a metric that no finished run has, and `ValueError` for a
     margin that is not above 0.
     """
-    view = _isolate(_metric_view(results, metric), margin)
-    plan = view.experiment.plan
-    return view.difference(plan.arm(arm), plan.arm(reference)).rescale(view.metric.scale)
+    view = _metric_view(results, metric)
+    plan, given_margin = view.experiment.plan, _stored_margin(view, margin)
+    return view.difference(plan.arm(arm), plan.arm(reference), given_margin).rescale(view.metric.scale)
 
 
 def contrast(
@@ -85,8 +87,8 @@ def contrast(
     """
     if not math.isclose(sum(weights.values()), 0.0, abs_tol=1e-9) or not any(weights.values()):
         raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
-    view = _isolate(_metric_view(results, metric), margin)
-    plan = view.experiment.plan
+    view = _metric_view(results, metric)
+    plan, given_margin = view.experiment.plan, _stored_margin(view, margin)
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
     arms = [plan.arm(name) for name, weight in weights.items() if weight]
@@ -97,18 +99,16 @@ def contrast(
     if not seeds:
         raise ValueError(f"{plan.name}: no seed has finished in all of {', '.join(values)}")
     sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
-    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=view.margin).rescale(view.metric.scale)
+    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=given_margin).rescale(view.metric.scale)
 
 
-def _isolate(view: Results, margin: float | None = None) -> Results:
-    """The results as if their metric were all that the experiment is about, with a margin in the shown unit (None: the declared one)."""
-    if margin is not None and not 0 < margin < math.inf:
+def _stored_margin(view: Results, margin: float | None) -> float | None:
+    """The margin that is given in the shown unit, else the declared one, in the stored unit."""
+    if margin is None:
+        return view.margin
+    if not 0 < margin < math.inf:
         raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
-    plan = view.experiment.plan
-    margins = plan.margins if margin is None else {**plan.margins, view.metric.name: margin}
-    return replace(
-        view, experiment=replace(view.experiment, plan=replace(plan, metrics=(view.metric,), margins=margins))
-    )
+    return margin / view.metric.scale
 
 
 def tables_of(results: Results) -> dict[str, Table]:
@@ -129,8 +129,8 @@ def figure_of(
     ``metric``: what it is about; None: the first that the experiment declares. ``style``: `paper` or `screen`; ``rc``: rcParams
     over those of the style. Raises `LookupError` without such a figure, which names those that there are, or without data for it.
     """
-    view = _isolate(results if metric is None else _metric_view(results, metric))
-    makers = dict(figure_makers(view))
+    view = results if metric is None else _metric_view(results, metric)
+    makers = dict(figure_makers(view, [view]))
     if name not in makers:
         raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")
     with figure_style(style, rc):

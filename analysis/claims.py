@@ -19,7 +19,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.caveats import engagements
 from analysis.colours import VERDICTS
 from analysis.effects import Effect, declared_effects
 from analysis.figures.drawing import figure_style, legend_below, new_figure, save
@@ -194,7 +193,7 @@ def judge_look(root: Path, name: str) -> Look:
     """Judge the claim that an experiment declares by its own runs. Raises `StoreError` where its plan cannot be read."""
     results = results_of(load_experiment(root, name, curves=False))
     plan, effect = results.experiment.plan, declared_effects(results)[0]
-    engagement = engagements(results.experiment)[effect.arm]
+    engagement = results.experiment.engagements[effect.arm]
     steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
     totals = [float(steps[key].sum()) if key in steps else 0.0 for key in ("generated_tokens", "seconds_total")]
     path = layout.plan_file(root, name).parent / layout.DECLARATION

@@ -17,7 +17,6 @@ class Look:
     marker: str
 
 
-FEW_SEEDS = 3  # below which an interval says hardly anything: it is warned of, drawn faded and sets no axis
 # By the first word of a verdict. Blue and vermilion of Okabe and Ito, and their green; grey says that nothing is decided.
 VERDICTS = {
     "higher": Look("#0072B2", "#6cb8ee", "blue", ">"),

@@ -1,4 +1,4 @@
-"""What the arms of a design add up to: effects of a factorial, Shapley values, and grids of settings with their labels."""
+"""Grids of settings with their labels, and what is near their best cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from analysis.effects import differences_to_reference
 from analysis.results import Results
 from harness.evaluation.metrics.names import HIGHER
 from harness.experiment.plan import Plan, PlannedArm
@@ -79,16 +78,19 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
-    scored_arms = [arm for arm in plan.arms if not math.isnan(results.mean(arm).value)]
-    if not scored_arms or not results.metric.better:
+    means = {arm.name: mean.value for arm in plan.arms if not math.isnan((mean := results.mean(arm)).value)}
+    if not means or not results.metric.better:
         return None
-    sign = 1 if results.metric.better == HIGHER else -1
-    best = max(scored_arms, key=lambda arm: sign * results.mean(arm).value).name
-    pairs = {f"{a.name} and {b.name}": (a, b) for a, b in itertools.combinations(scored_arms, 2)}
-    differences, deltas = results.differences(pairs), differences_to_reference(results)
-    resolved_pairs = [{a.name, b.name} for a, b in plan.comparisons if a.name in deltas and deltas[a.name].resolved]
-    answers = [({a.name, b.name}, differences[name].resolved) for name, (a, b) in pairs.items()]
-    open_pairs = [pair for pair, resolved in answers if best in pair and not resolved and pair not in resolved_pairs]
+    best = (max if results.metric.better == HIGHER else min)(means, key=means.__getitem__)
+    pairs = {frozenset((a.name, b.name)): (a, b) for a, b in itertools.combinations(plan.arms, 2)}
+    differences = results.differences({"+".join(sorted(pair)): arms for pair, arms in pairs.items()})
+    resolved_pairs = [{a.name, b.name} for a, b in plan.comparisons if results.declared[a.name].resolved]
+    open_pairs = [
+        pair
+        for pair in pairs
+        if best in pair and pair <= means.keys() and pair not in resolved_pairs
+        if not differences["+".join(sorted(pair))].resolved
+    ]
     return best, frozenset().union(*open_pairs) - {best}
 
 

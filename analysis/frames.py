@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.engagement import Engagement
 from analysis.samples import (
     Floats,
     Question,
@@ -38,30 +39,30 @@ SAMPLES = (
 _WIDE = ["arm", "seed", "run_id", "step", "cap", "benchmark"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frames:
     """What tables and figures read of an experiment, one row a thing.
 
-    ``runs``: a row a planned run. ``steps``: a row a rollout step, as logged. ``scores``: a row per run, benchmark, cap, evaluated step and
-    metric, on the plan's benchmark. `samples`: a row a graded response. ``problem_avg``: avg@n per problem of (run_id, step, cap), of runs
-    on ``problem_ids``. ``further``: the same runs on each other benchmark. ``store``: where the samples lie; None where there are none.
+    ``runs``: a row a planned run. ``steps``: a row a rollout step, as logged. ``cells``: a row per run, cap and evaluated step, a column a
+    metric, on the plan's benchmark; `scores` are the same with a row for each metric. `samples`: a row a graded response. ``problem_avg``:
+    avg@n per problem of (run_id, step, cap), of runs on ``problem_ids``. ``further``: the same runs on each other benchmark. ``store``:
+    where the samples lie; None where there are none.
     """
 
     plan: Plan
     runs: pd.DataFrame
     steps: pd.DataFrame
-    scores: pd.DataFrame
+    cells: pd.DataFrame
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     further: Mapping[str, Frames] = field(default_factory=dict)
     store: ResultStore | None = None
 
-    @cached_property
-    def cells(self) -> pd.DataFrame:
-        """The scores with a column for each metric, a row per run, cap and evaluated step."""
-        wide = self.scores.set_index([*_WIDE, "metric"])["value"].unstack("metric", sort=False)
-        return wide.rename_axis(columns=None).reset_index()
+    @property
+    def scores(self) -> pd.DataFrame:
+        """A row for each metric of a cell (`SCORES`)."""
+        return long(self.cells)
 
     @property
     def finished_runs(self) -> pd.DataFrame:
@@ -104,6 +105,17 @@ class Frames:
                 collapses.add((str(arm), int(seed)))
         return collapses
 
+    @cached_property
+    def engagements(self) -> dict[str, Engagement]:
+        """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
+        arms, steps = self.plan.arms, dict[str, list[pd.DataFrame]]()
+        keys = zip(self.finished_runs["run_id"], self.finished_runs["arm"], strict=True)
+        for key in keys if any(arm.engagement for arm in arms) else ():
+            if key in self.training:
+                steps.setdefault(key[1], []).append(self.training[key])
+        values = {arm.name: [measure.value(steps.get(measure.arm, ())) for measure in arm.engagement] for arm in arms}
+        return {arm.name: Engagement(tuple(arm.engagement), tuple(values[arm.name])) for arm in arms}
+
     @property
     def unfinished(self) -> bool:
         """True while a planned run has not finished: what the experiment says may still change."""
@@ -144,7 +156,7 @@ class _BenchmarkCells:
     def put_in(self, experiment: Frames) -> Frames:
         return replace(
             experiment,
-            scores=long(pd.DataFrame.from_records(self.rows)) if self.rows else _no_rows(SCORES),
+            cells=_cells(self.rows) if self.rows else _no_rows(_WIDE),
             problem_avg=self.problem_avg,
             problem_ids=self.problem_ids,
             notes=(*experiment.notes, *self.notes),
@@ -180,7 +192,7 @@ def load_plan(
     metrics = (*plan.metrics, *extra_metrics)
     ks = {metric.parameter for metric in metrics if metric.kind in ("pass", "maj")}
     with answer_equality() as equality:
-        question = Question(plan, curves, frozenset(ks), equality, any(metric.by_second for metric in metrics))
+        question = Question(plan, curves, frozenset(ks), equality)
         for state in records(states[~states["status"].isin(["not started", layout.INCOMPLETE])]):
             run, run_name = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
@@ -201,7 +213,7 @@ def load_plan(
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])
-    base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(SCORES), notes=tuple(notes), store=store)
+    base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(_WIDE), notes=tuple(notes), store=store)
     further_frames = {
         name: other_cells[name].put_in(replace(base, plan=plan.view_on(name))) for name in sorted(other_cells)
     }
@@ -246,6 +258,14 @@ def _add_costs(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFr
         for name, column in cost_columns.items()
     }
     return runs.assign(base_policy=bases, **sums).reindex(columns=list(RUNS))
+
+
+def _cells(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Cells as a frame, numbers as floats; a metric that none has is no column."""
+    cells = pd.DataFrame.from_records(rows).dropna(axis="columns", how="all")
+    return cells.astype(dict.fromkeys(cells.columns.difference(_WIDE), np.float64)).reindex(
+        columns=[*_WIDE, *(name for name in cells if name not in _WIDE)]
+    )
 
 
 def long(cells: pd.DataFrame) -> pd.DataFrame:

@@ -58,8 +58,12 @@ class Row:
     def bound(self) -> str:
         """The margin as shown where the difference is shown to lie inside it: ``less than 3``."""
         estimate = self.estimate
-        inside = estimate.margin is not None and estimate.verdict in (Verdict.HIGHER_INSIDE, Verdict.LOWER_INSIDE)
-        return f"less than {self.metric.scale * (estimate.margin or 0.0):g}" if inside else ""
+        return f"less than {self.margin}" if estimate.resolved and estimate.inside_margin else ""
+
+    @property
+    def margin(self) -> str:
+        """The margin as shown; 0 where there is none."""
+        return f"{self.metric.scale * (self.estimate.margin or 0.0):g}"
 
 
 @dataclass(frozen=True)
@@ -74,23 +78,27 @@ class Wording:
     against: str = ""
     identifiers: bool = False
 
+    @property
+    def plural(self) -> str:
+        """The noun for several rows."""
+        return f"{self.noun}es" if self.noun.endswith("ch") else f"{self.noun}s"
+
     def begin(self, name: str) -> str:
         """A name at the beginning of a sentence."""
         return name if self.identifiers else capital(name)
 
     def verbs(self, metric: Metric) -> tuple[str, str, str]:
         """What a difference above, below and on any side of zero does; without a better direction only that it raises or lowers."""
-        if metric.better in (HIGHER, LOWER):
-            verbs = (
-                ("do better", "do worse", "do better or worse") if self.against else ("help", "hurt", "help or hurt")
-            )
-        elif self.against:
-            verbs = ("be higher", "be lower", "be higher or lower")
-        else:
-            verbs = ("raise it", "lower it", "raise or lower it")
-        up, down, either = (verbs[1], verbs[0], verbs[2]) if metric.better == LOWER else verbs
         than = f" than {self.against}" if self.against else ""
-        return up + than, down + than, either + than
+        if metric.better not in (HIGHER, LOWER):
+            return (
+                ("be higher", "be lower", "be higher or lower")
+                if than
+                else ("raise it", "lower it", "raise or lower it")
+            )
+        good, bad = ("do better", "do worse") if than else ("help", "hurt")
+        up, down = (good, bad) if metric.better == HIGHER else (bad, good)
+        return up + than, down + than, ("do better or worse" if than else "help or hurt") + than
 
 
 def count_word(number: int) -> str:
@@ -127,10 +135,11 @@ def sentences(rows: Sequence[Row], wording: Wording) -> list[str]:
     rows = [row for row in rows if row.known]
     if not rows:
         return []
-    verbs = wording.verbs(rows[0].metric)
-    sides = [(_side(rows, UP), verbs[0]), (_side(rows, DOWN), verbs[1])]
-    texts = [_side_sentence(side, verb, rows, wording) for side, verb in sides if side]
-    return texts or _no_difference_sentences(rows, wording, verbs[2])
+    up, down, either = wording.verbs(rows[0].metric)
+    texts = [
+        _side_sentence(_side(rows, verdicts), verb, len(rows), wording) for verdicts, verb in ((UP, up), (DOWN, down))
+    ]
+    return [text for text in texts if text] or _no_difference_sentences(rows, wording, either)
 
 
 def _side(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[Row]:
@@ -138,52 +147,48 @@ def _side(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[Row]:
     return sorted(side, key=lambda row: -abs(row.estimate.value))
 
 
-def _side_sentence(side: Sequence[Row], verb: str, rows: Sequence[Row], wording: Wording) -> str:
-    first, unit, count = side[0], side[0].metric.unit, len(rows)
-    if len(side) == 1:
-        only = f"the only {wording.noun} " * (count > 1)
-        bound = f", but by {first.bound} {unit}".rstrip() * bool(first.bound)
-        name = wording.begin(short_name(first.name))
-        sentence = f"{name} is {only}shown to {verb}{bound}: {first.with_unit}."
-        short_sentence = f"{name} is {only}shown to {verb.partition(' than ')[0]}: {first.with_unit}."
-        return sentence if len(sentence.split()) <= MOST_WORDS else short_sentence
-    if text := _list(side):
+def _side_sentence(side: Sequence[Row], verb: str, count: int, wording: Wording) -> str:
+    if len(side) > 1 and (text := _list(side)):
         return f"{wording.begin(text)} are shown to {verb}."
-    largest = f"{short_name(first.name)}: {first.with_unit}"
-    return f"{len(side)} of {count} {_plural(wording.noun)} are shown to {verb}, most of all {largest}."
+    if not side:
+        return ""
+    first = side[0]
+    name = short_name(first.name)
+    if len(side) > 1:
+        return f"{len(side)} of {count} {wording.plural} are shown to {verb}, most of all {name}: {first.with_unit}."
+    begin = f"{wording.begin(name)} is {f'the only {wording.noun} ' * (count > 1)}shown to"
+    bound = f", but by {first.bound} {first.metric.unit}".rstrip() * bool(first.bound)
+    sentence = f"{begin} {verb}{bound}: {first.with_unit}."
+    return (
+        sentence
+        if len(sentence.split()) <= MOST_WORDS
+        else f"{begin} {verb.partition(' than ')[0]}: {first.with_unit}."
+    )
 
 
 def _list(side: Sequence[Row]) -> str:
     """``A (+3.1 points) and B (+0.9, less than 3)``; empty where they are too many or their names too long for a sentence."""
     numbers = [", ".join(filter(None, [row.with_unit if row is side[0] else row.points, row.bound])) for row in side]
-    texts = [f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)]
-    text = " and ".join([", ".join(texts[:-1]), *texts[-1:]] if len(texts) > 1 else texts)
+    *texts, last = [f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)] or [""]
+    text = f"{', '.join(texts)} and {last}" if texts else last
     return text if len(side) <= _LISTED and len(text.split()) <= MOST_WORDS - 12 else ""
 
 
 def _no_difference_sentences(rows: Sequence[Row], wording: Wording, either: str) -> list[str]:
-    count, noun = len(rows), wording.noun
-    same = [row for row in rows if row.estimate.verdict is Verdict.EQUIVALENT]
-    margin = (
-        f"within {same[0].metric.scale * (same[0].estimate.margin or 0.0):g} {rows[0].metric.unit}".rstrip()
-        if same
-        else ""
-    )
+    count, noun, first = len(rows), wording.noun, rows[0]
+    same = sum(row.estimate.verdict is Verdict.EQUIVALENT for row in rows)
+    margin = f"within {first.margin} {first.metric.unit}".rstrip()
     if all(row.estimate.seeds < 2 for row in rows):
         return [f"One seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed."]
     if count == 1:
-        name, points = wording.begin(short_name(rows[0].name)), rows[0].with_unit
         target = f" to {wording.against}" * bool(wording.against)
-        outcome = f"equivalent{target} {margin}: {points}" if same else f"not shown to {either}: {points}, not resolved"
-        return [f"{name} is {outcome}."]
-    if len(same) == count:
-        return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {_plural(noun)} are equivalent {margin}."]
-    rest = count - len(same)
-    are = ["is" if number == 1 else "are" for number in (len(same), rest)]
-    parts = f"{capital(count_word(len(same)))} {are[0]} equivalent {margin}, {count_word(rest)} {are[1]} not resolved."
-    subject = "Neither" if count == 2 else f"None of the {count_word(count)}"
-    return [f"No {noun} is shown to {either}.", parts if same else f"{subject} is resolved."]
-
-
-def _plural(noun: str) -> str:
-    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+        outcome = f"equivalent{target} {margin}: {first.with_unit}"
+        unclear = f"not shown to {either}: {first.with_unit}, not resolved"
+        return [f"{wording.begin(short_name(first.name))} is {outcome if same else unclear}."]
+    if same == count:
+        return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {wording.plural} are equivalent {margin}."]
+    if not same:
+        subject = "Neither" if count == 2 else f"None of the {count_word(count)}"
+        return [f"No {noun} is shown to {either}.", f"{subject} is resolved."]
+    parts = [f"{count_word(number)} {'is' if number == 1 else 'are'}" for number in (same, count - same)]
+    return [f"No {noun} is shown to {either}.", f"{capital(parts[0])} equivalent {margin}, {parts[1]} not resolved."]

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 
 from analysis import headline
 from analysis.answer import Answer, Line
-from analysis.colours import FEW_SEEDS
 from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.figures.drawing import figure_style, save
 from analysis.figures.effects import forest_figure
@@ -31,7 +30,7 @@ from analysis.tables.words import seeds_text
 from analysis.terminal import answer_text
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
 from harness.statistics.aggregates import interquartile_mean, probability_of_improvement
-from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge_one, mean_interval
+from harness.statistics.intervals import ENOUGH, Difference, Estimate, Independent, Paired, judge_one, mean_interval
 from harness.store.foreign_text import csv_text
 
 MEAN = "mean over benchmarks"
@@ -96,6 +95,11 @@ class Judgement:
             return replace(score, unit="", digits=2)
         return replace(score, scale=100.0 if self.table.unit == "fraction" else 1.0)
 
+    @property
+    def _within(self) -> tuple[float, float]:
+        """The least and the most that a score can be."""
+        return (-math.inf, math.inf) if self.table.unit == "raw" else (0.0, 100.0 / self.metric.scale)
+
     @cached_property
     def scores(self) -> dict[tuple[str, str], pd.DataFrame]:
         """Group and arm → its scores, a row a seed and a column a benchmark."""
@@ -145,7 +149,7 @@ class Judgement:
     def _level(self, scores: pd.Series) -> Estimate:
         """The mean over seeds; the interval of a share holds no impossible value."""
         most = {"fraction": 1.0, "percent": 100.0}.get(self.table.unit)
-        estimate = mean_interval(scores)
+        estimate = mean_interval(scores, within=self._within)
         return estimate if most is None else estimate.clip(0.0, most)
 
     # ---- differences ----
@@ -239,18 +243,19 @@ class Judgement:
             for name in [e.arm if one else e.comparison]
         ]
         if not lines:
-            return Answer([self._nothing()], [], "", "comparison", [], "")
+            return Answer([self._nothing()], [], [], "comparison", [], "")
         against = references.pop() if one else ""
         wording = headline.Wording("arm" if one else "comparison", against, identifiers=True)
         first, *rest = headline.sentences(lines, wording)
         head = f"against {against}" if one else "comparison"
         fewest = min(line.estimate.seeds for line in lines)
-        few = f"But {fewest} seeds are too few to trust an interval." if 1 < fewest < FEW_SEEDS else ""
+        survey = f"But {fewest} seeds are a survey: where seeds collapse, fewer than {ENOUGH} are no evidence."
+        caveats = [survey] if 1 < fewest < ENOUGH else []
         single = sum(line.estimate.seeds < 2 for line in lines)
         if single:
-            few = f"{single} of {len(lines)} have a single seed on a side: with one seed nothing is resolved."
+            caveats = [f"{single} of {len(lines)} have a single seed on a side: with one seed nothing is resolved."]
         return Answer(
-            [f"On {self._subject}{self._direction}: {first}", *rest], self._small(lines), few, head, lines, ""
+            [f"On {self._subject}{self._direction}: {first}", *rest], self._small(lines), caveats, head, lines, ""
         )
 
     def _small(self, lines: Sequence[Line]) -> list[str]:

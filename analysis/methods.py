@@ -13,10 +13,9 @@ import pandas as pd
 
 from analysis.answer import answers
 from analysis.designs import key_label, setting_label
-from analysis.effects import differences_to_reference
 from analysis.results import Results, last_evaluations
 from analysis.tables.table import latex_escape
-from analysis.tables.words import difference_notes, family_size, metric_name, power_notes, samples, seeds_text
+from analysis.tables.words import interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
@@ -119,21 +118,15 @@ class Methods:
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
-        unit = "base policies" if plan.shares_bases else "training seeds"
-        test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
-        yield f"Intervals are 95 % Student's t over {unit} with the problems fixed, never over samples; differences are {test}."
+        yield from interval_notes(self.results, [view.declared.values() for view in views], "the declared differences")
         margin_views = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
         verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
         no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
         yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin
-        if plan.looks:
-            yield difference_notes(self.results, [])[0]
-            return
-        size = max(family_size(differences_to_reference(view).values()) for view in views)
-        family = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)." * (size > 1)
-        power = power_notes(differences_to_reference(self.results).values(), self.results)
-        yield " ".join([f"The design has a fixed number of seeds.{family}", *power])
+        if not plan.looks:
+            power = power_notes(self.results.declared.values(), self.results)
+            yield " ".join(["The design has a fixed number of seeds.", *power])
 
     def _machines(self) -> Iterator[str]:
         manifests = [self.store.run(name).manifest() or {} for name in self.finished_runs["run_id"]]

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_markdown
-from analysis.effects import INTERACTIONS, MAIN, SHAPLEY, all_effects, effects_frame, kinds_of
+from analysis.declared import INTERACTIONS, MAIN, SHAPLEY
+from analysis.effects import all_effects, effects_frame
 from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
@@ -123,13 +124,18 @@ def write_figures(
     return paths
 
 
-def figure_makers(results: Results) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
-    """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
-    experiment = results.experiment
-    for view in results.each_metric():
-        suffix = metric_suffix(view)
+def figure_makers(
+    results: Results, views: Sequence[Results] | None = None
+) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+    """File name and maker of every figure; a maker answers None where the experiment has no data for it.
+
+    ``views``: the results about one metric each, the first of which has the plain names; None: those that the experiment declares.
+    """
+    experiment, views = results.experiment, results.each_metric() if views is None else views
+    for view in views:
+        suffix = metric_suffix(view) if len(views) > 1 else ""
         yield f"differences{suffix}", partial(differences_figure, view)
-        for kind in kinds_of(experiment.plan):
+        for kind in view.attributions:
             yield f"{kind}{suffix}", partial(design_figure, view, kind)
         yield f"metric{suffix}", partial(metric_figure, view)
         yield f"grid{suffix}", partial(grid_figure, view)

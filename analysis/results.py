@@ -1,4 +1,4 @@
-"""Per-seed results at the last evaluation, contrasts between arms, and the same on every other benchmark."""
+"""Per-seed results at the last evaluation, what is compared by them, and the same on every other benchmark."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis import declared
+from analysis.declared import FollowedComparison
 from analysis.frames import Frames, groups
 from analysis.samples import Floats, column_of, is_computed, tokens_to, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlanError, PlannedArm
+from harness.statistics.attribution import Attribution
 from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge, mean_interval
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """One row per finished (arm, seed, cap), every metric at the checkpoint, the last evaluation; ``before`` the same at step 0.
 
@@ -57,6 +60,11 @@ class Results:
         return None if self.shown_margin is None else self.shown_margin / self.metric.scale
 
     @property
+    def about_score(self) -> bool:
+        """True where the score is all that the experiment is about, and these results too."""
+        return self.experiment.plan.about_score and self.metric == self.experiment.plan.score
+
+    @property
     def columns(self) -> int:
         """Columns of differences that hold together: the experiment's metrics. One that it does not declare stands alone."""
         metrics = self.experiment.plan.metrics
@@ -66,9 +74,14 @@ class Results:
         """The same results with answers about another metric; its values are computed where they are not there yet."""
         return replace(with_metrics(self, [metric]), selected_metric=metric)
 
-    def each_metric(self) -> list[Results]:
-        """These results about each metric of the experiment, in its order."""
-        return [self.about(metric) for metric in self.experiment.plan.metrics]
+    def each_metric(self) -> tuple[Results, ...]:
+        """These results about each metric of the experiment, in its order; what one of them has computed it keeps."""
+        return self._views
+
+    @cached_property
+    def _views(self) -> tuple[Results, ...]:
+        metrics = self.experiment.plan.metrics
+        return tuple(self if metric == self.metric else self.about(metric) for metric in metrics)
 
     def scores(self, arm: PlannedArm, metric: str, cap: int | None = None) -> dict[int, float]:
         """Metric per seed of the finished runs of an arm; seeds without a value are left out."""
@@ -94,7 +107,8 @@ class Results:
         values = self.scores(arm, self.column if metric is None else metric, cap)
         if reason := unreached_text(values):
             return Estimate(math.nan, seeds=len(values), absent=reason)
-        return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
+        within = self.metric.within if metric is None else (-math.inf, math.inf)
+        return replace(mean_interval(self.experiment.plan.replicates(values), within=within), seeds=len(values))
 
     def unreached_reason(self, *arms: PlannedArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
@@ -103,9 +117,45 @@ class Results:
             f"{reason} ({label})" if len(arms) > 1 else reason for label, reason in reasons.items() if reason
         )
 
-    def difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
-        """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
-        return self.differences({arm.name: (arm, reference)}, columns=1)[arm.name]
+    @cached_property
+    def declared(self) -> dict[str, Estimate]:
+        """Arm → its difference to what it is declared against, one family; of a sequential design that of the newest look."""
+        if self.experiment.plan.looks:
+            return {one.arm.name: one.newest for one in self.looks}
+        return self.differences_to_reference()
+
+    @cached_property
+    def to_base(self) -> dict[str, Estimate]:
+        """Arm → its difference to the base, a family of its own.
+
+        None in a sequential design: seeds stop where the declared comparisons tell them to, which would bias these.
+        """
+        plan = self.experiment.plan
+        if plan.stopped_by_results or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
+            return {}
+        return self.differences({arm.name: (arm, plan.base) for arm in plan.arms if arm.name != plan.base.name})
+
+    @cached_property
+    def looks(self) -> list[FollowedComparison]:
+        """Every declared comparison of a sequential design over its looks; nothing of another one."""
+        return declared.followed_comparisons(self)
+
+    @cached_property
+    def attributions(self) -> dict[str, Attribution]:
+        """Each kind of effect of a factorial; nothing of another design."""
+        return declared.attributions_of(self)
+
+    def difference(self, arm: PlannedArm, reference: PlannedArm, margin: float | None = None) -> Estimate:
+        """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing.
+
+        ``margin``: one that is given now, in the stored unit; None: the declared one.
+        """
+        estimate = self.differences({arm.name: (arm, reference)}, columns=1)[arm.name]
+        return estimate if margin is None else replace(estimate, margin=margin)
+
+    def differences_to_reference(self, columns: int | None = None) -> dict[str, Estimate]:
+        """Arm → its difference to what it is declared against, over all of its seeds (`differences`)."""
+        return self.differences({arm.name: (arm, other) for arm, other in self.experiment.plan.comparisons}, columns)
 
     def before_rl(self, column: str, cap: int | None = None) -> float | None:
         """Mean of a column over all runs at step 0; None where none was evaluated then."""
@@ -115,12 +165,17 @@ class Results:
     def differences(
         self, pairs: Mapping[str, tuple[PlannedArm, PlannedArm]], columns: int | None = None
     ) -> dict[str, Estimate]:
-        """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
+        """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric).
+
+        All of them count, whatever has run: the family is known before anything runs.
+        """
+        estimates = judge(
+            {name: self.contrast(*pair) for name, pair in pairs.items()},
+            margin=self.margin,
+            columns=columns or self.columns,
+        )
         reasons = {name: reason for name, pair in pairs.items() if (reason := self.unreached_reason(*pair))}
-        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in reasons}
-        estimates = judge(contrasts, margin=self.margin, columns=columns or self.columns)
-        estimates |= {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
-        return {name: estimates[name] for name in pairs}
+        return estimates | {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
 
     def contrast(self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None) -> Difference:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +49,11 @@ def run_cells(
     table: pa.Table,
     ks_of: Callable[[int, int], Collection[int]],
     equivalent: names.Equivalence | None,
-    *,
-    by_second: bool = False,
 ) -> RunCells:
     """Reduce the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``) to cells.
 
     ``ks_of``: the k at a step, given the samples of the problem that has the most in one cell; where there is none k = n. ``equivalent``:
-    the verifier's equality of pairs of answers, for votes; None: equal texts only. With ``by_second`` every metric by the second grader
-    too, not avg alone.
+    the verifier's equality of pairs of answers, for votes; None: equal texts only.
     """
     frame = table.drop_columns(["second_correct"]).to_pandas()
     run = code_samples(frame, "response_tokens", equivalent)
@@ -77,13 +74,13 @@ def run_cells(
         result.problem_avg[step, cap] = reduction.avg_P
         row = {"step": step, "cap": cap, **_row(samples, reduction, *(float(each[places].sum()) for each in sums_R))}
         if (second_R[places] != names.NO_VERDICT).any():
-            row |= _grader_row(samples, second_R[places], ks if by_second else ())
+            row |= _grader_row(samples, second_R[places])
         result.rows.append(row)
     return result
 
 
-def _grader_row(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]) -> dict[str, float]:
-    """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
+def _grader_row(samples: names.Samples, second_R: names.Codes) -> dict[str, float]:
+    """Return the shares of two graders (``graders_...``), and the standard error over problems of what only the first holds right."""
     row = {f"graders_{name}": share for name, share in names.grader_shares(samples.right_R, second_R).items()}
     judged = second_R != names.NO_VERDICT
     only_first = judged & samples.right_R & (second_R == 0)
@@ -93,17 +90,6 @@ def _grader_row(samples: names.Samples, second_R: names.Codes, ks: Sequence[int]
     share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
     spread = share_P.std(ddof=1) if len(share_P) > 1 else np.nan
     row["graders_error"] = float(spread / np.sqrt(len(share_P)))
-    right_R = (second_R == 1) & ~samples.lost_R
-    row[AVG_BY_SECOND] = float(right_R.mean())
-    if ks:
-        # What it holds right is one class of answers; the other votes are the first grader's readings.
-        class_R = np.where(right_R, samples.class_R.max(initial=0) + 1, samples.class_R)
-        second_samples = replace(samples, right_R=right_R, class_R=class_R)
-        second = names.reduce_samples(second_samples, ks)
-        row |= {f"{name}{names.BY_SECOND}": value for name, value in second.means.items()}
-        row |= {
-            f"tokens_{name}_mean{names.BY_SECOND}": _float(second.lengths[name]["mean"]) for name in ("right", "wrong")
-        }
     return row
 
 
@@ -154,20 +140,18 @@ def answer_equality() -> Iterator[names.Equivalence]:
 class Question:
     """A question to samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
 
-    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them; ``by_second``: metrics by the second
-    grader are asked about.
+    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
     """
 
     plan: Plan
     curves: bool
     ks: frozenset[Any]
     equality: names.Equivalence
-    by_second: bool = False
 
     @property
     def text(self) -> str:
         """The same for questions that have the same cells as their answer."""
-        return repr((self.curves, sorted(map(str, self.ks)), self.by_second))
+        return repr((self.curves, sorted(map(str, self.ks))))
 
 
 Reduce = Callable[[ResultStore, str, str, Question], RunCells]
@@ -189,7 +173,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
         table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
         tables.append(table.append_column("step", pa.repeat(step, len(table))))
     samples = pa.concat_tables(tables).unify_dictionaries()
-    return run_cells(samples, ks_of, question.equality, by_second=question.by_second)
+    return run_cells(samples, ks_of, question.equality)
 
 
 PREFIX = "evaluation"
@@ -247,14 +231,13 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "seconds_to": ("seconds_total",),
     "tokens_to": ("generated_tokens_total",),
 }
-AVG_BY_SECOND = f"avg{names.BY_SECOND}"
 
 
 def column_of(metric: Metric) -> str:
     """The column of ``Results.per_seed`` that holds a metric."""
     if metric.kind not in COLUMNS:
         return metric.name
-    return COLUMNS[metric.kind] + (names.BY_SECOND if metric.by_second else "")
+    return COLUMNS[metric.kind]
 
 
 def is_evaluated(metric: Metric) -> bool:
@@ -279,10 +262,6 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     NaN where the run has not logged what it needs, infinity for a target never reached.
     """
     parameter: Any = metric.parameter
-    if metric.by_second:
-        if AVG_BY_SECOND not in cells or cells[AVG_BY_SECOND].isna().any():
-            return float("nan")
-        cells = cells.assign(avg=cells[AVG_BY_SECOND])
     step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
     if metric.kind == "area":  # mean height of the accuracy curve, linear between evaluations
         return float(np.trapezoid(score, step) / np.ptp(step)) if len(step) > 1 else float("nan")

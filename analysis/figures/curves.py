@@ -147,8 +147,7 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
 def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
-    Bands are t intervals over problems. Where all problems score 0 or all score 1, the interval is Clopper and Pearson's, far wider
-    than Student's t beside it: it is a whisker.
+    Bands are 95 % intervals over problems, each k by itself.
     """
     figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
     models = drawing.appearances([cell["model"] for cell in cells])
@@ -157,11 +156,9 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
             ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
             low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
             k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
-            is_uniform = (mean == 0) | (mean == 100)
-            series = drawing.Series(k, np.empty((0, len(k))), mean, np.where(is_uniform, np.nan, low), high)
+            series = drawing.Series(k, np.empty((0, len(k))), mean, low, high)
             drawing.draw_series(panel, series, models[cell["model"]])
-            drawing.draw_whiskers(panel, k[is_uniform], low[is_uniform], high[is_uniform], models[cell["model"]].colour)
-    drawing.name_below(figure, models)
+    drawing.name_below(figure, models, drawing.band_patch("95 % over problems, pointwise"))
     return figure
 
 
@@ -178,18 +175,19 @@ def draw_evaluation(path: Path) -> None:
 
 
 def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
-    """Draw the difference in Pass@k against k with its band, one colour a side."""
+    """Draw the difference in Pass@k against k with its band over all k together, one colour a side."""
     looks = drawing.appearances([*bands])
     figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
-    most_ks = max(len(one.band.value_K) for one in bands.values())
     for side, one in bands.items():
         band, look = one.band, looks[side]
-        ks = np.arange(1, len(band.value_K) + 1)
+        ks = np.arange(band.first, band.last + 1)
         drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
-        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=[k - 1 for k in default_ks(len(ks))])
-    drawing.k_axis(axes, default_ks(most_ks), "")
-    axes.set_ylabel(f"Pass@k less that of {reference}, points")
+        marks = [k - band.first for k in default_ks(band.last) if k >= band.first]
+        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=marks)
+    first, last = min(one.band.first for one in bands.values()), max(one.band.last for one in bands.values())
+    drawing.k_axis(axes, [k for k in default_ks(last) if k >= first], "")
+    axes.set_ylabel(f"Pass@k less that of {reference}, points\n(95 % bands, simultaneous over k)")
     drawing.name_below(figure, looks)
     return figure
 

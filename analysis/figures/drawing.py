@@ -27,7 +27,6 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike
 
-from analysis.colours import FEW_SEEDS
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import Floats, total_at
@@ -89,11 +88,11 @@ def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) 
 
 
 def interval_limits(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """The ends of an axis for these intervals: those of few seeds do not set it, and end in arrows where they leave it."""
+    """The ends of an axis for these intervals: those of two replicates do not set it, and end in arrows where they leave it."""
     estimates = [each for each in estimates if not math.isnan(each.value)]
-    trusted_estimates = [each for each in estimates if each.seeds >= FEW_SEEDS and not math.isnan(each.low)]
-    ends = [end for each in trusted_estimates for end in (each.low, each.high)]
-    if not trusted_estimates:
+    # Student's quantile is 12.7 at one degree of freedom, 4.3 at two. An estimate that tells no degrees counts.
+    ends = [end for each in estimates if not each.degrees < 2 for end in (each.low, each.high) if not math.isnan(end)]
+    if not ends:
         ends = [end for each in estimates for end in (2 * each.value, -each.value)]
     ends += [0.0, *(each.value for each in estimates)]
     ends += [end for each in estimates if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
@@ -127,8 +126,7 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     looks, arms = arm_appearances(experiment), experiment.plan.arms
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
-        over = f"95 % t interval over {experiment.plan.replicate_name}"
-        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=over))
+        handles.append(band_patch(f"95 % t interval over {experiment.plan.replicate_name}, pointwise"))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
         label = "one seed of an arm with a collapsed one"
@@ -136,9 +134,15 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
 
 
-def name_below(figure: Figure, looks: Mapping[str, Appearance]) -> None:
-    """Name what is drawn so in a legend below."""
-    legend_below(figure, [Line2D([], [], **look.pen()) for look in looks.values()], list(looks))
+def band_patch(label: str) -> Patch:
+    """What a legend shows of a band."""
+    return Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=label)
+
+
+def name_below(figure: Figure, looks: Mapping[str, Appearance], *further: Patch) -> None:
+    """Name what is drawn so in a legend below, and ``further``, which have their labels."""
+    handles = [*(Line2D([], [], **look.pen()) for look in looks.values()), *further]
+    legend_below(figure, handles, [*looks, *(str(patch.get_label()) for patch in further)])
 
 
 _COUNTED = {"step": "rollout steps", "updates": "optimiser updates"}

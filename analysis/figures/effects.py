@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis.colours import FEW_SEEDS, VERDICTS, is_hollow, look_of
+from analysis.colours import VERDICTS, is_hollow, look_of
 from analysis.designs import grid_of, key_label, near_best, setting_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
-from analysis.effects import Effect, declared_effects, effects_of
+from analysis.effects import Effect, declared_effects
 from analysis.figures import drawing
 from analysis.results import Results
 from analysis.tables.table import cell_text
@@ -36,7 +36,7 @@ def differences_figure(results: Results) -> Figure | None:
     several = len(references) > 1
     suffixes = {e.arm: f" against {plan.arm(e.reference).label}" * several for e in known_effects}
     rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
-    in_metric = "" if plan.about_score else f" in {metric_name(results)}"
+    in_metric = "" if results.about_score else f" in {metric_name(results)}"
     return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin)
 
 
@@ -61,26 +61,28 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *
     return figure
 
 
-def draw_verdicts(axes: Any, estimates: Mapping[float, Estimate], limits: tuple[float, float] | None = None) -> None:
-    """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis, faded where seeds are few."""
+def draw_verdicts(
+    axes: Any, estimates: Mapping[float, Estimate], limits: tuple[float, float] | None = None, alpha: float = 1.0
+) -> None:
+    """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis."""
     low, high = limits or drawing.interval_limits([*estimates.values()])
     axes.set_xlim(low, high)
     for row, estimate in estimates.items():
-        look, opacity = look_of(estimate.verdict), 0.45 if estimate.seeds < FEW_SEEDS else 1.0
+        look = look_of(estimate.verdict)
         face = "white" if is_hollow(estimate.verdict) else look.colour
-        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": opacity}
+        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": alpha}
         ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
         axes.errorbar([estimate.value], [row], xerr=ends, capsize=2, linewidth=1, linestyle="none", zorder=3, **mark)
         for is_outside, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
             if is_outside:
-                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=opacity, clip_on=False, zorder=4)
+                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=alpha, clip_on=False, zorder=4)
 
 
 def design_figure(results: Results, kind: str) -> Figure | None:
-    """Draw one row an effect of this kind (`analysis.effects.kinds_of`); None where its arms have not run."""
+    """Draw one row an effect of this kind (`analysis.declared.kinds_of`); None where its arms have not run."""
     effects = [
         Effect(kind, results.metric, estimate, name, comparison=name)
-        for name, estimate in effects_of(results, kind).pairs
+        for name, estimate in results.attributions[kind].pairs
     ]
     label = f"{kind.replace('-', ' ')}: {metric_name(results)}, {results.metric.unit}"
     return forest_figure(effects, label, results.shown_margin) if effects else None
@@ -116,7 +118,9 @@ def grid_figure(results: Results) -> Figure | None:
             Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, linewidth=1.8)
         )
         axes.set_title(
-            f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it", loc="left"
+            f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it\n"
+            "(95 % intervals of all pairs, simultaneous)",
+            loc="left",
         )
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
     return figure

@@ -23,7 +23,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from analysis.answer import Answer, Line, answers, warnings_of
-from analysis.colours import FEW_SEEDS, VERDICTS, is_hollow, kind_of
+from analysis.colours import VERDICTS, is_hollow, kind_of
 from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel, interval_limits
@@ -193,7 +193,6 @@ def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> 
     margin, ends = (-(estimate.margin or 0.0), estimate.margin or 0.0), (estimate.low, estimate.high)
     row: dict[str, Any] = {"line": line, "about": f"{line.points} {line.interval and f'({line.interval})'}".strip()}
     row["kind"] = kind_of(line.estimate.verdict) if line.known else "not"
-    row["faded"] = line.known and line.estimate.seeds < FEW_SEEDS
     row |= {"hollow": is_hollow(estimate.verdict), "value": _place(estimate.value, limits) if line.known else None}
     row["margin"] = [] if estimate.margin is None else [_place(end, limits) for end in margin]
     row["ends"] = [] if math.isnan(estimate.low) else [_place(end, limits) for end in ends]

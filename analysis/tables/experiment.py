@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis import effects
-from analysis.caveats import engagements
+from analysis import declared, effects
 from analysis.designs import grid_of, key_label, near_best
 from analysis.results import Results, mean_over, unreached_text
 from analysis.tables import words
@@ -41,9 +40,9 @@ def answer_tables(results: Results) -> list[Table]:
 def main_table(results: Results) -> Table:
     """Make the main table: score per arm, differences with simultaneous intervals and words, published value and source."""
     plan, metric = results.experiment.plan, results.metric
-    deltas, base_deltas = effects.differences_to_reference(results), effects.differences_to_base(results)
-    odd_arms, arm_engagements = words.odd_arms(results.experiment), engagements(results.experiment)
-    states = {one.arm.name: state_text(one) for one in effects.followed_comparisons(results)} if plan.looks else {}
+    deltas, base_deltas = results.declared, results.to_base
+    odd_arms, arm_engagements = words.odd_arms(results.experiment), results.experiment.engagements
+    states = {one.arm.name: one.text for one in results.looks}
     published_numbers = {arm.name: arm.published for arm in plan.arms if arm.published and metric == plan.score}
     # Unit and source of the published numbers stand in the header where all of them share one.
     sources = {(number.unit, number.source) for number in published_numbers.values()}
@@ -88,8 +87,14 @@ def answers_table(results: Results) -> Table:
     caps = [cap for cap in results.experiment.plan.caps if cap != results.experiment.plan.primary_cap]
     metrics = [Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks]
     metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
-    note = "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."
-    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, [note])
+    notes = [
+        "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."
+    ]
+    if n in ks:
+        notes.append(
+            f"Pass@{n} takes every sample: a problem counts whole or not at all, and single samples move it; compare up to k = {n // 2}."
+        )
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
 
 
 def behaviour_table(results: Results) -> Table:
@@ -190,7 +195,6 @@ def _score_notes(results: Results, views: Mapping[str, Results]) -> list[str]:
     notes = [
         f"The experiment is about {plan.benchmark}, whose checkpoints are those of all columns{plan.cap_text}. Intervals over training "
         f"seeds, problems fixed, each by itself. The mean counts every benchmark the same. Samples a problem: {numbers}.",
-        *words.base_notes(plan),
     ]
     if plan.looks:
         notes.append(f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran.")
@@ -217,52 +221,56 @@ def _differences(results: Results, differences: Mapping[str, Mapping[str, Estima
         words.difference_column(metric, f"on:{name}", f"{name}, Δ to {words.REFERENCE[plan.design]}", estimates)
         for name, estimates in by_name.items()
     ]
-    notes = words.difference_notes(results, by_name.values(), "this table")
+    intervals = words.interval_notes(results, by_name.values(), "this table")
+    notes = [*intervals, *words.word_notes(results, by_name.values())]
     notes += [f"Paired and tested as the differences on {plan.benchmark}, which stand in the main table."]
-    short = words.short_notes(results, [estimate for estimates in by_name.values() for estimate in estimates])
     key = f"benchmark-differences{words.metric_suffix(results)}"
     title = f"differences in {metric.title} on the other benchmarks"
-    return words.experiment_table(results, key, title, [ARM, *columns], rows, notes, short)
+    return words.experiment_table(results, key, title, [ARM, *columns], rows, notes, intervals)
 
 
 _EFFECTS = {
-    effects.MAIN: ("main effect", ""),
-    effects.INTERACTIONS: (
+    declared.MAIN: ("main effect", ""),
+    declared.INTERACTIONS: (
         "interaction",
         "What the other patch changes in a patch's effect (textbooks print half of it).",
     ),
-    effects.ORDER: ("last minus first", "What a patch is worth on top of all the others minus what it is worth alone."),
-    effects.SHAPLEY: ("Shapley value", ""),
+    declared.SHAPLEY: ("Shapley value", ""),
 }
 
 
 def design_tables(results: Results) -> list[Table]:
     """Make the tables that only the design of the experiment has: effects, looks, a grid."""
-    views, kinds = results.each_metric(), effects.kinds_of(results.experiment.plan)
+    views, kinds = results.each_metric(), declared.kinds_of(results.experiment.plan)
     others = [*map(looks_table, views), *map(grid_table, views)]
     return [*(effects_table(view, kind) for view in views for kind in kinds), *(table for table in others if table)]
 
 
 def effects_table(results: Results, kind: str) -> Table:
     """Make the table of one kind of effects of a factorial; a note where arms are missing."""
-    plan, attribution, (name, meaning) = results.experiment.plan, effects.effects_of(results, kind), _EFFECTS[kind]
+    plan, attribution, (name, meaning) = results.experiment.plan, results.attributions[kind], _EFFECTS[kind]
     notes, short = [f"Not computed: {attribution.missing}."], list[str]()
     if not attribution.missing:
         factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
         levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
         count = math.factorial(len(plan.crossing.factors))
-        orders = f"Averaged over {count} orders of the patches." if kind == effects.SHAPLEY else ""
-        meanings = [meaning] * bool(meaning) + [levels_note] * (effects.SHAPLEY not in effects.kinds_of(plan))
+        orders = f"Averaged over {count} orders of the patches." if kind == declared.SHAPLEY else ""
+        meanings = [meaning] * bool(meaning) + [levels_note] * (declared.SHAPLEY not in results.attributions)
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
         seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
-        intervals = words.difference_notes(results, [attribution.effects])
-        notes = [seeds, *intervals, *meanings, *[orders] * bool(orders)]
-        short = [*meanings, *words.short_notes(results, attribution.effects)]
+        intervals = words.interval_notes(results, [attribution.effects])
+        notes = [
+            seeds,
+            *intervals,
+            *words.word_notes(results, [attribution.effects]),
+            *meanings,
+            *[orders] * bool(orders),
+        ]
+        short = [*meanings, *intervals]
     header = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
     columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", header, attribution.effects)]
     rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
-    title = name if kind == effects.ORDER else f"{name}s"
-    return words.experiment_table(results, kind, title, columns, rows, notes, short, by_metric=True)
+    return words.experiment_table(results, kind, f"{name}s", columns, rows, notes, short, by_metric=True)
 
 
 def grid_table(results: Results) -> Table | None:
@@ -291,12 +299,11 @@ def looks_table(results: Results) -> Table | None:
     plan, metric = results.experiment.plan, results.metric
     if not plan.looks:
         return None
-    comparisons = effects.followed_comparisons(results)
     rows: Rows = []
-    for one in comparisons:
+    for one in results.looks:
         looks = {f"look_{estimate.seeds}": estimate for estimate in one.looks}
-        rows.append({"arm": one.arm.label, "reference": one.reference.label, **looks, "state": state_text(one)})
-    last_look = max([plan.looks[0], *(one.newest.seeds for one in comparisons)])
+        rows.append({"arm": one.arm.label, "reference": one.reference.label, **looks, "state": one.text})
+    last_look = max([plan.looks[0], *(one.newest.seeds for one in results.looks)])
     heads = {n: f"Δ at {n} seeds (95 % simultaneous)" for n in plan.looks if n <= last_look}
     columns = [
         ARM,
@@ -306,14 +313,6 @@ def looks_table(results: Results) -> Table | None:
     ]
     note = "Each look has the first seeds of both arms; the first that gives a word closes the comparison. All of them hold together."
     return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
-
-
-def state_text(comparison: effects.FollowedComparison) -> str:
-    """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
-    newest, state = comparison.newest, comparison.state
-    if newest.absent or comparison.next_look is not None:
-        return newest.absent or f"open, next look at {comparison.next_look} seeds"
-    return f"{'at' if state == 'decided' else f'{state},'} {newest.seeds} seeds"
 
 
 def _seeds(results: Results, arm: PlannedArm) -> str:

@@ -18,22 +18,23 @@ from harness.statistics.intervals import Estimate, comparison_level, replicate_m
 
 
 def k_bands(results: Results) -> dict[str, KBand]:
-    """Every declared comparison in Pass@k with its band over all k (arXiv:2609.22547); bands of several comparisons hold together.
+    """Every declared comparison in Pass@k with its band over k from 2 on (arXiv:2609.22547); bands of all comparisons hold together.
 
-    Replicates are seeds, or base policies that seeds share. Nothing in a sequential design, or without samples.
+    Pass@1 is avg, whose difference has its interval and word in the main table. Replicates are seeds, or base policies that seeds share.
+    Nothing in a sequential design, or without samples.
     """
     plan, pairs = results.experiment.plan, pairs_of(results)
     curves = {arm.name: _curves(results, arm) for pair in pairs.values() for arm in pair}
     complete_pairs = {name: pair for name, pair in pairs.items() if all(curves[arm.name] for arm in pair)}
-    level, bands = comparison_level(max(1, len(complete_pairs))), {}
+    level, bands = comparison_level(max(1, len(pairs))), {}
     for name, (arm, reference) in complete_pairs.items():
         a, b = curves[arm.name], curves[reference.name]
         most_k = min(len(curve) for side in (a, b) for curve in side.values())
         a, b = ({seed: curve[:most_k] for seed, curve in side.items()} for side in (a, b))
         sides = [{seed: a[seed] - b[seed] for seed in a if seed in b}] if plan.paired else [a, b]
         groups = [[*replicate_means(side, plan.base_policies).values()] for side in sides]
-        if all(groups):
-            band = simultaneous_band(*groups, level=level)
+        if all(groups) and most_k > 1:
+            band = simultaneous_band(*(np.array(group)[:, 1:] for group in groups), level=level, first=2)
             bands[name] = KBand(band, "base policies" if plan.shares_bases else "training seeds")
     return bands
 
@@ -61,8 +62,8 @@ def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
     for side, one in bands.items():
         band = one.band
         ends = {k for span in (*band.above, *band.below) for k in span}
-        for k in sorted(ends | {*default_ks(len(band.value_K))}):
-            value, low, high = (float(curve[k - 1]) for curve in (band.value_K, band.low_K, band.high_K))
+        for k in sorted(ends | {k for k in default_ks(band.last) if k >= band.first}):
+            value, low, high = (float(curve[k - band.first]) for curve in (band.value_K, band.low_K, band.high_K))
             difference = Estimate(value, low, high, band.replicates, level=band.level, method="t field over k")
             rows.append({"k": k, "side": side, "difference": difference})
     columns = [

@@ -21,7 +21,6 @@ from harness.store.foreign_text import csv_text, visible
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"
-SHARE = 100.0  # the scale of fractions of 1; their intervals are shown within 0 and 100
 _OF_ESTIMATES = ("low", "high", "seeds")
 _OF_DIFFERENCES = (*_OF_ESTIMATES, "p_value", "adjusted_p", "level", "margin", "method", "verdict")
 
@@ -64,8 +63,7 @@ def cell_text(cell: Cell, column: Column) -> str:
         return cell.absent or ABSENT
     text = _number(cell.value, column)
     if not math.isnan(cell.low):
-        bounds = cell if column.words else cell.clip(0.0, 1.0) if column.scale == SHARE else cell
-        low, high = _number(bounds.low, column), _number(bounds.high, column)
+        low, high = _number(cell.low, column), _number(cell.high, column)
         if column.words:
             low, high = bounds_text(cell, column.digits, scale=column.scale, signed=column.signed)
         text += f" [{low}, {high}]"

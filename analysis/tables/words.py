@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from analysis.caveats import grader_gaps
 from analysis.frames import Frames
+from analysis.graders import grader_gaps
 from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
@@ -18,11 +18,10 @@ from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import TRAINING, Metric
 from harness.experiment.plan import Plan
 from harness.statistics import intervals
-from harness.statistics.intervals import Estimate
+from harness.statistics.intervals import ENOUGH, Estimate, judge_one
 from harness.store import StoreError
 
 MARK = " †"
-ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
 REFERENCE = {
     "cumulative": "rung below", "leave_one_out": "full recipe", "one_factor": "base", "factorial": "base",
     "arms": "reference",
@@ -90,33 +89,38 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
     direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
     rule = "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
-    subject = f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."
-    test = "the paired t" if plan.paired else "Welch's t of independent seeds"
-    if short:
-        return [subject, *short_notes(results, columns[0]), *caveats]
-    return [
-        f"{subject} Intervals are over training seeds, problems fixed: Student's t of its arm alone of a score, {test} of a difference.",
-        *difference_notes(results, columns),
-        *power_notes(columns[0], results),
-        *caveats,
-    ]
+    notes = [f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."]
+    notes += interval_notes(results, columns)
+    if not short:
+        notes += [*word_notes(results, columns), *power_notes(columns[0], results)]
+    return [*notes, *caveats]
 
 
-def difference_notes(results: Results, columns: Iterable[Sequence[Estimate]], whole: str = "a column") -> list[str]:
-    """Say what the intervals of these columns of differences are, over what, and what each word below them means."""
-    plan, estimates, margin = results.experiment.plan, [*columns], results.shown_margin
-    sizes = sorted({family_size(column) for column in estimates} - {1})
-    levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+def interval_notes(results: Results, columns: Iterable[Sequence[Estimate]], whole: str = "a column") -> list[str]:
+    """Say what intervals are taken over and which of them hold together: below every table, and in the methods."""
+    plan, sizes = results.experiment.plan, sorted({family_size(column) for column in columns} - {1})
+    over = "base policies, each the mean of its seeds" if plan.shares_bases else "training seeds"
+    test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
+    notes = [f"Intervals: 95 %, Student's t over {over}, problems fixed; differences {test}."]
     of_all = f" in all {results.columns} metrics" if results.columns > 1 else ""
-    notes = [f"Simultaneous: all of {whole}{of_all} hold together at 95 % (Šidák: {levels})."] * bool(sizes)
     if plan.looks:
-        notes = [
-            f"Seeds until it is decided: looks at {', '.join(map(str, plan.looks))} seeds, declared in advance. All looks and differences"
-            f"{of_all} hold together at 95 % (repeated intervals, error spent in proportion to the seeds); intervals of scores do not. A "
-            "closed difference keeps the interval and the word of its last look."
+        looks = ", ".join(map(str, plan.looks))
+        approximate = ", approximately, since seeds share base policies" * plan.shares_bases
+        notes += [
+            f"Seeds until it is decided: looks at {looks} seeds, declared in advance. All looks and differences{of_all} hold together at "
+            f"95 % (repeated intervals, error spent in proportion to the seeds){approximate}; intervals of scores do not. A closed "
+            "difference keeps the interval and the word of its last look; one that closed early as higher or lower is too large on average."
         ]
-    few = min((units for column in estimates for one in column if (units := _units(one, plan))), default=ENOUGH)
-    survey = f"{few} {plan.replicate_name}: a survey. Where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)."
+    elif sizes:
+        levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+        notes.append(f"Simultaneous: all of {whole}{of_all} hold together at 95 % (Šidák: {levels}), whatever has run.")
+    return notes
+
+
+def word_notes(results: Results, columns: Iterable[Sequence[Estimate]]) -> list[str]:
+    """Say what each word below an interval means, and where seeds are too few for any."""
+    margin = results.shown_margin
+    survey = survey_text([one for column in columns for one in column], results.experiment.plan)
     inside = less = beyond = ""
     if margin is not None:
         less, beyond = f" (by less than {margin:g}: within the declared margin)", " and reaches beyond the margin"
@@ -125,22 +129,14 @@ def difference_notes(results: Results, columns: Iterable[Sequence[Estimate]], wh
         f"Higher, lower: the printed interval lies above or below zero{less}.{inside} Not resolved: it contains zero{beyond}, which is no "
         "sign that nothing is there."
     )
-    return [*notes, *base_notes(plan), *[survey] * (few < ENOUGH), words]
+    return [*[survey] * bool(survey), words]
 
 
-def base_notes(plan: Plan) -> list[str]:
-    """Say where intervals are over base policies, not over seeds."""
-    text = f"Seeds share {plan.base_policies} base policies: intervals are over the means of each one's seeds."
-    return [text] * plan.shares_bases
-
-
-def short_notes(results: Results, estimates: Sequence[Estimate]) -> list[str]:
-    """Say in one or two sentences what brackets and words of a LaTeX table are."""
-    plan, margin, size = results.experiment.plan, results.shown_margin, family_size(estimates)
-    family = "all looks and differences" if plan.looks else f"{size} (Šidák)" if size > 1 else ""
-    family_text = f"{'paired' if plan.paired else 'unpaired'}{', simultaneous for ' * bool(family)}{family}"
-    notes = [f"Brackets: 95 % intervals over {plan.replicate_name}; of differences {family_text}."]
-    return notes if margin is None else [*notes, f"Equivalent: within ±{margin:g} {results.metric.unit}."]
+def survey_text(estimates: Iterable[Estimate], plan: Plan) -> str:
+    """``4 seeds are a survey: ...`` where one of these differences has fewer replicates than are any evidence; empty where none has."""
+    few = min((count for estimate in estimates if (count := _units(estimate, plan))), default=ENOUGH)
+    reason = f"where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)"
+    return f"{few} {plan.replicate_name} are a survey: {reason}." if few < ENOUGH else ""
 
 
 def _caveats(results: Results, short: bool) -> list[str]:
@@ -230,8 +226,6 @@ def why_absent(results: Results) -> str:
     advice = f"load the experiment with metrics=[{metric.name!r}]"
     if columns := [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]:
         return f": they have not logged {', '.join(columns)}"
-    if metric.by_second:
-        return f": they have no second verdicts, or {advice}"
     if metric.kind not in ("pass", "maj") or not n:
         return ""
     enough = isinstance(metric.parameter, float | int) and metric.parameter <= n
@@ -296,12 +290,15 @@ def collapse_warnings(results: Results) -> list[str]:
             warnings.append(f"{arm.plain_label}: {share}. {details}")
         if reference is None:
             continue
-        full, without = (view.difference(arm, reference) for view in (results, rest))
+        full = results.declared[arm.name]
+        # At the level of the answer's own interval, so that it is the seeds alone that change the word.
+        without = judge_one(rest.contrast(arm, reference), margin=results.margin, level=full.level)
         if full.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
-            comparison = f"As a comparison alone it is {before} with them; without them {value}, {after}."
-            warnings.append(f"{arm.plain_label}: collapsed seeds decide. {comparison}")
+            warnings.append(
+                f"{arm.plain_label}: collapsed seeds decide. It is {before} with them; without them {value}, {after}."
+            )
     return warnings
 
 

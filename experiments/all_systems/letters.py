@@ -115,7 +115,7 @@ def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) 
         rows.append(
             {
                 "arm": arm.label,
-                "score": replace(mean_interval(blocks.values_AB[index]), seeds=len(blocks.seeds)),
+                "score": replace(mean_interval(blocks.values_AB[index], within=metric.within), seeds=len(blocks.seeds)),
                 "letters": letters[place],
                 "rate": _scientific(rates.get(arm.name)),
                 "tokens": tokens.get(arm.name),

@@ -150,19 +150,18 @@ def _drawn(pair: Pair) -> Estimate:
     return pair.testbed.clip(-0.999 * MARGIN, 0.999 * MARGIN) if pair.word == "equivalent" else pair.testbed
 
 
-def transfer_plot(
-    points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float] | None = None
-) -> Figure:
-    """Draw one row a comparison: its effect and interval here, below it those there, in the looks of their words.
+def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float]) -> Figure:
+    """Draw one row a comparison: the first effect with its interval, faint, below it the second, in the looks of their words.
 
-    ``limits``: the ends of the axis, where one effect would make all others small.
+    ``limits``: the ends of the axis; an effect that lies outside has an arrow.
     """
     figure, axes = new_figure(wide=True, height=0.4 + 0.21 * len(points))
     # Letters are wider where the file is drawn than where the layout measures them.
     figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    lines = [(row + 0.36 * side - 0.18, pair[side]) for row, pair in enumerate(points.values()) for side in (0, 1)]
-    draw_verdicts(axes, dict(lines), limits)
+    for side, alpha in enumerate((0.45, 1.0)):
+        estimates = {row + 0.36 * side - 0.18: pair[side] for row, pair in enumerate(points.values())}
+        draw_verdicts(axes, estimates, limits, alpha)
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
     axes.set_xlabel(label)

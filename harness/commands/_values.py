@@ -114,9 +114,7 @@ def _in_one_metric(results: Results) -> MetricRecord:
     for arm in plan.arms:
         values = {seed: metric.scale * value for seed, value in results.values(arm).items()}
         by_seed = {seed: value if math.isfinite(value) else None for seed, value in values.items()}
-        average = results.mean(arm)
-        average = average.clip(0.0, 1.0) if metric.percent else average
-        mean = Interval.of(average, metric.scale, difference=False)
+        mean = Interval.of(results.mean(arm), metric.scale, difference=False)
         record = ArmRecord(arm.name, arm.label, mean, by_seed)
         if effect := arm_effects.get(arm.name):
             difference = Interval.of(effect.shown_estimate)

@@ -30,8 +30,8 @@ from harness.verify.read.formulas import magnitudes
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (
-    "95 %, over problems: Student's t on per-problem scores, cut to [0, 1]; where every problem scores the same 0 or 1, "
-    "Clopper-Pearson on the number of problems"
+    "95 %, over problems: Student's t on per-problem scores, united with the exact bound on kinds of problems that none of "
+    "them is of"
 )
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")  # one text a value
 _DIGITS = re.compile(r"-?[0-9]{1,1000}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -109,34 +108,23 @@ def interactions(crossing: Crossing, scores: Scores, judging: Judging) -> Attrib
     return _judge_sums(crossing.interaction_weights(), scores, judging, map(subset_of, crossing.cells))
 
 
-def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
-    """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
-
-    Four arms a patch, so its intervals are wider than those of the other effects. Raises `IncompleteDesign` where one has not run.
-    """
-    everything, nothing = frozenset(patches), frozenset[str]()
-    gains = ((name, before, sign) for name in patches for before, sign in ((everything - {name}, 1), (nothing, -1)))
-    return _judge_sums(_sums_of_gains(patches, gains), scores, judging)
-
-
 def shapley(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
     """Shapley value of each patch: its gain when it is added, averaged over all orders; they add up to full minus base.
 
     Raises `IncompleteDesign` where a subset of the patches has no finished run.
     """
-    orders = list(itertools.permutations(patches))
-    places = ((order[place], frozenset(order[:place])) for order in orders for place in range(len(order)))
-    gains = ((name, before, 1 / len(orders)) for name, before in places)
-    return _judge_sums(_sums_of_gains(patches, gains), scores, judging)
+    count = len(patches)
+    subsets = [frozenset(subset) for size in range(count + 1) for subset in itertools.combinations(patches, size)]
 
+    def share(size: int) -> float:
+        """Of all orders, those in which exactly these ``size`` patches stand before one."""
+        return 1 / (count * math.comb(count - 1, size))
 
-def _sums_of_gains(patches: Sequence[str], gains: Iterable[tuple[str, Subset, float]]) -> dict[str, Weights]:
-    """Weights of the sum of a patch's gains, each on top of a set of others and counted so often."""
-    weights = {name: defaultdict[Subset, float](float) for name in patches}
-    for name, before, count in gains:
-        weights[name][before | {name}] += count
-        weights[name][before] -= count
-    return dict(weights)
+    weights = {
+        name: {subset: share(len(subset) - 1) if name in subset else -share(len(subset)) for subset in subsets}
+        for name in patches
+    }
+    return _judge_sums(weights, scores, judging)
 
 
 def _judge_sums(

@@ -15,7 +15,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Band:
-    """A curve over k = 1 .. K with its band, in the unit of what it was made from; NaN where there is none.
+    """A curve over k = `first` .. `last` with its band, in the unit of what it was made from; NaN where there is none.
 
     With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group.
     """
@@ -25,16 +25,22 @@ class Band:
     high_K: Floats
     replicates: int
     level: float
+    first: int = 1
+
+    @property
+    def last(self) -> int:
+        """The largest k."""
+        return self.first + len(self.value_K) - 1
 
     @property
     def above(self) -> list[Range]:
         """First and last k of every range over which the whole band lies above zero."""
-        return _ranges(self.low_K > 0)
+        return _ranges(self.low_K > 0, self.first)
 
     @property
     def below(self) -> list[Range]:
         """First and last k of every range over which the whole band lies below zero."""
-        return _ranges(self.high_K < 0)
+        return _ranges(self.high_K < 0, self.first)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
@@ -48,7 +54,7 @@ class Band:
         if not np.isfinite(self.low_K).any():
             return "no band at any k, for want of replicates or of spread among them"
         words = "; ".join(f"{span}: {word}" for span, word in self.parts)
-        return words or f"no k from 1 to {len(self.value_K)} at which they part"
+        return words or f"no k from {self.first} to {self.last} at which they part"
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,12 @@ def critical_value(degrees: float, length: float, points: int, level: float = 0.
     return float(scipy.optimize.brentq(excess, 0.0, sidak)) if degrees > 1 and excess(sidak) < 0 else sidak
 
 
-def simultaneous_band(*groups_RK: ArrayLike, level: float = 0.95) -> Band:
+def simultaneous_band(*groups_RK: ArrayLike, level: float = 0.95, first: int = 1) -> Band:
     """The mean of one group of curves at every k, or of the first minus that of the second, with a band that covers the whole true curve.
 
     Student's t at each k, of two groups Welch's with Satterthwaite's degrees, its quantile raised as far as the curve can wander
     (`critical_value`). Replicates are independent: a curve is a training seed's difference of two arms, or a problem's; two groups may
-    differ in their number. A k where one is NaN or all agree has no band; of one replicate no k has.
+    differ in their number. `first`: the k of the first column. A k where one is NaN or all agree has no band; of one replicate no k has.
     """
     curves = [np.asarray(group, dtype=np.float64) for group in groups_RK]
     value_K, replicates = curves[0].mean(axis=0) - sum(rows.mean(axis=0) for rows in curves[1:]), min(map(len, curves))
@@ -103,10 +109,10 @@ def simultaneous_band(*groups_RK: ArrayLike, level: float = 0.95) -> Band:
         degrees, inverse = np.unique(np.round(1 / sum(shares), 9), return_inverse=True)
         critical = np.array([critical_value(float(nu), length, int(valid.sum()), level) for nu in degrees])
         half[valid] = critical[inverse] * error[valid]
-    return Band(value_K, value_K - half, value_K + half, replicates, level)
+    return Band(value_K, value_K - half, value_K + half, replicates, level, first)
 
 
-def _ranges(inside_K: NDArray[np.bool_]) -> list[Range]:
-    """First and last k, from 1, of every run of True."""
+def _ranges(inside_K: NDArray[np.bool_], first: int) -> list[Range]:
+    """First and last k, counted from ``first``, of every run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], inside_K, [False]])))
-    return [(int(start) + 1, int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    return [(int(start) + first, int(end) + first - 1) for start, end in zip(edges[::2], edges[1::2], strict=True)]

@@ -22,9 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
-    """Mean over seeds with Student's t interval. One seed, or seeds that are all equal: the value alone."""
-    return replace(_difference([scores_S], level, "t over seeds"), p_value=math.nan)
+def mean_interval(
+    scores_S: ArrayLike, level: float = 0.95, within: tuple[float, float] = (-math.inf, math.inf)
+) -> Estimate:
+    """Mean over seeds with Student's t interval. One seed, or seeds that are all equal: the value alone.
+
+    ``within``: the least and the most that a score can be; near them Student's t says more, which is cut here and nowhere else.
+    """
+    estimate = _difference([scores_S], level, "t over seeds")
+    return replace(estimate.clip(*within), p_value=math.nan)
 
 
 def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats, Floats]:
@@ -82,18 +88,20 @@ def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True,
 
 
 def problems_interval(score_P: ArrayLike) -> tuple[float, float] | None:
-    """The 95 % interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
+    """The 95 % interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems.
 
-    How much the mean would move with other problems like these: Student's t over scores that contain the sampling noise
-    (arXiv:2411.00640), cut to [0, 1]; Clopper-Pearson where every problem scores 0, or 1. It says nothing of another training run.
+    How much the mean would move with other problems like these; nothing of another training run. The union of two intervals: Student's t
+    over scores that contain the sampling noise (arXiv:2411.00640), and the exact bound on what the problems cannot have shown. With 97.5 %
+    on a side, at most 1 - 0.025^(1/P) of all problems are of kinds that none of P is of, and these score 0 or 1 at worst. Where all score
+    0, or all 1, that is Clopper and Pearson's interval, so that the first right sample moves the interval as little as the last.
     """
     scores = np.asarray(score_P, dtype=np.float64)
     if len(scores) < 2:
         return None
-    mean = mean_interval(scores)
-    if np.all(scores == scores[0]) and mean.value in (0.0, 1.0):
-        return clopper_pearson(round(mean.value * len(scores)), len(scores))
-    return None if math.isnan(mean.low) else (max(0.0, mean.low), min(1.0, mean.high))
+    mean, unseen = mean_interval(scores), 1 - 0.025 ** (1 / len(scores))
+    low, high = mean.value * (1 - unseen), mean.value + unseen * (1 - mean.value)
+    # NaN where the scores have no spread
+    return max(0.0, float(np.fmin(low, mean.low))), min(1.0, float(np.fmax(high, mean.high)))
 
 
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
@@ -257,6 +265,7 @@ def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float,
 
 
 FAMILY_LEVEL = 0.95
+ENOUGH = 8  # replicates below which a difference is a survey: where seeds collapse, fewer are no evidence (docs/statistics.md)
 
 
 @dataclass(frozen=True)
@@ -289,10 +298,10 @@ def judge(
 ) -> dict[str, Estimate]:
     """Estimates of all comparisons of a column, by name, with intervals that hold together at `FAMILY_LEVEL`.
 
-    The family is the comparisons that at least two seeds test; the others have a value at most and no interval. ``columns`` hold together,
-    one for each metric of the experiment: each gets the same part of the error, whatever number of comparisons the others have.
+    The family is all of them, those that have no value yet included. ``columns`` hold together, one for each metric of the experiment: each
+    gets the same part of the error, whatever number of comparisons the others have.
     """
-    family = columns * tested_count(differences.values())
+    family = columns * max(1, len(differences))
     return {name: judge_one(one, family=family, margin=margin) for name, one in differences.items()}
 
 

@@ -79,7 +79,7 @@ def test_a_name_without_spaces_is_cut_and_not_left_out() -> None:
 
 
 def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
-    store = build_store(root, **{"rungs": LADDER, "seeds": range(6), "margin": 3.0, **SHORT, **changed})
+    store = build_store(root, **{"rungs": LADDER, "seeds": range(8), "margin": 3.0, **SHORT, **changed})
     for run_id in store.plan("ladder")["arms"][-1]["runs"].values():
         if store.run(run_id).path.exists():
             relogged(store.run(run_id), lambda row: {"generated_tokens_total": tokens * row["generated_tokens_total"]})
@@ -90,7 +90,7 @@ def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
     answer = answer_of(loaded(tmp_path))
     assert re.fullmatch(r"Sampling is the only step shown to help: \+2\d\.\d points\.", answer.headline[0])
     assert re.fullmatch(r"Both together: \+2\d\.\d\.", answer.headline[1])
-    assert answer.caveat == "But it costs 2.0 times the tokens: 12k against 6k a run."
+    assert answer.caveats == ["But it costs 2.0 times the tokens: 12k against 6k a run."]
     assert "sampling +" in answer.small[0]
     text = answer_markdown(loaded(tmp_path))
     assert text.startswith(f"**{answer.headline[0]}")
@@ -99,21 +99,21 @@ def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
 
 def test_equal_tokens_are_no_caveat(tmp_path: Path) -> None:
     store_of(tmp_path)
-    assert answer_of(loaded(tmp_path)).caveat == ""
+    assert answer_of(loaded(tmp_path)).caveats == []
 
 
 def test_runs_that_go_on_carry_their_correction(tmp_path: Path) -> None:
-    store_of(tmp_path, missing=[((2, 5), "running")])
+    store_of(tmp_path, missing=[((2, 7), "running")])
     answer = answer_of(loaded(tmp_path), so_far=True)
-    assert "not corrected for looking before the end" in answer.caveat
+    assert "not corrected for looking before the end" in answer.caveats[0]
     assert all(line.verdict.endswith(" so far") for line in answer.lines)
 
 
 def test_one_sentence_says_that_nothing_can_be_compared_yet(tmp_path: Path) -> None:
-    missing = [((arm, seed), "not started") for arm in range(3) for seed in range(6) if arm or seed]
+    missing = [((arm, seed), "not started") for arm in range(3) for seed in range(8) if arm or seed]
     store_of(tmp_path, missing=missing)
     answer = answer_of(loaded(tmp_path), so_far=True)
-    assert answer.sentences == ["Nothing to compare yet: 1 of 18 runs has finished."]
+    assert answer.sentences == ["Nothing to compare yet: 1 of 24 runs has finished."]
     assert answer.lines == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from synthetic_store import RUNGS, build_store, loaded, relogged
 
 from analysis.answer import answer_of, answer_sentences
-from analysis.caveats import Engagement
+from analysis.engagement import Engagement
 from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal

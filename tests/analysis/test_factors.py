@@ -6,7 +6,6 @@ import pytest
 from synthetic_store import SHORT, build_store, declared, loaded
 
 from analysis.answer import answer_of, answer_sentences
-from analysis.effects import effects_of
 from analysis.figures.drawing import figure_style
 from analysis.figures.effects import design_figure
 from analysis.html.page import render_page
@@ -51,7 +50,7 @@ def test_a_figure_has_a_row_an_effect(crossed):
         (axes, *_) = design_figure(results, "interactions").axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["g8 × bonus", "g16 × bonus"]
     values = [container.lines[0].get_xdata()[0] for container in axes.containers]
-    assert values == pytest.approx([100 * effect.value for effect in effects_of(results, "interactions").effects])
+    assert values == pytest.approx([100 * effect.value for effect in results.attributions["interactions"].effects])
 
 
 def test_an_empty_cell_leaves_no_effect(crossed):

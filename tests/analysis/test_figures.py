@@ -22,7 +22,7 @@ from synthetic_store import replanned
 
 from analysis import save_figure
 from analysis.designs import key_label, setting_label
-from analysis.effects import Effect, differences_to_reference
+from analysis.effects import Effect
 from analysis.figures.curves import (
     FIGURES,
     accuracy_figure,
@@ -204,7 +204,7 @@ def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
     with figure_style("paper"):
         axes = differences_figure(shown).figure.axes[0]
         plain = differences_figure(results).figure.axes[0]
-    deltas = [delta for delta in differences_to_reference(shown).values() if not math.isnan(delta.value)]
+    deltas = [delta for delta in shown.declared.values() if not math.isnan(delta.value)]
     drawn = {
         (round(y), round(x, 6)): [end for end, _ in segment]
         for container in axes.containers  # one a word

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis import UnknownMetric, load, seed_frame
+from analysis import load
 from analysis.answer import answer_sentences
-from analysis.caveats import grader_gaps
+from analysis.graders import grader_gaps
 from analysis.report import write_tables
 from harness.store import ResultStore
 
@@ -42,9 +42,10 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(tmp_path: Pa
     honest, gap = gaps["ladder_0_honest"], gaps["ladder_1_cheating"]
     assert (honest.unconfirmed_rise.value, honest.has_grown) == (0, False)
     assert gap.has_grown
-    seeds = seed_frame(results, ["avg", "avg by second"]).query("arm == 'ladder_1_cheating'")
-    expected = seeds["avg"] - seeds["avg by second"]  # nothing was unconfirmed before RL
-    assert 100 * gap.unconfirmed_rise.value == pytest.approx(expected.mean())
+    seeds = results.per_seed.query("arm == 'ladder_1_cheating'")[
+        "graders_only_first"
+    ]  # nothing was unconfirmed before RL
+    assert gap.unconfirmed_rise.value == pytest.approx(seeds.mean())
     assert gap.unconfirmed_rise.low < gap.unconfirmed_rise.value < gap.unconfirmed_rise.high
     (warning,) = [line for line in answer_sentences(results) if "second grader" in line]
     assert f" of its +{100 * gap.rise:.1f} points" in warning
@@ -79,21 +80,6 @@ def test_runs_without_second_verdicts_read_as_before_and_a_grader_that_agrees_is
         paths = write_tables(results, tmp_path / "tables" / str(len(texts)), everything=True)
         texts.append({path.name: path.read_text() for path in paths})
     assert texts[0] == texts[1]
-
-
-def test_metrics_are_asked_by_the_second_grader(tmp_path: Path) -> None:
-    names = ["avg", "pass@8", "maj@8", "length_right", "area"]
-    asked = [f"{name} by second" for name in names]
-    agreed = load(store_of(tmp_path / "a", lambda samples, _: samples["correct"]), "ladder", asked)
-    frame = seed_frame(agreed, [*names, *asked])
-    for name in names:
-        assert frame[f"{name} by second"].tolist() == pytest.approx(frame[name].tolist()), name
-    one = load(store_of(tmp_path / "b", lambda samples, _: samples["sample_index"] == 0), "ladder", asked)
-    values = seed_frame(one, asked)
-    assert values["avg by second"].tolist() == pytest.approx([100 / SAMPLES] * 6)
-    assert values["pass@8 by second"].tolist() == pytest.approx([100.0] * 6)
-    with pytest.raises(UnknownMetric, match="no grader decides"):
-        seed_frame(one, ["entropy by second"])
 
 
 def test_a_part_of_before_has_no_second_verdicts() -> None:

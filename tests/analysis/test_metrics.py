@@ -11,7 +11,6 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, declared
 
 from analysis.answer import answer_of, answer_sentences, decisions
-from analysis.effects import differences_to_reference, followed_comparisons
 from analysis.figures.curves import metric_figure
 from analysis.figures.drawing import figure_style
 from analysis.figures.effects import differences_figure, grid_figure
@@ -159,16 +158,16 @@ def test_what_a_run_has_not_logged_has_no_value():
 def test_all_comparisons_of_all_metrics_hold_together(root):
     both = declare(root, ["length_wrong", "avg"], margin={"length_wrong": 1.5})
     for view in both.each_metric():
-        arms, deltas = view.experiment.plan.arms, differences_to_reference(view)
+        arms, deltas = view.experiment.plan.arms, view.declared
         for arm, below in zip(arms[1:], arms[:-1], strict=True):
             a, b = view.values(arm), view.values(below)
             single = stats.ttest_1samp([a[s] - b[s] for s in SEEDS], 0).confidence_interval(0.95 ** (1 / 6))
             assert (deltas[arm.name].low, deltas[arm.name].high) == pytest.approx((single.low, single.high))
             assert deltas[arm.name].family == 6
         assert view.margin == (1.5 if view.metric.name == "length_wrong" else None)
-    assert differences_to_reference(declare(root, "length_wrong"))[RUNGS[1][0]].family == 3
+    assert declare(root, "length_wrong").declared[RUNGS[1][0]].family == 3
     lone = both.about(metric("entropy"))  # asked of the API only: no part of the declared family
-    assert differences_to_reference(lone)[RUNGS[1][0]].family == 3
+    assert lone.declared[RUNGS[1][0]].family == 3
 
 
 def test_factorial_effects_of_several_metrics_are_one_family(tmp_path):
@@ -239,7 +238,7 @@ def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
     said = f"not reached in {never} of 4 seeds"
     assert view.mean(first).absent == said
     assert math.isnan(view.mean(first).value)
-    delta = differences_to_reference(view)[second.name]
+    delta = view.declared[second.name]
     assert said in delta.absent
     assert "(naive GRPO)" in delta.absent
     text = to_markdown(main_table(view))
@@ -270,7 +269,7 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     view = declare(tmp_path, "avg", looks=[3, 5])
     assert decisions(view.experiment.plan, ResultStore(tmp_path))["seed_counts"] == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
-    accuracy, length = (followed_comparisons(one)[0] for one in view.each_metric())
+    accuracy, length = (one.looks[0] for one in view.each_metric())
     assert (accuracy.state, length.state) == ("decided", "open")
     level = 1 - design_levels([3, 5], 2)[0]
     a, b = (view.values(arm) for arm in view.experiment.plan.arms)

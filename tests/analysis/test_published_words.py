@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.frames import RUNS, STEPS, Frames, long
+from analysis.frames import RUNS, SCORES, STEPS, Frames, long
 from analysis.results import Results, results_of
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_frame
@@ -37,8 +37,9 @@ COMMANDS = {
 }
 RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
-# A search declares no arms; the others have no table of seeds.
+# A search declares no arms; drawn orders are gone; the others have no table of seeds.
 WITHOUT = {
+    "dapo_shapley",
     "clip_lr_search",
     "all_systems_rates",
     "dapo_ladder_pass_at_256",
@@ -75,8 +76,10 @@ def published(folder: Path) -> Results:
     }
     seeds = tuple(dict.fromkeys([*(s for s in plan.seeds if s in set(ids["seed"])), *sorted(ids["seed"])]))
     plan = replace(plan, arms=tuple(replace(arm, runs=runs[arm.name]) for arm in plan.arms), seeds=seeds)
+    keys = [name for name in SCORES[:-2] if name in scores]
+    cells = scores.set_index([*keys, "metric"])["value"].unstack("metric").reset_index()
     states = ids[["arm", "seed", "run_id"]].assign(status="finished").reindex(columns=list(RUNS))
-    return results_of(Frames(plan, states, pd.DataFrame({name: [] for name in STEPS}), scores))
+    return results_of(Frames(plan, states, pd.DataFrame({name: [] for name in STEPS}), cells))
 
 
 @pytest.mark.parametrize("name", FOLDERS)

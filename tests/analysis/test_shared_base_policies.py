@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 from synthetic_store import SHORT, build_store, loaded, replanned
 
-from analysis.effects import followed_comparisons
 from analysis.html.page import render_page
 from analysis.tables.experiment import main_table
 from harness.experiment.plan import Plan
@@ -56,7 +55,7 @@ def test_without_shared_base_policies_every_seed_counts(tmp_path):
 
 
 def test_looks_are_taken_over_base_policies_too(tmp_path):
-    (one,) = followed_comparisons(replanned(built(tmp_path, BASES), looks=LOOKS))
+    (one,) = replanned(built(tmp_path, BASES), looks=LOOKS).looks
     assert [look.seeds for look in one.looks] == list(LOOKS)[: len(one.looks)]
     assert all(look.degrees == BASES - 1 for look in one.looks)
 

@@ -10,7 +10,6 @@ from synthetic_store import SHORT, build_store, loaded
 
 from analysis.answer import answer_of
 from analysis.colours import look_of
-from analysis.effects import differences_to_reference
 from analysis.figures.drawing import figure_style
 from analysis.figures.effects import differences_figure
 from analysis.html.page import render_page
@@ -43,7 +42,7 @@ def results(root) -> Results:
 
 
 def test_all_words_occur(results):
-    found = {name: delta.verdict for name, delta in differences_to_reference(results).items()}
+    found = {name: delta.verdict for name, delta in results.declared.items()}
     assert found["w_1_up"] is Verdict.HIGHER
     assert found["w_2_same"] is Verdict.NOT_RESOLVED
     assert found["w_3_down"] is Verdict.LOWER
@@ -51,7 +50,7 @@ def test_all_words_occur(results):
 
 
 def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, root):
-    table, deltas = main_table(results), differences_to_reference(results)
+    table, deltas = main_table(results), results.declared
     frame, latex, page = to_frame(table), to_latex(table), render_page(results, root)
     for (name, delta), line in zip(deltas.items(), answer_of(results).lines, strict=True):
         word = delta.words(100)

@@ -11,7 +11,6 @@ from verbs import ROOT, harness, python
 
 from analysis import load
 from analysis.answer import answer_sentences
-from analysis.effects import differences_to_reference
 
 PAGE = (ROOT / "docs" / "your_experiment.md").read_text()
 SMALL = (
@@ -97,7 +96,7 @@ def test_another_question_and_the_multirun_find_the_same_runs(folder):
     # Arms of a multirun have no labels, only their names.
     named = answer_sentences(first)[0].replace("Dr.GRPO", "dr_grpo").replace("GRPO", "grpo")
     assert named == answer_sentences(again)[0]
-    deltas = [list(differences_to_reference(results).values()) for results in (first, again)]
+    deltas = [list(results.declared.values()) for results in (first, again)]
     assert deltas[0] == deltas[1]
 
 

@@ -12,7 +12,6 @@ from harness.statistics.attribution import (
     IncompleteDesign,
     Judging,
     interactions,
-    last_minus_first,
     main_effects,
     shapley,
     subset_of,
@@ -42,20 +41,6 @@ def test_main_effects_and_interactions_recover_the_model():
     found = interactions(CROSSED, scores, EVERY_SEED)
     assert found.names == ("a × b", "a × c", "b × c")
     assert found.effects[0].value == pytest.approx(0.04, abs=0.01)  # a adds 0.10 without b and 0.14 with it
-
-
-def test_last_minus_first_is_the_sum_of_what_a_patch_has_with_the_others():
-    scores = factorial_scores(interaction=0.04)
-    found = last_minus_first(PATCHES, scores, EVERY_SEED)
-    alone = np.mean([scores[frozenset({"a"})][s] - scores[frozenset()][s] for s in range(4)])
-    last = np.mean([scores[frozenset(PATCHES)][s] - scores[frozenset({"b", "c"})][s] for s in range(4)])
-    assert found.names == ("a", "b", "c")
-    assert found.effects[0].value == pytest.approx(last - alone)
-    assert found.effects[0].value == pytest.approx(0.04, abs=0.02)
-    one = last_minus_first(["a"], {k: v for k, v in scores.items() if k <= {"a"}}, EVERY_SEED)
-    assert one.effects[0].value == pytest.approx(0.0)  # alone and last are the same place
-    with pytest.raises(IncompleteDesign, match="b\\+c"):
-        last_minus_first(PATCHES, {k: v for k, v in scores.items() if k != {"b", "c"}}, EVERY_SEED)
 
 
 def test_exact_shapley_equals_the_mean_over_all_orders_and_adds_up():

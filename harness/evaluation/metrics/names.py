@@ -1,7 +1,6 @@
 """Metrics: their names, units and better direction, and the one reducer of graded samples to them. One number a training seed.
 
 A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
-``by second`` behind a name asks the second grader what is right (``avg by second``, ``pass@8 by second``).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,9 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 HIGHER, LOWER = "higher", "lower"
 TRAINING = "training"
 POINTS = "points"
-# Behind the name of a metric: the same by the second grader (`harness.verify.cross_check`).
-BY_SECOND = " by second"
-_GRADED_KINDS = ("avg", "pass", "maj", "length_right", "length_wrong", "area", "steps_to", "tokens_to", "seconds_to")
 
 
 class UnknownMetric(ValueError):
@@ -46,12 +42,16 @@ class Metric:
     better: str = ""
     kind: str = ""
     parameter: float | str | None = None
-    by_second: bool = False
 
     @property
     def percent(self) -> str:
         """`` %`` behind the title of what is shown as a percentage, else nothing."""
         return " %" if self.unit == POINTS else ""
+
+    @property
+    def within(self) -> tuple[float, float]:
+        """The least and the most that a stored value can be."""
+        return (0.0, 1.0) if self.percent else (-math.inf, math.inf)
 
     @property
     def header(self) -> str:
@@ -87,15 +87,13 @@ PLAIN: Mapping[str, Metric] = {
     )
 }
 TARGETS = ("steps_to", "tokens_to", "seconds_to")
-PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in TARGETS), f"{TRAINING}/COLUMN", f"METRIC{BY_SECOND}")
+PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in TARGETS), f"{TRAINING}/COLUMN")
 
 
 def metric(name: str) -> Metric:
     """The metric of a name. Raises `UnknownMetric` that names the nearest one or all."""
     if name in PLAIN:
         return PLAIN[name]
-    if name.endswith(BY_SECOND):
-        return _second_grader_metric(metric(name.removesuffix(BY_SECOND)))
     kind, mark, text = name.partition("@")
     if mark and kind in _WITH_PARAMETER:
         return _WITH_PARAMETER[kind](kind, text)
@@ -104,13 +102,6 @@ def metric(name: str) -> Metric:
     close = difflib.get_close_matches(name, [*PLAIN, *PATTERNS], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join([*PLAIN, *PATTERNS])}"
     raise UnknownMetric(f"there is no metric {name!r}; {hint}")
-
-
-def _second_grader_metric(first: Metric) -> Metric:
-    if first.kind not in _GRADED_KINDS or first.by_second:
-        raise UnknownMetric(f"{first.name}{BY_SECOND}: no grader decides {first.title}; ask for {first.name!r}")
-    title = f"{first.title} by the second grader"
-    return replace(first, name=f"{first.name}{BY_SECOND}", title=title, by_second=True)
 
 
 def _subset_metric(kind: str, text: str) -> Metric:

@@ -1,4 +1,4 @@
-"""What an answer has to be read with: where the second grader parts from the verifier, and how much of the data a mechanism touched."""
+"""Where the second grader parts from the verifier."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frames import Frames
 from analysis.results import Results
-from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import PARTS
 from harness.statistics.intervals import Estimate, mean_interval
 
@@ -68,41 +66,3 @@ def grader_gaps(results: Results) -> dict[str, GraderGap]:
 def _refused_share(shares: pd.DataFrame) -> float:
     both, only_first = shares[BOTH].mean(), shares[ONLY_FIRST].mean()
     return float(only_first / (both + only_first)) if both + only_first else math.nan
-
-
-@dataclass(frozen=True)
-class Engagement:
-    """A difference's measures and their values: fractions, NaN where nothing is known."""
-
-    measures: tuple[Measure, ...]
-    values: tuple[float, ...]
-
-    @property
-    def hardly(self) -> bool:
-        """Say if everything that differs is measured, known, and under its threshold."""
-        return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))
-
-    @property
-    def known(self) -> bool:
-        """Say if any run tells anything; runs from before these measures do not."""
-        return not all(map(math.isnan, self.values))
-
-    def text(self, resolved: bool = False) -> str:
-        """``14 % of responses``, each mechanism of several by its name; beside a resolved difference none is called hardly engaged."""
-        mark = not (resolved and self.hardly)
-        pairs = zip(self.measures, self.values, strict=True)
-        texts = [(measure.name if measure.fields else "", measure.text(value, mark)) for measure, value in pairs]
-        return "; ".join(f"{name}: {text}" if name and len(texts) > 1 else text for name, text in texts if text)
-
-
-NOTHING_MEASURED = Engagement((), ())
-
-
-def engagements(experiment: Frames) -> dict[str, Engagement]:
-    """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
-    arms, runs, steps = experiment.plan.arms, experiment.finished_runs, dict[str, list[pd.DataFrame]]()
-    for key in zip(runs["run_id"], runs["arm"], strict=True) if any(arm.engagement for arm in arms) else ():
-        if key in experiment.training:
-            steps.setdefault(key[1], []).append(experiment.training[key])
-    values = {arm.name: tuple(measure.value(steps.get(measure.arm, ())) for measure in arm.engagement) for arm in arms}
-    return {arm.name: Engagement(tuple(arm.engagement), values[arm.name]) for arm in arms}

@@ -1,0 +1,33 @@
+"""How much of the training data the difference between two arms touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from harness.engagement.measure import Measure
+
+
+@dataclass(frozen=True)
+class Engagement:
+    """A difference's measures and their values: fractions, NaN where nothing is known."""
+
+    measures: tuple[Measure, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @property
+    def hardly(self) -> bool:
+        """Say if everything that differs is measured, known, and under its threshold."""
+        return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))
+
+    @property
+    def known(self) -> bool:
+        """Say if any run tells anything; runs from before these measures do not."""
+        return not all(map(math.isnan, self.values))
+
+    def text(self, resolved: bool = False) -> str:
+        """``14 % of responses``, each mechanism of several by its name; beside a resolved difference none is called hardly engaged."""
+        mark = not (resolved and self.hardly)
+        pairs = zip(self.measures, self.values, strict=True)
+        texts = [(measure.name if measure.fields else "", measure.text(value, mark)) for measure, value in pairs]
+        return "; ".join(f"{name}: {text}" if name and len(texts) > 1 else text for name, text in texts if text)
