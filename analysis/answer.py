@@ -30,8 +30,9 @@ from analysis.tables.words import (
 )
 from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import LOWER, Metric, nothing_to_learn
+from harness.experiment.claim import declared_late
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate
+from harness.statistics.intervals import Estimate, Finding, finding
 from harness.store import ResultStore
 
 # By design: what a row is called, and the head of the column of their names.
@@ -125,6 +126,8 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     known_lines = [line for line in lines if line.known]
     total, named_rows = _total(results) if known_lines else None, headline.named_rows(known_lines)
     sentences = headline.sentences(known_lines, _wording(plan)) if known_lines else [_explain_nothing(results)]
+    if (word := finding_of(results)) is not None:
+        sentences.insert(0, f"{capital(word)}: the claim expects {_EXPECTED[str(plan.expects)]}.")
     if total is not None:
         bound = f", {total.bound}" * bool(total.bound) if total.estimate.resolved else f", {total.verdict}"
         sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named_rows)}{bound}.")
@@ -147,6 +150,22 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     return Answer(sentences, small, caveats, _head(plan), table_lines, _foot(results, total))
 
 
+_EXPECTED = {
+    "higher": "a higher value", "lower": "a lower value", "equivalent": "no difference that matters",
+    "not_lower": "no loss that matters", "not_higher": "no gain that matters",
+}  # fmt: skip
+
+
+def finding_of(results: Results) -> Finding | None:
+    """What the experiment says of the claim that it declares; None where it declares none."""
+    plan = results.experiment.plan
+    if plan.expects is None or plan.declared_on:
+        return None
+    ((arm, _),) = plan.comparisons
+    engagement = results.experiment.engagements[arm.name]
+    return finding(results.declared[arm.name], plan.expects, engagement.hardly and engagement.known)
+
+
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
     """The answer in each metric of the experiment, the first one first."""
     return [answer_of(view, so_far=so_far) for view in results.each_metric()]
@@ -167,6 +186,9 @@ def warnings_of(results: Results) -> list[str]:
     """What the answer has to be read with: nothing to learn or learned, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
     first = [f"Before RL {problem}."] if problem else []
+    plan, store = results.experiment.plan, results.experiment.store
+    if plan.claim and store is not None and declared_late(store, plan.name, plan.declaration):
+        first.append("Declared after the fact: the claim's declaration is another one than before its first run.")
     notes = [*untrained_notes(results.experiment), *unspent_notes(results.experiment)]
     return [*first, *notes, *collapse_warnings(results), *grader_warnings(results)]
 

@@ -250,7 +250,7 @@ def _read_runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]
 
 def _add_costs(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     """The runs with the base policy, generated tokens and seconds of each."""
-    bases = runs["seed"].map(lambda seed: plan.starts.get(seed, str(replicate_of(seed, plan.base_policies))))
+    bases = runs["seed"].map(lambda seed: str(replicate_of(seed, plan.base_policies)))
     cost_columns = {"tokens": "generated_tokens", "seconds": "seconds_total"}
     steps_by_run = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
     sums = {

@@ -95,11 +95,6 @@ class Judgement:
             return replace(score, unit="", digits=2)
         return replace(score, scale=100.0 if self.table.unit == "fraction" else 1.0)
 
-    @property
-    def _within(self) -> tuple[float, float]:
-        """The least and the most that a score can be."""
-        return (-math.inf, math.inf) if self.table.unit == "raw" else (0.0, 100.0 / self.metric.scale)
-
     @cached_property
     def scores(self) -> dict[tuple[str, str], pd.DataFrame]:
         """Group and arm → its scores, a row a seed and a column a benchmark."""
@@ -148,9 +143,8 @@ class Judgement:
 
     def _level(self, scores: pd.Series) -> Estimate:
         """The mean over seeds; the interval of a share holds no impossible value."""
-        most = {"fraction": 1.0, "percent": 100.0}.get(self.table.unit)
-        estimate = mean_interval(scores, within=self._within)
-        return estimate if most is None else estimate.clip(0.0, most)
+        bounds = {"fraction": (0.0, 1.0), "percent": (0.0, 100.0)}
+        return mean_interval(scores, within=bounds.get(self.table.unit, (-math.inf, math.inf)))
 
     # ---- differences ----
 

@@ -33,7 +33,7 @@ _FIRST_STEPS = (
 _OTHERS = "Your own results and models"
 _GROUPS = {
     "Begin": ["new", "plan", "run", "view", "report"],
-    "Look": ["status", "show", "explain", "audit", "keys", "doctor"],
+    "Look": ["status", "show", "explain", "keys", "doctor"],
     "Share": ["export", "pack", "merge", "clean"],
     _OTHERS: ["judge", "compare", "evaluate", "import"],
 }

@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
 from numpy.typing import ArrayLike
@@ -367,7 +366,7 @@ def new_panels(count: int, columns: int, height: float, **subplots: Any) -> tupl
 
 
 def tidy(figure: Figure) -> Figure:
-    """Keep axes of percentages within 0 and 100, tick whole steps, and break labels and titles that are longer than their axes."""
+    """Keep axes of percentages within 0 and 100, tick whole steps, and let labels and titles break at the border."""
     for axes in figure.axes:
         if axes.get_xlabel() in _COUNTED.values():
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -375,36 +374,9 @@ def tidy(figure: Figure) -> Figure:
             axes.set_xlim(*np.clip(axes.get_xlim(), 0, 100).tolist())
         if _PERCENT.search(axes.get_ylabel() or axes.get_title(loc="left")):
             axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
-    _lay_out(figure)
-    width = figure.bbox.width
-    single_column = len({round(axes.get_position().x0, 2) for axes in figure.axes}) == 1
-    broken = False
-    for axes in figure.axes:
-        box = axes.get_window_extent()
-        middle = (box.x0 + box.x1) / 2
-        room = 1.9 * min(middle, width - middle) if single_column else box.width
-        broken |= _break(axes.xaxis.label, room, 0)
-        broken |= _break(axes.yaxis.label, 1.05 * box.height, 1)
-        if title := axes.get_title(loc="left"):
-            broken |= _break(axes.set_title(title, loc="left"), width - box.x0 if single_column else box.width, 0)
-    if broken:
-        _lay_out(figure)
+        for text in (axes.xaxis.label, axes.yaxis.label, axes.set_title(axes.get_title(loc="left"), loc="left")):
+            text.set_wrap(True)
     return figure
-
-
-def _lay_out(figure: Figure) -> None:
-    if (engine := figure.get_layout_engine()) is not None:
-        engine.execute(figure)
-
-
-def _break(text: Text, room: float, side: int) -> bool:
-    """Break the lines of a text that is longer than its room in pixels along one side; tells whether it was."""
-    length, lines = text.get_window_extent().size[side], text.get_text().split("\n")
-    if not any(lines) or length <= room:
-        return False
-    fitting = max(8, int(max(map(len, lines)) * room / length))
-    text.set_text("\n".join(textwrap.fill(line, fitting) for line in lines))
-    return True
 
 
 def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -423,8 +395,8 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
 
 def drawn_bytes(figure: Figure, suffix: str) -> bytes:
     """The figure as the content of a file: on a full disk Matplotlib's own files end in errors of other kinds."""
-    if figure.get_layout_engine() is not None:  # laid out once, not per format
-        tidy(figure)
+    if (engine := figure.get_layout_engine()) is not None:  # laid out once, not per format
+        engine.execute(tidy(figure))
         figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix, metadata=_UNDATED[suffix])
@@ -435,9 +407,10 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) 
     """Draw one legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
     width, height = figure.get_size_inches()
     font_inches = float(rcParams["legend.fontsize"]) / 72
-    texts = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
-    longest = max(map(len, "\n".join(texts).split("\n")))
-    columns = max(1, min(len(labels), int(width / ((longest * 0.47 + 4.5) * font_inches))))
-    lines = sum(label.count("\n") + 1 for label in texts) / columns
-    figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)
+    room = int(width / font_inches / 0.55)  # characters of a line
+    texts = [textwrap.fill(label, room - 8) for label in labels]
+    longest = max(len(line) for text in texts for line in text.split("\n"))
+    columns = max(1, min(len(texts), room // (longest + 8)))
+    rows = sum(text.count("\n") + 1 for text in texts) / columns
+    figure.set_size_inches(width, height + max(0.0, rows - 3) * 1.75 * font_inches)
     figure.legend(handles, texts, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2)

@@ -2,7 +2,7 @@
 
 python experiments/claims/findings.py          # writes the table into docs/findings.md, between its two marks
 
-It reads effects.csv here and of claims_autumn, which `harness audit claim=all` writes, and language_model.csv here.
+It reads effects.csv here and of claims_autumn, as they were published, and language_model.csv here.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ArmRecord:
 
 @dataclass(frozen=True)
 class EffectRecord:
-    """One effect of a design. `kind`: main-effects, interactions, order or shapley."""
+    """One effect of a design. `kind`: main-effects, interactions or shapley."""
 
     kind: str
     name: str
@@ -89,7 +89,7 @@ class EffectRecord:
 
 @dataclass(frozen=True)
 class MetricRecord:
-    """What an experiment found in one metric. `better`: higher, lower, or empty where neither is."""
+    """What an experiment found in one metric. `better`: higher, lower, or empty. `finding`: of the claim that it declares, or empty."""
 
     name: str
     title: str
@@ -98,6 +98,7 @@ class MetricRecord:
     margin: float | None
     arms: list[ArmRecord]
     effects: list[EffectRecord]
+    finding: str
 
 
 def metric_records(results: Results) -> list[MetricRecord]:
@@ -106,6 +107,7 @@ def metric_records(results: Results) -> list[MetricRecord]:
 
 
 def _in_one_metric(results: Results) -> MetricRecord:
+    from analysis.answer import finding_of
     from analysis.effects import BASE, declared_effects
 
     metric, plan, effects = results.metric, results.experiment.plan, declared_effects(results)
@@ -123,4 +125,5 @@ def _in_one_metric(results: Results) -> MetricRecord:
     records = [
         EffectRecord(item.kind, item.arm, Interval.of(item.shown_estimate)) for item in effects if not item.reference
     ]
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, records)
+    margin, word = results.shown_margin, finding_of(results) or ""
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, margin, arms, records, str(word))

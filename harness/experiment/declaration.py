@@ -14,7 +14,7 @@ from typing import Any
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
 from harness.configuration.error import MOST_SEED, Checked, ConfigError, ranged, require, require_range
 from harness.configuration.identity import arm_id
-from harness.configuration.registry import nearest, neutral, neutral_when
+from harness.configuration.registry import nearest, neutral_when
 from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.claim import Claim, check_claim
@@ -68,9 +68,7 @@ class Experiment:
             is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
         notes: shown under the table.
-        claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
-        replicates: the experiment that this one looks at again, on other seeds and base policies (`harness audit replicate=true` sets
-            it).
+        claim: a published claim that the only comparison decides (`conf/claim`).
     """
 
     name: str
@@ -96,7 +94,6 @@ class Experiment:
     notes: list[str] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     claim: Claim | None = None
-    replicates: str = neutral("")
 
     def __post_init__(self) -> None:
         if self.factors and self.design == "arms":

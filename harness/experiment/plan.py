@@ -27,7 +27,7 @@ _RECORDED = (
     "primary_cap", "caps", "checkpoint_rule", "patches", "together", "match", "match_reference", "match_budget", "overrides",
     "notes", "arms", "command",
 )  # fmt: skip
-_RECORDED_OF_CLAIM = ("claim", "declaration", "protocol", "starts")
+_RECORDED_OF_CLAIM = ("claim", "declaration")
 _RECORDED_OF_ARM = (
     "name", "label", "parent", "patch", "patches", "arm_id", "runs", "published", "changes", "overrides", "refused",
     "engagement",
@@ -154,8 +154,7 @@ class Plan:
         primary_cap, caps: response caps in tokens at which scores are read.
         checkpoint_rule: last; of imported training curves mean_last_<k>.
         claim: a published claim that the only comparison decides, as recorded.
-        second_look_of: the experiment whose decided claim this one looks at again.
-        declaration: fingerprint of a claim's declaration; protocol, starts: what a second look is held against.
+        declaration: fingerprint of a claim's declaration.
         parts: the first parts whose results have set values of the arms. first: the one whose results lack, in the process that made
             the plan; the arms whose values it sets have no runs.
         declared_on: the benchmark that the experiment is about, where this is a view on another one (see `view_on`);
@@ -187,10 +186,7 @@ class Plan:
     overrides: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     claim: Mapping[str, Any] | None = None
-    second_look_of: str = ""
     declaration: str = ""
-    protocol: str = ""
-    starts: Mapping[int, str] = field(default_factory=dict)
     command: str = ""
     parts: tuple[Part, ...] = ()
     first: FirstPart | None = field(default=None, repr=False, compare=False)
@@ -225,8 +221,6 @@ class Plan:
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
             "parts": tuple(Part(**part) for part in raw.get("parts") or ()),
-            "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
-            "second_look_of": raw.get("replicates"),
             "score": score,
             "metrics": metrics,
             "margins": margins,
@@ -246,7 +240,6 @@ class Plan:
         judgement = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
         optional_values = {
             "factors": self.factors,
-            "replicates": self.second_look_of,
             "parts": [*self.parts, *([self.first.part] if self.first else [])],
         }
         record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}
@@ -272,8 +265,7 @@ class Plan:
             arms.append(replace(arm, runs={seed: arm.runs[seed] for seed in first if seed in arm.runs}))
         run_seeds = {seed for arm in arms for seed in arm.runs}
         seeds = tuple(seed for seed in self.seeds if seed in run_seeds)
-        starts = {seed: name for seed, name in self.starts.items() if seed in run_seeds}
-        return replace(self, arms=tuple(arms), seeds=seeds, starts=starts)
+        return replace(self, arms=tuple(arms), seeds=seeds)
 
     def seeds_of(self, arm: PlannedArm) -> tuple[int, ...]:
         """The planned seeds of an arm; all of the plan's where its runs are not known yet."""

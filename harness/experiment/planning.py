@@ -24,7 +24,7 @@ from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.configuration.sections import base_policy_count, of_machine
 from harness.engagement.measure import Measure, measures
-from harness.experiment.claim import base_policies, fingerprint, protocol
+from harness.experiment.claim import fingerprint
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, short_names
 from harness.experiment.plan import Arm, FirstPart, Part, Plan, PlannedArm, Settings
@@ -56,12 +56,9 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ove
     seeds = _seeds(experiment.seeds, arms)
     claim: dict[str, Any] = {}
     if experiment.claim is not None:
-        configs = [arm.config for arm in arms]
         claim = {
             "claim": dataclasses.asdict(experiment.claim),
             "declaration": fingerprint(experiment, overrides),
-            "protocol": protocol(experiment, configs),
-            "starts": base_policies(configs, seeds),
         }
     shared_fields = (
         "name", "question", "design", "benchmark", "paired", "together", "factors", "match", "match_reference",
@@ -81,7 +78,6 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ove
         patches=tuple(experiment.patches),
         overrides=tuple(experiment.overrides),
         notes=tuple(experiment.notes),
-        second_look_of=experiment.replicates,
         command=command,
         **claim,
     )

@@ -329,28 +329,12 @@ class Finding(StrEnum):
     """Words for what an experiment says of a claim."""
 
     HOLDS = "holds here"
+    HOLDS_INSIDE = "holds here, too small to matter"
     REVERSED = "reversed here"
-    NOTHING = "equivalent to nothing"
-    OPEN = "open"
+    REVERSED_INSIDE = "reversed here, too small to matter"
+    NOTHING = "no effect"
+    OPEN = "not resolved"
     NOT_ENGAGED = "not engaged"
-
-
-DECIDED = (Finding.HOLDS, Finding.REVERSED, Finding.NOTHING)
-"""The words that a second look can repeat."""
-
-
-class Second(StrEnum):
-    """Words for what a second look says of the first one's."""
-
-    REPLICATED = "replicated"
-    FIRST_ONLY = "first look only"
-    CONTRADICTED = "contradicted"
-
-
-def second_look(first: Finding, second: Finding) -> Second:
-    """The word for two looks: the same word again, the opposite one, or neither."""
-    opposite = {first, second} == {Finding.HOLDS, Finding.REVERSED}
-    return Second.REPLICATED if first is second else Second.CONTRADICTED if opposite else Second.FIRST_ONLY
 
 
 def is_settled(effect: Estimate, expects: str | None) -> bool:
@@ -361,25 +345,27 @@ def is_settled(effect: Estimate, expects: str | None) -> bool:
 def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:
     """The word for a claim that ``expects`` this sign of ``effect``; ``hardly``: its mechanism was hardly engaged.
 
-    ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), and is reversed where all of it lies below;
-    ``not_higher`` the other way round; ``equivalent`` where it lies within the margin, or all beyond it.
+    An effect that is there and smaller than the margin is too small to matter, whichever sign was predicted. ``not_lower`` holds where the
+    whole interval lies above minus the margin (non-inferiority), and is reversed where all of it lies below; ``not_higher`` the other way
+    round; ``equivalent`` where it lies within the margin, or all beyond it.
     An effect whose sign is known came from somewhere: only what shows nothing is not engaged.
     """
     if math.isnan(effect.low):
         return Finding.OPEN
     if hardly and not effect.resolved:
         return Finding.NOT_ENGAGED
-    ends = [depth(end, expects, effect.margin) for end in (effect.low, effect.high)]
-    if effect.inside_margin if expects == "equivalent" else min(ends) > 0:
-        return Finding.HOLDS
+    directed, inside = expects in ("higher", "lower"), effect.inside_margin
+    edge = math.inf if effect.margin is None else effect.margin
+    ends = [_depth(end, expects, edge) for end in (effect.low, effect.high)]
+    if inside if expects == "equivalent" else min(ends) > 0:
+        return Finding.HOLDS_INSIDE if directed and inside else Finding.HOLDS
     if effect.resolved and max(ends) < 0:
-        return Finding.REVERSED
-    return Finding.NOTHING if expects in ("higher", "lower") and effect.inside_margin else Finding.OPEN
+        return Finding.REVERSED_INSIDE if inside else Finding.REVERSED
+    return Finding.NOTHING if directed and inside else Finding.OPEN
 
 
-def depth(value: float, expects: str, margin: float | None) -> float:
-    """How far a value lies inside what a claim expects, in its unit; negative outside."""
-    edge = math.inf if margin is None else margin
+def _depth(value: float, expects: str, edge: float) -> float:
+    """How far a value lies inside what a claim expects, in its unit; negative outside. ``edge``: the margin."""
     borders = {"higher": value, "lower": -value, "not_lower": value + edge, "not_higher": edge - value}
     return borders.get(expects, edge - abs(value))
 

@@ -14,15 +14,14 @@ the newest t alone, and passes from look to look by an integral over that sphere
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from harness.statistics.intervals import DECIDED, Estimate, Finding, comparison_level, depth
+from harness.statistics.intervals import comparison_level
 
 Floats = NDArray[np.float64]
 
@@ -92,71 +91,3 @@ def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
 def _t_of_normal(seeds: int) -> Floats:
     """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
     return np.asarray(scipy.stats.t.isf(scipy.stats.norm.sf(_NORMAL), seeds - 1))
-
-
-_ROUNDS = 6  # of a search whose error shrinks about tenfold in each
-
-
-def distance_to_another_word(effect: Estimate, word: Finding, expects: str) -> float:
-    """How far the value lies inside the borders of a word, in its unit; negative outside, NaN where the word says nothing."""
-    if word not in DECIDED or math.isnan(effect.value):
-        return math.nan
-    distance = depth(effect.value, "equivalent" if word is Finding.NOTHING else expects, effect.margin)
-    return -distance if word is Finding.REVERSED else distance
-
-
-def word_p_value(effect: Estimate, looks: Sequence[int], word: Finding, expects: str) -> float:
-    """Family error at which the design would just still say the word, over all looks; 1 where it does not, or the word says nothing.
-
-    Two-sided, against the nearest border (zero or the margin), of the effect at the look where the design stopped. A look that is not
-    among the declared ones counts as if it were alone; the word may be that of another look.
-    """
-    distance = distance_to_another_word(effect, word, expects)
-    if not distance > 0 or not effect.standard_error > 0:
-        return 1.0
-    p = 2 * float(scipy.stats.t.sf(distance / effect.standard_error, effect.degrees))
-    return repeated_p_value(p, looks, effect.seeds)
-
-
-def repeated_p_value(p: float, looks: Sequence[int], seeds: int) -> float:
-    """Family error whose boundary is just reached by a two-sided `p` of the look at `seeds` alone; at most 1."""
-    if len(looks) < 2 or seeds not in looks or p <= 0:
-        return min(1.0, p)
-    place, error = list(looks).index(seeds), min(1.0, p * looks[-1] / seeds)
-    for _ in range(_ROUNDS if place else 0):  # at the first look the boundary is the part of the error itself
-        error = min(1.0, error * p / nominal_levels(tuple(looks), error)[place])
-    return max(p, error)
-
-
-def pool_looks(first: Estimate, second: Estimate, first_looks: Sequence[int], second_looks: Sequence[int]) -> Estimate:
-    """Both looks as one sequential design: Student's t over the replicates of both, at the level of a further look.
-
-    The error is spent over all seeds, so the interval covers whatever made the first look stop. The value leans to the first look where
-    only decided claims get a second one. Raises `ValueError` where a look has no spread, or is not paired.
-    """
-    if not (first.degrees >= 1 and second.degrees >= 1):
-        raise ValueError("a look has no interval")
-    if any("Welch" in look.method for look in (first, second)):
-        raise ValueError("the looks are not paired by seed")
-    parts = [(look.degrees + 1, look.value, look.standard_error) for look in (first, second)]
-    number = sum(count for count, *_ in parts)
-    value = sum(count * mean for count, mean, _ in parts) / number
-    squares = sum(count * (count - 1) * error**2 + count * (mean - value) ** 2 for count, mean, error in parts)
-    error, seeds = math.sqrt(squares / (number - 1) / number), first.seeds + second.seeds
-    looks = [look for look in first_looks if look <= first.seeds] or [first.seeds]
-    looks += [first.seeds + look for look in second_looks or [second.seeds]]
-    level = 1 - nominal_levels(tuple(looks), 1 - comparison_level(1))[looks.index(seeds)]
-    half = float(scipy.stats.t.ppf(0.5 + level / 2, number - 1)) * error
-    estimate = Estimate(value, value - half, value + half, seeds, standard_error=error, degrees=number - 1)
-    return replace(estimate, level=level, method="both looks, t", margin=first.margin)
-
-
-def overlap_text(first: Mapping[int, str], second: Mapping[int, str]) -> str:
-    """What two looks (seed to base policy) have in common: ``the seeds 8, 9``, ``the base policies set/8``; empty if nothing."""
-    overlaps: dict[tuple[str, str], list[object]] = {
-        ("seed", "seeds"): [*sorted(first.keys() & second.keys())],
-        ("base policy", "base policies"): [*sorted({*first.values()} & {*second.values()})],
-    }
-    return " and ".join(
-        f"the {names[len(items) > 1]} {', '.join(map(str, items))}" for names, items in overlaps.items() if items
-    )

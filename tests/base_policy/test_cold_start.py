@@ -24,8 +24,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.checks import refusals
-from harness.experiment.claim import base_policies, protocol, second_look
-from harness.experiment.planning import declared_experiment, make_plan
+from harness.experiment.planning import make_plan
 from harness.model.checkpoint import read_state
 from harness.model.system import Processor, content_fingerprint
 from harness.problems.benchmarks import plain_words
@@ -201,33 +200,11 @@ SEVERAL = ["preset=cold_start", "model.bases.count=8"]
 ARMS = ["algorithm=grpo,dapo"]
 
 
-def test_plans_and_claims_know_which_base_policy_a_seed_starts_from() -> None:
+def test_plans_know_how_many_base_policies_take_turns() -> None:
     plan = make_plan([*ARMS, "seed=range(16)", *SEVERAL], multirun=True)
     assert plan.base_policies == 8
     assert plan.shares_bases
-    starts = base_policies([plan.arms[0].config], range(16))
-    assert len({*starts.values()}) == 8
-    assert all(starts[seed] == starts[seed + 8] for seed in range(8))
-    assert base_policies([compose_run(["preset=cold_start"])], [5])[5] == starts[0]
-    others = base_policies([compose_run([*SEVERAL, "model.bases.first=8"])], range(16))
-    assert not {*others.values()} & {*starts.values()}
     assert make_plan([*ARMS, "seed=range(4)", "preset=cold_start"], multirun=True).base_policies is None
-
-
-def test_a_second_look_takes_fresh_cold_starts() -> None:
-    config = compose_run(SEVERAL)
-    overrides = second_look("x", config, dict.fromkeys(range(8), ""), [])
-    assert "model.bases.first=8" in overrides
-    assert "experiment.seeds={first: 8, start: 8, step: 4, most: 16}" in overrides
-    seeds = ["experiment.seeds={first: 16, start: 8, step: 4, most: 16}"]
-    assert second_look("x", config, {0: ""}, seeds)[2:] == ["model.bases.first=8"]
-    warmed = compose_run(["model.bases.set=null", "model.warmup.seed=3"])
-    assert second_look("x", warmed, {0: ""}, seeds)[2:] == ["model.warmup.seed=4"]
-    with pytest.raises(ConfigError, match="a second look needs another"):
-        second_look("x", compose_run(["preset=language"]), {0: ""}, [])
-    declared, fresh = declared_experiment(["claim=gspo"]), compose_run([*SEVERAL, "model.bases.first=8"])
-    assert protocol(declared, [config]) == protocol(declared, [fresh])
-    assert protocol(declared, [config]) != protocol(declared, [compose_run([*SEVERAL, "model.cold_start.steps=9"])])
 
 
 # ---- identity --------------------------------------------------------------------------------------------------------------

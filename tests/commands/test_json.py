@@ -132,18 +132,6 @@ def test_report(filled, asked, said):
     assert "no experiment" in asked("report", "experiment=none", here[1], code=2)["error"]
 
 
-def test_audit(store, asked):
-    planned = make_plan(["claim=gspo", "experiment.seeds=[0,1,2]", f"runtime.results={store.root}"])
-    store.write_plan(planned.name, planned.record())
-    for seed in range(3):
-        for arm, score in zip(planned.arms, (0.5, 0.6 + 0.01 * seed), strict=True):
-            finish(store, arm.spec(seed), score)
-    found = asked("audit", "--judge", "claim=gspo", f"runtime.results={store.root}")
-    (claim,) = found["claims"]
-    assert (claim["name"], claim["seeds"]) == ("gspo", 3)
-    assert claim["effect"]["value"] == pytest.approx(11.0)
-
-
 def test_compare(tmp_path, asked, said):
     for name, right in (("a", (1, 0, 0, 0)), ("b", (1, 1, 1, 0))):
         rows = [

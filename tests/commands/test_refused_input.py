@@ -70,8 +70,6 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["show", "runtime.results=x"], "is no run"),
         (["show", "abcd"], "no run in"),
         (["rnu"], "no verb 'rnu'; did you mean 'run'?"),
-        (["audit", "claim=gsop"], "there is no claim 'gsop'; did you mean 'gspo'?"),
-        (["audit", "claim=cispo", "replicate=maybe"], "choose true or false"),
         (["plan", "optimizer.lr=1"], "unknown key 'optimizer.lr'; optimizer has beta1, beta2, decay,"),
         (["plan", "algorithm.clip_high=1"], "did you mean 'algorithm.surrogate.clip_high'?"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),

@@ -8,7 +8,7 @@ import pytest
 
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
-from harness.experiment.claim import fingerprint, refuse_shared, remember
+from harness.experiment.claim import fingerprint, remember
 from harness.experiment.planning import declared_experiment, make_plan
 from harness.store import ResultStore
 
@@ -74,8 +74,3 @@ def test_an_override_on_the_command_line_is_another_declaration_but_not_the_mach
 
     assert declared("optimizer.learning_rate=1e-3") != declared()
     assert declared("runtime.workers=1", "runtime.results=elsewhere") == declared()
-
-
-def test_a_second_look_from_one_checkpoint_needs_another_policy_since_no_seed_helps() -> None:
-    with pytest.raises(ConfigError, match=r"share the base policy one; every seed starts .* name another one \(model="):
-        refuse_shared("claim_mine", {0: "one", 1: "one"}, {16: "one", 17: "one"})
