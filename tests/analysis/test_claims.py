@@ -76,7 +76,7 @@ def test_the_answer_judges_the_claim_first(tmp_path):
     claimed(tmp_path)
     answer = answer_of(loaded(tmp_path, "claim_trick"))
     assert answer.headline[0] == "Holds here: the claim expects a higher value."
-    assert answer.headline[1].startswith("With the trick is shown to do better than plain: +")
+    assert answer.headline[1].startswith("With the trick is shown to help: +")
 
 
 @pytest.mark.parametrize(("accuracy", "word"), [(0.305, NOT_ENGAGED), (0.7, HOLDS)])

@@ -64,7 +64,7 @@ def test_effects_have_the_numbers_of_the_tables(ladder_root):
     alone = results.difference(arm, reference).rescale(100)
     row = effects.loc[arm.name]
     assert row["value"] == pytest.approx(alone.value)
-    assert row["family"] == 2
+    assert row["family"] == 3
     assert row["low"] < alone.low < alone.high < row["high"]
 
 

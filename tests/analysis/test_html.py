@@ -163,5 +163,4 @@ def test_every_row_of_the_answer_draws_its_interval_beside_its_words(text, resul
     for row, line in zip(rows, lines, strict=True):
         assert row.count("<svg ") == 1
         assert all(part in row for part in (line.points, line.interval, f">{line.verdict}<"))
-        assert ("faded" in row) == (line.estimate.seeds < 3)
     assert text.count("<figcaption>") == 0  # a figure of its own is what only its design has

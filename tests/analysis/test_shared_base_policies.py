@@ -43,7 +43,7 @@ def test_intervals_are_students_over_the_means_of_base_policies(tmp_path):
     mean = results.mean(b)
     assert (mean.low, mean.high) == pytest.approx((interval.low, interval.high))
     assert mean.seeds == SEEDS
-    assert any("share 4 base policies" in note for note in main_table(results).notes)
+    assert any("over base policies, each the mean of its seeds" in note for note in main_table(results).notes)
     assert "t interval over base policies, of each point" in render_page(results, tmp_path).replace("\n", " ")
 
 
@@ -101,4 +101,4 @@ def test_power_counts_base_policies(tmp_path):
     (note,) = [note for note in main_table(results).notes if "80 % power" in note]
     assert f"With 4 base policies a difference of {100 * smallest:.1f} points is found" in note
     assert note.endswith(" base policies.")
-    assert any(note.startswith("4 base policies: a survey.") for note in main_table(results).notes)
+    assert any(note.startswith("4 base policies are a survey:") for note in main_table(results).notes)
