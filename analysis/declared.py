@@ -8,17 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from analysis.values import Values
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics import attribution
 from harness.statistics.attribution import NONE, Attribution, IncompleteDesign, Judging
 from harness.statistics.intervals import MISSING, Estimate, is_settled, judge_one
 from harness.statistics.sequential import design_levels
-
-if TYPE_CHECKING:
-    from analysis.results import Results
 
 MAIN, INTERACTIONS, SHAPLEY = "main-effects", "interactions", "shapley"
 
@@ -31,7 +28,7 @@ def kinds_of(plan: Plan) -> list[str]:
     return [MAIN, INTERACTIONS, *[SHAPLEY] * subsets]
 
 
-def attributions_of(results: Results) -> dict[str, Attribution]:
+def attributions_of(results: Values) -> dict[str, Attribution]:
     """Compute the effects of a factorial in the metric of the results, per seed first."""
     plan = results.experiment.plan
     scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
@@ -95,7 +92,7 @@ class FollowedComparison:
         return f"{'at' if state == 'decided' else f'{state},'} {newest.seeds} seeds"
 
 
-def followed_comparisons(results: Results) -> list[FollowedComparison]:
+def followed_comparisons(results: Values) -> list[FollowedComparison]:
     """Every declared comparison of a sequential plan in the metric of the results, in the order of its arms.
 
     The family is all comparisons in all metrics of the experiment. Nothing of another plan.
@@ -121,7 +118,7 @@ def wanted_seeds(plan: Plan, comparisons: Sequence[FollowedComparison]) -> dict[
 
 
 def _follow(
-    results: Results, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
+    results: Values, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
 ) -> FollowedComparison:
     plan = results.experiment.plan
     finished_seeds = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
@@ -144,7 +141,7 @@ def _follow(
     return comparison
 
 
-def _absence_reason(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
+def _absence_reason(results: Values, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
     """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
     for arm in arms:
         values = results.values(arm)

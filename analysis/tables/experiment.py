@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from analysis import declared, effects
 from analysis.designs import grid_of, key_label, near_best
-from analysis.results import Results, mean_over, unreached_text
+from analysis.results import Results, mean_over
 from analysis.tables import words
 from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
+from analysis.values import unreached_text
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
 

@@ -305,11 +305,6 @@ def judge(
     return {name: judge_one(one, family=family, margin=margin) for name, one in differences.items()}
 
 
-def tested_count(differences: Iterable[Difference]) -> int:
-    """Comparisons that at least two seeds test, at least 1."""
-    return max(1, sum(judge_one(one).degrees > 0 for one in differences))
-
-
 def judge_one(
     difference: Difference, *, family: int = 1, margin: float | None = None, level: float = FAMILY_LEVEL
 ) -> Estimate:
