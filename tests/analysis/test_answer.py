@@ -94,7 +94,9 @@ def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
     assert "sampling +" in answer.small[0]
     text = answer_markdown(loaded(tmp_path))
     assert text.startswith(f"**{answer.headline[0]}")
-    assert text.count(answer.lines[1].interval) == 3  # in small type, in its row, and here both together are that one step
+    assert (
+        text.count(answer.lines[1].interval) == 3
+    )  # in small type, in its row, and here both together are that one step
 
 
 def test_equal_tokens_are_no_caveat(tmp_path: Path) -> None:

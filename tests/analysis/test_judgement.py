@@ -112,7 +112,7 @@ def test_an_interval_of_a_share_holds_no_impossible_value_in_any_file(scale: int
     ("text", "options", "words"),
     [
         ("arm,seed,score\na,0,50\nb,0,51", {}, "1 of 1 have a single seed on a side: with one seed nothing is resolved."),
-        ("arm,seed,score\na,1,50\na,2,51\nb,1,62\nb,2,63.5", {}, "But 2 seeds are a survey: where seeds collapse, fewer than 8 are no evidence."),
+        ("arm,seed,score\na,1,50\na,2,51\nb,1,62\nb,2,63.5", {}, "But 2 seeds are a survey: "),
         ("arm,seed,score\na,1,50\na,2,51\nb,1,60\nb,2,61", {}, "Differences do not vary over the seeds, so there is no interval: b."),
         ("arm,seed,m,g\na,0,1,5\na,1,2,6\nc,0,,7\nc,1,,9", {"score": ["m", "g"]}, "On the mean over benchmarks: c is"),
         ("arm,seed,m,g\na,0,1,\na,1,2,\nc,0,,7\nc,1,,9", {"score": ["m", "g"]}, "No two arms have scores to compare."),
