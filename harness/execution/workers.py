@@ -17,7 +17,14 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing import (
+    forkserver,
+    get_all_start_methods,
+    get_context,
+    get_start_method,
+    parent_process,
+    set_start_method,
+)
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -60,6 +67,10 @@ class Workers:
     def __init__(self, entry: str, threads: int) -> None:
         self._entry = entry
         self._environment = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path()}
+        if (
+            get_start_method() not in get_all_start_methods()
+        ):  # a job of joblib: every child would look for joblib's own method
+            set_start_method("forkserver", force=True)
         self._context = get_context("forkserver")
         modules = ["harness.execution.fork_server", *_modules_of_main(), entry.partition(":")[0]]
         self._context.set_forkserver_preload(modules)
