@@ -44,7 +44,8 @@ class Decision:
 class Answer(VerbAnswer):
     """Runs of a store, all of them or those of the named experiments.
 
-    `counts`: status → number of runs. `problems`: what of the store cannot be read.
+    `counts`: status → number of runs. `parts`: first parts, and whether their results have set what they set. `problems`: what of the
+    store cannot be read.
     """
 
     results: str
@@ -52,6 +53,7 @@ class Answer(VerbAnswer):
     counts: dict[str, int]
     runs: list[RunState]
     decisions: list[Decision]
+    parts: list[str]
     problems: list[str]
 
 
@@ -68,6 +70,7 @@ def answer(options: argparse.Namespace) -> Answer:
         dict(sorted(Counter(state.status for state in states).items())),
         states,
         decisions_of(selection),
+        parts_of(selection),
         store.problems() if has_store else [],
     )
 
@@ -100,6 +103,15 @@ def decisions_of(selection: Selection) -> list[Decision]:
     return [Decision(name, **one) for name, comparisons in comparisons_by_name.items() for one in comparisons]
 
 
+def parts_of(selection: Selection) -> list[str]:
+    """Of the named experiments with a first part: whether its results have set the values that they set."""
+    return [
+        f"{name}: {part['name']} {'sets' if part['settings'] is None else 'has set'} {part['sets']}"
+        for name in selection.experiments
+        for part in selection.store.plan(name).get("parts") or ()
+    ]
+
+
 @lru_cache(maxsize=16)
 def _judge(root: Path, name: str, key: str) -> Sequence[Mapping[str, str]]:
     """Arm, reference, state and text of each comparison; `key` is that of the answer, so that `--watch` judges the same runs once."""
@@ -108,4 +120,5 @@ def _judge(root: Path, name: str, key: str) -> Sequence[Mapping[str, str]]:
 
 
 def _render(result: Answer, finished: bool) -> RenderableType:
-    return Group(status_table(result.runs, finished=finished), *(Text(decision.line) for decision in result.decisions))
+    lines = [*result.parts, *(decision.line for decision in result.decisions)]
+    return Group(status_table(result.runs, finished=finished), *map(Text, lines))

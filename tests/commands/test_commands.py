@@ -165,6 +165,10 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
     budget = ["++training.generated_tokens=1000", f"++training.steps={60 * STEP_LIMIT_FACTOR}"]
     assert part.settings == {arm.name: budget for arm in matched.arms[1:]}
     assert matched == waiting.first.then(part.settings)
+    for one, word in ((waiting, "sets"), (matched, "has set")):
+        store.write_plan(one.name, one.record())
+        told = " ".join(said("status", f"experiment={one.name}", f"runtime.results={store.root}").split())
+        assert f"{one.name}: match=tokens {word} the budget of the other arms, which is what" in told
     told = " ".join(said("plan", *overrides(store, "match=tokens")).split())
     assert f"match=tokens has set {matched.arms[1].name}: training.generated_tokens=1000 training.steps=1200" in told
     training = matched.arms[1].config.training
