@@ -39,6 +39,7 @@ from harness.configuration.compose import (
     folder_flags,
     hydra_overrides,
     of_hydra,
+    options,
     refuse_below_a_list,
     refuse_second_choice,
     searchpath,
@@ -208,7 +209,12 @@ class Application:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the application with these arguments and return the exit code. Raises `ConfigError` and `StoreError`."""
+    """Run the application with these arguments and return the exit code. Raises `ConfigError` and `StoreError`.
+
+    ``claim=all`` runs every declared claim, one after the other; a stop ends all of them, and the code is the first that is not 0.
+    """
+    if "claim=all" in arguments:
+        return _every_claim([item for item in arguments if item != "claim=all"])
     application = Application(arguments)
     decorate = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")
     # Hydra would print its exceptions and exit: ours are one line with the nearest key.
@@ -222,6 +228,17 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         sys.argv = argv
     return application.end()
+
+
+def _every_claim(rest: Sequence[str]) -> int:
+    names, first_code = options("claim"), int(Exit.DONE)
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}] claim {name}", flush=True)
+        code = main([f"claim={name}", *rest])
+        if code == Exit.AGAIN:
+            return code
+        first_code = first_code or code
+    return first_code
 
 
 def _explain(error: Exception, application: Application) -> None:
