@@ -1,7 +1,7 @@
 """A tiny Llama-shaped model, randomly initialised and warmed up by supervised fine-tuning on the testbed's demonstrator.
 
 Sets of warmed-up policies ship with the package. A set is a folder under `harness/testbed/bases`: `manifest.json`, the files that all its
-policies share (`config.json`, tokenizer), and `NN.safetensors` with the weights of policy NN. `tests/benchmarks/make_bases.py` writes one.
+policies share (`config.json`, tokenizer), and `NN.safetensors` with the weights of policy NN. `benchmarks/make_bases.py` writes one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Acceptance of the numbers of training: a few short runs, each number beside an interval of `numbers_check.json`.
 
 Training noise is a function of (seed, step, problem, sample, position), so a run elsewhere differs from the same run here by rounding
-only: the first step agrees closely. Later steps amplify rounding and agree in distribution. `tests/benchmarks/numbers_intervals.py` makes
+only: the first step agrees closely. Later steps amplify rounding and agree in distribution. `benchmarks/numbers_intervals.py` makes
 the intervals anew, from 24 seeds.
 """
 

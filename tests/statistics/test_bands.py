@@ -13,7 +13,7 @@ from scipy import stats
 from harness.statistics.bands import Band, critical_value, simultaneous_band
 from harness.statistics.intervals import comparison_level, paired_difference, welch_difference
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "statistics"))
 
 from band_coverage import Case, coverage
 
@@ -112,7 +112,7 @@ def test_the_ks_at_which_two_arms_part_are_named() -> None:
     ids=["3 seeds", "8 seeds", "256 problems"],
 )
 def test_the_band_covers_the_whole_curve(case: Case) -> None:
-    """In short; tests/benchmarks/band_coverage.py prints the table."""
+    """In short; experiments/statistics/band_coverage.py prints the table."""
     found = coverage(case, 500)
     assert found["band"] >= 0.94
     assert found["single"] < found["band"]

@@ -1,7 +1,7 @@
 """One GRPO step of a real language model: ours beside TRL.
 
-    python tests/benchmarks/language_step.py [--threads 2] [--precision mixed,bfloat16] [--rounds 3] [--without trl]
-    python tests/benchmarks/language_step.py --device cuda --precision bfloat16 --steps 8
+    python benchmarks/language_step.py [--threads 2] [--precision mixed,bfloat16] [--rounds 3] [--without trl]
+    python benchmarks/language_step.py --device cuda --precision bfloat16 --steps 8
 
 The work is `preset=language` on SmolLM2 135M: 16 prompts x 8 responses of at most 24 tokens, two updates. The verifier runs, then every
 other response is called right, so that every group trains, as in TRL's script (`language_trl.py`; bfloat16, or float32 with
@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 import torch
+from steps import ContrastGrader
 
 from harness.base_policy import pretrained
 from harness.configuration.compose import compose_run
@@ -32,10 +33,6 @@ from harness.problems.problem import load_benchmark
 from harness.store import ResultStore
 from harness.training import loop as steps
 from harness.training.run_parts import RunParts
-
-sys.path.append(str(Path(__file__).parents[1] / "gpu"))
-
-from steps import ContrastGrader
 
 HERE = Path(__file__).resolve().parent
 

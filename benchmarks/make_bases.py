@@ -1,6 +1,6 @@
 """Make a set of base policies to ship: warm up one per seed, round to bfloat16, write weights and manifest.
 
-python tests/benchmarks/make_bases.py harness/testbed/bases/NAME --seeds 0-31
+python benchmarks/make_bases.py harness/testbed/bases/NAME --seeds 0-31
 
 A set that exists is continued: its policies stay as they are, those of further seeds follow, and the recipe has to be the same.
 Warm-ups take minutes each and are kept in `--cache`, so a repeated command goes on. Weights are rounded to the nearest bfloat16: half
@@ -35,7 +35,7 @@ _FORGOTTEN = "transformers_version"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the set; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python tests/benchmarks/make_bases.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python benchmarks/make_bases.py", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("out", type=Path, help="folder of the set; its name is the set's")
     parser.add_argument("--seeds", default="0-31", help="warm-up seeds FIRST-LAST, one policy each")

@@ -1,6 +1,6 @@
 """Reinforcement-learning steps of a real shape with random weights: tokens a second, memory, where the time goes.
 
-    python tests/gpu/steps.py --engine native --steps 20 --response 1024 --out native.json
+    python benchmarks/steps.py --engine native --steps 20 --response 1024 --out native.json
 
 The model knows nothing and never ends a response, so every response has `--response` tokens; verdicts are drawn so that every group has
 contrast and nothing is skipped. Writes one JSON object.
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from random_model import random_checkpoint
 

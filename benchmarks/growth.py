@@ -1,4 +1,4 @@
-"""What grows with a store: `python tests/benchmarks/growth.py [runs ...]`, by default 100, 1000 and 10,000 finished runs.
+"""What grows with a store: `python benchmarks/growth.py [runs ...]`, by default 100, 1000 and 10,000 finished runs.
 
 Processor seconds of `harness status`, of the table of one experiment of six runs and of `harness plan experiment=dapo_ladder`, and
 milliseconds a run (processor, wall) to plan and dispatch 300 new runs without their processes; the wall is the disk's, which flushes three
@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from synthetic_store import build_store
-
 from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import Attempt
 from harness.execution.supervisor import RunBatch
@@ -28,6 +26,10 @@ from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
 from harness.store.layout import METRICS
 from harness.store.run import RunDir
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "analysis"))
+
+from synthetic_store import build_store
 
 POINTS, SEEDS, STEPS = 100, 3, 100
 RUNS_OF_A_PLAN = 30

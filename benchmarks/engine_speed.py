@@ -1,6 +1,6 @@
 """Sampling speed of the engines beside each other on one core: tokens per CPU second, the same requests.
 
-    OMP_NUM_THREADS=1 taskset -c 0 python tests/benchmarks/engine_speed.py [--engines native,vllm] [--rounds 3] [--policy FOLDER]
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/engine_speed.py [--engines native,vllm] [--rounds 3] [--policy FOLDER]
 
 Run it with the interpreter of `tests/vllm_cpu/setup.sh` to have vLLM in it. Random-init policies of the testbed's vocabulary, 32 prompts
 x 8 responses; every response reaches the cap, or (`ends`) a common token ends it. With a checkpoint of a language model instead: a step of

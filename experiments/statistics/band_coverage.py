@@ -1,6 +1,6 @@
 """How often the band of a Pass@k difference covers the whole true curve, by simulation; a table of Markdown.
 
-python tests/benchmarks/band_coverage.py [REPETITIONS]     # 2000 take about ten minutes on one core
+python experiments/statistics/band_coverage.py [REPETITIONS]     # 2000 take about ten minutes on one core
 
 Problems are of mixed difficulty: their log-odds come from three normal distributions. Every training seed moves the log-odds of all
 problems together and of each problem alone; samples are binomial. Truths are integrals over the normal distributions, not simulated.

@@ -1,4 +1,4 @@
-"""Files of ours that one command passes through: `python tests/benchmarks/files_passed.py [KEY=VALUE ...]`.
+"""Files of ours that one command passes through: `python benchmarks/files_passed.py [KEY=VALUE ...]`.
 
 Runs `harness run experiment=dapo_ladder` in this process, on two seeds and two steps, and counts the files of `harness/` and `analysis/` in
 which a function ran: before the first worker starts, and from the end of the last one to the answer. Code at module level does not count,
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 GOAL = 60
 SMALL = (

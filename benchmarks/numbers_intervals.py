@@ -1,6 +1,6 @@
 """Make the intervals of tests/execution/numbers_check.json anew: train its runs with 24 seeds and write where the means of four belong.
 
-python tests/benchmarks/numbers_intervals.py RESULTS     # a folder for the runs; a repeated command goes on
+python benchmarks/numbers_intervals.py RESULTS     # a folder for the runs; a repeated command goes on
 
 Needed where base policies, problems or the runs change, or where the numbers of training change on purpose.
 """
@@ -21,7 +21,7 @@ from harness.execution.progress import progress_on
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "execution"))
 
 import numbers_check as numbers
 
@@ -74,7 +74,7 @@ def main(root: Path) -> None:
     runs: dict[str, dict[int, dict[str, float]]] = {arm: {} for arm in configs}
     for (arm, seed), spec in numbers.specs(configs, SEEDS).items():
         runs[arm][seed] = numbers.measured(ResultStore(root).run(spec.run_id))
-    made = provenance("tests/benchmarks/numbers_intervals.py")
+    made = provenance("benchmarks/numbers_intervals.py")
     with_ = {"torch": made["packages"]["torch"], "cpu": made["hardware"]["cpu"], "seeds": len(SEEDS)}
     write_table(runs, with_)
 

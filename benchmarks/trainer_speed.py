@@ -1,6 +1,6 @@
 """Speed of whole rollout steps (sample, decode, verify, update, record) on one core, beside TRL and a hand-written limit.
 
-    OMP_NUM_THREADS=1 taskset -c 0 python tests/benchmarks/trainer_speed.py [--peers DIR --peer-python PY] [--rounds 3]
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/trainer_speed.py [--peers DIR --peer-python PY] [--rounds 3]
 
 Without `--peers` it prints our CPU seconds a step. `--peers` names a folder with `peers/trl_grpo_cpu.py`,
 `limits/hand_sampler.py` and `limits/hand_update.py`, which print one JSON line each; `--peer-python` is an interpreter that has TRL
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from random_policies import random_policy
+from steps import ContrastGrader
 
 from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
@@ -38,10 +39,6 @@ from harness.store import ResultStore
 from harness.testbed.demonstrator import VOCABULARY
 from harness.training.loop import take_step
 from harness.training.run_parts import RunParts
-
-sys.path.append(str(Path(__file__).parents[1] / "gpu"))
-
-from steps import ContrastGrader
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where the seconds of a store's runs went, and its scores: python tests/gpu/seconds.py RESULTS."""
+"""Where the seconds of a store's runs went, and its scores: python benchmarks/seconds.py RESULTS."""
 
 from __future__ import annotations
 
