@@ -97,10 +97,9 @@ def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
         values["verifier"] = stored.section("verifier")
     rest = [item for item in request.overrides if item not in composed]
     try:
-        override_values = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
+        override_values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(rest))
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot apply {' '.join(rest)}: {str(error).splitlines()[0]}") from error
-    assert isinstance(override_values, dict)
     for name, benchmark in _load(values, run).evaluation.benchmarks.items():
         key = f"evaluation.benchmarks.{name}"
         _refuse_places(run, benchmark, key, "benchmark", set(flatten(override_values)))
