@@ -20,10 +20,11 @@ from rich.table import Table
 
 from harness.commands._arguments import Exit, VerbAnswer, select, take_switch, take_values
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig, visible_gpus
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import hardware
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
+from harness.model.system import visible_gpus
 from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -154,40 +150,6 @@ class EvaluationConfig(Checked, key="evaluation"):
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")
         self.caps = sorted(set(self.caps))  # the same caps are the same protocol
-
-
-@dataclass(frozen=True)
-class InstalledGpu:
-    """A GPU of this machine as the driver lists it."""
-
-    index: str
-    uuid: str
-    name: str
-    driver: str
-
-
-def _ask_driver(fields: str) -> list[str]:
-    """What nvidia-smi says of these fields, one line a GPU; nothing where the driver does not answer."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    return process.stdout.splitlines() if process.returncode == 0 else []
-
-
-@functools.cache
-def installed_gpus() -> tuple[InstalledGpu, ...]:
-    """List the GPUs of this machine without importing torch; none where the driver does not answer."""
-    lines = _ask_driver("index,uuid,name,driver_version")
-    return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 3)
-
-
-def visible_gpus() -> list[str]:
-    """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
-    visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible_devices is None:
-        return [gpu.index for gpu in installed_gpus()]
-    return [name.strip() for name in visible_devices.split(",") if name.strip() not in ("", "-1")]
 
 
 VERL_VERSION = "0.9.1"

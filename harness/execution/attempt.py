@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.identity import IDENTITY_VERSION
-from harness.configuration.sections import installed_gpus
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.experiment.plan import RunSpec
-from harness.model.system import processor
+from harness.model.system import installed_gpus, processor
 from harness.store import Lease, RunDir, StoreError, layout
 from harness.store.atomic import CPU, write_file
 from harness.store.reader import read_tail

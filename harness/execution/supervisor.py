@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.sections import RuntimeConfig, installed_gpus, visible_gpus
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import Attempt, provenance
 from harness.execution.exit_codes import EXIT_REFUSED, EXIT_STORE
 from harness.execution.fork_server import STOP_SIGNALS
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import End, Workers
 from harness.experiment.plan import Plan, RunSpec
+from harness.model.system import installed_gpus, visible_gpus
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
 from harness.store.lease import acquire
 from harness.store.reader import read_state, read_tail, run_name, total_steps

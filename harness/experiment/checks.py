@@ -14,12 +14,13 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.configuration.sections import OptimizerConfig, RuntimeConfig, visible_gpus
+from harness.configuration.sections import OptimizerConfig, RuntimeConfig
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.memory import billions, model_name
 from harness.experiment.plan import Plan, PlannedArm
 from harness.model.hub import is_hub_id, path_fault
 from harness.model.shapes import positions_of, shape_of
+from harness.model.system import visible_gpus
 from harness.store import ResultStore
 
 Remark = tuple[str, str, str]

@@ -1,4 +1,4 @@
-"""This machine's processor, the memory that its allocator keeps, and the fingerprint of a checkpoint's content. Imports no torch."""
+"""This machine's processor, GPUs and kept memory, and the fingerprint of a checkpoint's content. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import ctypes
 import functools
 import hashlib
 import json
+import os
 import platform
+import shutil
 import struct
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,3 +96,37 @@ def _tensor_starts(file: BinaryIO) -> list[int]:
     except (struct.error, ValueError, KeyError, TypeError, AttributeError):
         return [0]
     return [0, *(8 + length + offset for offset in sorted(offsets))]
+
+
+@dataclass(frozen=True)
+class InstalledGpu:
+    """A GPU of this machine as the driver lists it."""
+
+    index: str
+    uuid: str
+    name: str
+    driver: str
+
+
+def _ask_driver(fields: str) -> list[str]:
+    """What nvidia-smi says of these fields, one line a GPU; nothing where the driver does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.splitlines() if process.returncode == 0 else []
+
+
+@functools.cache
+def installed_gpus() -> tuple[InstalledGpu, ...]:
+    """List the GPUs of this machine without importing torch; none where the driver does not answer."""
+    lines = _ask_driver("index,uuid,name,driver_version")
+    return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 3)
+
+
+def visible_gpus() -> list[str]:
+    """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
+    visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible_devices is None:
+        return [gpu.index for gpu in installed_gpus()]
+    return [name.strip() for name in visible_devices.split(",") if name.strip() not in ("", "-1")]

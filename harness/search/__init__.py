@@ -1,4 +1,4 @@
 """Optuna studies that feed ordinary runs.
 
-May import: configuration, execution, experiment, store.
+May import: configuration, execution, experiment, model, store.
 """

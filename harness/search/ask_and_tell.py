@@ -21,7 +21,7 @@ from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten, identity
 from harness.configuration.schema import RunConfig, load_dataclass
-from harness.configuration.sections import of_machine, visible_gpus
+from harness.configuration.sections import of_machine
 from harness.execution.supervisor import Summary, worker_count
 from harness.experiment.checks import Objection, absent, check_plan, refusals, report
 from harness.experiment.declaration import Experiment, refuse_seed
@@ -35,6 +35,7 @@ from harness.experiment.planning import (
     refuse_benchmark,
 )
 from harness.experiment.power import score
+from harness.model.system import visible_gpus
 from harness.search.study import (
     SearchSettings,
     draw,

@@ -15,10 +15,10 @@ from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
-from harness.configuration.sections import InstalledGpu
 from harness.execution.progress import PlainProgress, Progress
 from harness.execution.supervisor import GpuLease, GpuLeases, dispatch
 from harness.experiment.planning import plan_jobs
+from harness.model.system import InstalledGpu
 from harness.store import ResultStore, StoreFull
 
 

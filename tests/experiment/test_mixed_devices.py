@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from stored_runs import about
 
-from harness.configuration.sections import InstalledGpu, RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution import attempt
 from harness.experiment.history import mixed_devices_note
+from harness.model.system import InstalledGpu
 from harness.store import ResultStore
 from harness.store.atomic import devices_of
 

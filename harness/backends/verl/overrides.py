@@ -15,9 +15,9 @@ from typing import Any
 from harness.backends.verl import extension
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.configuration.sections import visible_gpus
 from harness.exchange.dialect import hydra_value
 from harness.exchange.verl import ACTOR, OPTIMIZER, ROLLOUT
+from harness.model.system import visible_gpus
 
 MODEL, REF = "actor_rollout_ref.model", "actor_rollout_ref.ref"
 REWARD, FUNCTION = "reward.reward_kwargs", "reward.custom_reward_function"
