@@ -118,7 +118,9 @@ class Methods:
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
-        yield from interval_notes(self.results, [view.declared.values() for view in views], "the declared differences")
+        yield from interval_notes(
+            self.results, [[*view.declared.values()] for view in views], "the declared differences"
+        )
         margin_views = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
         verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
