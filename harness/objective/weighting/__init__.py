@@ -38,6 +38,11 @@ class Weighting(Checked, ABC, key="algorithm.weighting"):
                 f"algorithm.weighting={self.kind} weighs responses by their advantages, and algorithm.surrogate={surrogate.kind} or "
                 "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
             )
+        if surrogate.selects:
+            yield (
+                f"algorithm.surrogate={surrogate.kind} chooses tokens by their advantages, which algorithm.weighting={self.kind} scales; set "
+                "algorithm.weighting=uniform"
+            )
         if self.judges_groups and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
             yield (
                 f"algorithm.weighting={self.kind} judges a group by all its responses, and algorithm.overlong.statistics=exclude leaves "
