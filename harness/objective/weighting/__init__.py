@@ -40,8 +40,8 @@ class Weighting(Checked, ABC, key="algorithm.weighting"):
             )
         if surrogate.selects:
             yield (
-                f"algorithm.surrogate={surrogate.kind} chooses tokens by their advantages, which algorithm.weighting={self.kind} scales; set "
-                "algorithm.weighting=uniform"
+                f"algorithm.surrogate={surrogate.kind} chooses tokens by their advantages, which algorithm.weighting={self.kind} scales; "
+                "set algorithm.weighting=uniform"
             )
         if self.judges_groups and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
             yield (
