@@ -22,7 +22,7 @@ from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:
     from analysis.results import Results
-    from harness.execution.supervisor import Decisions
+    from harness.experiment.looks import Decisions
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
     from analysis.answer import decisions
-    from harness.execution.supervisor import Decisions
+    from harness.experiment.looks import Decisions
 
     return Decisions(**decisions(plan, store))
 

@@ -23,15 +23,15 @@ from harness.commands._arguments import Exit
 from harness.commands._launch import Launch
 from harness.configuration.error import ConfigError
 from harness.configuration.numbers import format_count
-from harness.execution.supervisor import Decisions, Summary, until_decided
+from harness.execution.supervisor import Summary
 from harness.experiment.checks import check_plan, refusal_lines, refuse, report
 from harness.experiment.claim import remember
 from harness.experiment.data import content_hashes, data_faults, require_same_content
 from harness.experiment.history import longest_first, mixed_devices_note
+from harness.experiment.looks import Decisions, until_decided
 from harness.experiment.plan import Plan
 from harness.experiment.power import score
 from harness.store import ResultStore, StoreError
-from harness.tracking._feed import send_results
 
 
 class ExperimentRun:
@@ -149,7 +149,6 @@ class ExperimentRun:
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         part = "table" if is_current else "tables" if summary.stopped_by is not None else "all"
         write_answer(store, name, only=part)
-        send_results(store, name, self.plan.arms[0].config.runtime.trackers)
         if part == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
 

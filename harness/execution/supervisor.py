@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import Attempt, provenance
 from harness.execution.exit_codes import EXIT_REFUSED, EXIT_STORE
 from harness.execution.fork_server import STOP_SIGNALS
+from harness.execution.gpu_leases import GpuLease, GpuLeases
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import End, Workers
-from harness.experiment.plan import Plan, RunSpec
-from harness.model.system import installed_gpus, visible_gpus
+from harness.experiment.plan import RunSpec
+from harness.model.system import visible_gpus
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
-from harness.store.lease import acquire
 from harness.store.reader import read_state, read_tail, run_name, total_steps
 from harness.tracking._feed import TrackerFeed, absent
 
@@ -336,60 +334,6 @@ class _Supervisor:
                 self._progress.show(f"{line}\n")
 
 
-@dataclass(frozen=True)
-class GpuLease:
-    """Some leased GPUs; `devices` is a value for CUDA_VISIBLE_DEVICES. The end of this process gives them back, too."""
-
-    devices: str
-    locks: ExitStack
-
-    def release(self) -> None:
-        self.locks.close()
-
-
-class GpuLeases:
-    """Hands out GPUs by file locks, so that two supervisors never exceed `runs_per_gpu` together.
-
-    Args:
-        directory: where the lock files lie (`store.cache_dir("leases")`).
-        gpus: device names as CUDA_VISIBLE_DEVICES takes them (indices, or UUIDs of GPUs or MIG slices).
-        runs_per_gpu: how many runs may share one GPU.
-        gpus_per_run: how many GPUs one run gets.
-    """
-
-    def __init__(
-        self, directory: Path, gpus: Sequence[int | str], *, runs_per_gpu: int = 1, gpus_per_run: int = 1
-    ) -> None:
-        self._directory, self._gpus = directory, [str(gpu) for gpu in gpus]
-        self._runs_per_gpu, self._gpus_per_run = runs_per_gpu, gpus_per_run
-
-    @property
-    def count(self) -> int:
-        return len(self._gpus)
-
-    def take(self) -> GpuLease | None:
-        """GPUs for one run, the least shared first; None if too few are free now."""
-        with ExitStack() as locks:
-            leased_gpus: list[str] = []
-            for gpu, path in self._slots():
-                if gpu in leased_gpus:
-                    continue
-                with suppress(RunClaimed):
-                    locks.enter_context(acquire(path))
-                    leased_gpus.append(gpu)
-                if len(leased_gpus) == self._gpus_per_run:
-                    return GpuLease(",".join(leased_gpus), locks.pop_all())
-        return None
-
-    def _slots(self) -> Iterator[tuple[str, Path]]:
-        # One GPU has other indices for jobs of Slurm and for commands that name it by UUID.
-        uuids = {gpu.index: gpu.uuid for gpu in installed_gpus()}
-        for slot in range(self._runs_per_gpu):
-            for gpu in self._gpus:
-                name = uuids.get(gpu, gpu).replace("/", "_")
-                yield gpu, self._directory / f"{socket.gethostname()}-gpu-{name}-{slot}.lock"
-
-
 def dispatch(
     specs: Sequence[RunSpec],
     store: ResultStore,
@@ -439,58 +383,3 @@ def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
             "CUDA_VISIBLE_DEVICES"
         )
     return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_per_run)
-
-
-OPEN = "open"
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """The state of a sequential experiment: `comparisons` (arm, reference, state, text), `seed_counts`: how many each arm takes."""
-
-    comparisons: Sequence[Mapping[str, str]]
-    seed_counts: Mapping[str, int]
-
-    @property
-    def open(self) -> int:
-        return sum(comparison["state"] == OPEN for comparison in self.comparisons)
-
-    def headline(self) -> str:
-        """Say how many are closed: `2 of 5 comparisons are closed`."""
-        total = len(self.comparisons)
-        return f"{total - self.open} of {total} comparisons are closed"
-
-
-def until_decided(
-    plan: Plan,
-    *,
-    decide: Callable[[Plan], Decisions],
-    record: Callable[[Plan, Decisions], None],
-    bring: Callable[[Plan], Summary],
-    show: Callable[[Decisions], None],
-) -> tuple[Plan, Decisions, Summary]:
-    """Bring look after look to its end, until no comparison waits for seeds, runs are left over, or a stop came.
-
-    Args:
-        plan: with the runs of all seeds.
-        decide: judges the plan by the scores that are stored now.
-        record: writes down the part of the plan that is wanted now, and what is decided.
-        bring: runs such a part.
-        show: tells what a look has decided, before the next begins.
-
-    Returns:
-        The part of the plan that was asked for, what is decided, and what became of the runs in this invocation.
-    """
-    decisions, summary = decide(plan), Summary()
-    while True:
-        part = plan.first_seeds(decisions.seed_counts)
-        record(part, decisions)
-        summary = summary.then(bring(part))
-        if not summary.ended_well or not decisions.open:
-            return part, decisions, summary
-        next_decisions = decide(plan)
-        if next_decisions.seed_counts == decisions.seed_counts:
-            record(part, next_decisions)
-            return part, next_decisions, summary
-        show(next_decisions)
-        decisions = next_decisions

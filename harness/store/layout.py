@@ -44,7 +44,6 @@ DECLARATION = "claim.json"  # of a claim, when its first run began
 STUDY = "study.journal"  # of a search
 CLAIM_LOCK = "claim.lock"
 WORKER_LOCK = "worker.lock"
-TRACKING = "tracking"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 WARNING = "warning: "  # lines of `stderr.log` that begin so are shown to whoever started the run

@@ -9,19 +9,18 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.registry import TRACKING, implementation
-from harness.store import ResultStore, RunDir, layout
+from harness.store import RunDir, layout
 from harness.store.metrics_log import new_rows
 
 PATIENCE_SECONDS = 60.0  # for a tracker at the end of a command
 _POLL_SECONDS = 1.0
 _NOT_METRICS = ("step", "attempt")
-_RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
 
 
 @dataclass(frozen=True)
@@ -149,34 +148,6 @@ class TrackerFeed:
 def _close(feeds: list[_RunFeed]) -> None:
     for feed in feeds:
         feed.close()
-
-
-def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any]) -> None:
-    """Send tables and figures. One that fails is named; one that takes too long is left behind."""
-    root, missing = store.root.resolve(), absent(trackers)
-    folder = layout.experiment_dir(root, experiment)
-    files = sorted(path for path in folder.rglob("*") if path.suffix in _RESULT_SUFFIXES)
-    for name, config in trackers.items():
-        send = getattr(implementation(TRACKING, config), "send_results", None)
-        if name in missing or send is None:
-            continue
-        errors: list[str] = []
-        arguments = (errors, send, config, root, experiment, files)
-        thread = threading.Thread(target=_collect_error, args=arguments, daemon=True)
-        thread.start()
-        if not _ends_in_time(thread):
-            errors = ["it did not answer in time"]
-        for error in errors:
-            sys.stderr.write(
-                f"tracker {name} did not take the tables and figures ({error}); run the same command again\n"
-            )
-
-
-def _collect_error(errors: list[str], call: Callable[..., None], *arguments: Any) -> None:
-    try:
-        call(*arguments)
-    except Exception as error:  # of somebody's tracker
-        errors.append(f"{type(error).__name__}: {error}")
 
 
 def _ends_in_time(thread: threading.Thread) -> bool:

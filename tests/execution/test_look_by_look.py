@@ -11,7 +11,8 @@ from stored_runs import about, graded
 from harness.commands._answer import decide
 from harness.commands._arguments import select
 from harness.commands.status import decisions_of
-from harness.execution.supervisor import Summary, until_decided
+from harness.execution.supervisor import Summary
+from harness.experiment.looks import until_decided
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 

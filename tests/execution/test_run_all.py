@@ -15,8 +15,9 @@ from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
+from harness.execution.gpu_leases import GpuLease, GpuLeases
 from harness.execution.progress import PlainProgress, Progress
-from harness.execution.supervisor import GpuLease, GpuLeases, dispatch
+from harness.execution.supervisor import dispatch
 from harness.experiment.planning import plan_jobs
 from harness.model.system import InstalledGpu
 from harness.store import ResultStore, StoreFull
@@ -254,7 +255,7 @@ def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
 
     def take(gpu: str, uuids: list[str]) -> GpuLease | None:
         installed = tuple(InstalledGpu(str(index), uuid, "H200", "1") for index, uuid in enumerate(uuids))
-        monkeypatch.setattr("harness.execution.supervisor.installed_gpus", lambda: installed)
+        monkeypatch.setattr("harness.execution.gpu_leases.installed_gpus", lambda: installed)
         return GpuLeases(directory, [gpu]).take()
 
     of_a_job = take("0", ["GPU-b"])
