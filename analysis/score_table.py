@@ -118,7 +118,7 @@ def _plain_cells(frame: pd.DataFrame) -> pd.DataFrame:
     nested = [place for place, kind in enumerate(frame.dtypes) if kind.kind == "O"]
     for place in nested:
         if (column := frame.iloc[:, place]).map(_is_nested).any():
-            frame.isetitem(place, column.map(str))
+            frame.isetitem(place, column.map(str).to_numpy())
     return frame
 
 
@@ -317,7 +317,7 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
         else:
             ends[run] = steps[values[name].notna()].max()
     notes.append(
-        f"a chart of wandb: {len(rows)} runs at {step} {float(wanted):g}; the number at the end of a run's name is its seed"
+        f"a chart of wandb: {len(rows)} runs at {step} {float(str(wanted)):g}; the number at the end of a run's name is its seed"
     )
     notes += [f"run {run} ends at {step} {end:g} and is left out" for run, end in ends.items() if run not in rows]
     return pd.DataFrame(list(rows.values()))

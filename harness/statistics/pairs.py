@@ -27,8 +27,8 @@ def paired_shares(other_P: ArrayLike, first_P: ArrayLike, level: float = 0.95) -
     low, high = (_end(wins, losses, pairs, sign * bound) for sign in (1, -1))
     p = 2 * float(scipy.special.ndtr(-abs(score(wins, losses, pairs, 0.0))))
     error = math.sqrt(max(0, wins + losses - (wins - losses) ** 2 / pairs)) / pairs
-    named = {"level": level, "method": "Tango's score interval over pairs of answers"}
-    return Estimate(value, low, high, seeds=pairs, p_value=p, standard_error=error, **named)
+    method = "Tango's score interval over pairs of answers"
+    return Estimate(value, low, high, seeds=pairs, p_value=p, standard_error=error, level=level, method=method)
 
 
 def score(wins: int, losses: int, pairs: int, difference: float) -> float:
@@ -49,4 +49,5 @@ def _end(wins: int, losses: int, pairs: int, target: float) -> float:
     inner = edge * (1 - 1e-12)
     if (abs(value) == 1 and value == edge) or abs(score(wins, losses, pairs, inner)) < abs(target):
         return edge
-    return float(scipy.optimize.brentq(lambda at: score(wins, losses, pairs, at) - target, *sorted((inner, value))))
+    lower, upper = sorted((inner, value))
+    return float(scipy.optimize.brentq(lambda at: score(wins, losses, pairs, at) - target, lower, upper))

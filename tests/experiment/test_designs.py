@@ -72,12 +72,13 @@ def test_patches_of_one_key_need_a_patch_for_both(together: dict[str, list[str]]
 
 @pytest.mark.parametrize("name", ["dapo_ladder", "dapo_replaces_filter_ladder", "verl_dapo_qwen25_32b"])
 def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(name: str) -> None:
-    arms = make_plan([f"experiment={name}"]).arms
+    plan = make_plan([f"experiment={name}"])
+    arms = plan.arms
     assert arms[0].parent is None
     for below, arm in itertools.pairwise(arms):
         assert arm.parent == below.name
         assert arm.patch is not None
-        assert patch_changes(arm.patch, [*below.overrides, *below.common])
+        assert patch_changes(arm.patch, [*below.overrides, *plan.overrides])
         assert list(arm.patches) == [arm.patch]
     assert [arm.patch for arm in arms][-1] == "dynamic_sampling"
 
