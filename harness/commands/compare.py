@@ -92,7 +92,7 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
     short_names = [Path(name).name if Path(name).exists() else name for name in names]
     labels = short_names if len(set(short_names)) == len(short_names) else names
     golds = Path(str(values["golds"])) if "golds" in values else None
-    chosen = {"benchmark": values.get("benchmark"), "cap": values.get("cap"), "golds": golds}
+    chosen: dict[str, Any] = {"benchmark": values.get("benchmark"), "cap": values.get("cap"), "golds": golds}
     sides = [read_side(label, part, store, **chosen) for part, label in zip(parts, labels, strict=True)]
     for line in [line for side in sides for line in side.remarks]:
         print(line)

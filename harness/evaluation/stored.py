@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.recorded import LOST, SAMPLES_FILE, SUMMARY_FILE, verdicts_of
+from harness.evaluation.formats._sample import LOST
+from harness.evaluation.recorded import SAMPLES_FILE, SUMMARY_FILE, verdicts_of
 from harness.problems.problem import Benchmark, Problem, Record, read_jsonl, write_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.atomic import TornFile

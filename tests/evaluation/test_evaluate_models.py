@@ -7,16 +7,18 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from evaluation_support import ANSWERS, KEY, evaluate, first_cell, samples_of
 from small_runs import finished, small_config
 from verbs import Said
 
 from harness.cli import main
+from harness.configuration.schema import load
 from harness.evaluation import checkpoints as compare
-from harness.evaluation.protocol import run_config
 from harness.evaluation.stored import problem_texts
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, RunDir
+from harness.store.layout import CONFIG
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,9 @@ def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(trained: tup
         pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
         assert cell["avg"] == own[own["max_response_tokens"] == cell["cap"]]["correct"].mean()
     asked = problem_texts(run, "arithmetic_heldout")
-    expected = load_benchmark(run_config(run).evaluation.benchmarks["arithmetic_heldout"]).problems
+    expected = load_benchmark(
+        load(yaml.safe_load((run.path / CONFIG).read_text())).evaluation.benchmarks["arithmetic_heldout"]
+    ).problems
     assert [(p.id, p.prompt, p.gold) for p in asked.values()] == [(p.id, p.prompt, p.gold) for p in expected]
     assert problem_texts(run, "other") == {}
 
