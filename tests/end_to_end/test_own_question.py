@@ -58,8 +58,7 @@ def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Pat
 
 
 def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[str]]) -> None:
-    where, (*_, tested, _, planned, _, reported) = page
-    assert tested.split() == ["ok", str(where / "tricks/objective/advantage/median.py")]
+    where, (*_, planned, _, reported) = page
     assert "median: the code of algorithm.advantage=median is not that of the runs stored under median" in planned
     assert "4 runs, 2 finished, 2 to run" in planned
     before, after = arm_runs(where, "median"), arm_runs(where, "median_again")
@@ -72,7 +71,7 @@ CENTRED = "defaults:\n  - grpo\n  - override advantage: median\n  - _self_\n"
 # Verb to what it is given beside `--config-dir tricks`, and a word of its answer. RUN: a run of the member.
 VERBS = {
     "explain": (["rewards=[1,0,0,0]", "lengths=[4,8,12,16]", "systems=[grpo,centred]"], r"centred \D+100\.0 %"),
-    "evaluate": (["model=RUN"], r"│ 32 +│ \d+\.\d+ \["),
+    "evaluate": (["model=RUN"], r" 32 +12 +8 +\d+\.\d+ \["),
     "status": (["experiment=median_again"], r"\b4 finished"),
     "doctor": ([], r"ok +store"),
     "run": (
