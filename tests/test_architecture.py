@@ -149,6 +149,14 @@ def test_functions_stay_small() -> None:
     assert [f"{path}: {node.name}" for path, node in functions if node.end_lineno - node.lineno + 1 > 60] == []
 
 
+@pytest.mark.parametrize(
+    ("folders", "most_lines"), [(("harness", "analysis", "hydra_plugins"), 43_500), (("tests",), 30_000)]
+)
+def test_the_house_does_not_grow(folders: tuple[str, ...], most_lines: int) -> None:
+    lines = sum(len(path.read_text().splitlines()) for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    assert lines <= most_lines, "what comes in takes something out"
+
+
 def test_there_is_no_room_for_everything() -> None:
     assert not [path for path in SOURCES if path.stem in ("utils", "util", "helpers", "misc", "common")]
 

