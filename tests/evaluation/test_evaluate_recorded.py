@@ -35,7 +35,7 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert summary["pass_at"] == pytest.approx({"1": 0.5, "2": 5 / 6, "4": 1.0})
     # a: 0.5 and 1/2 are one class, which wins with two votes against one; b: two against two is half a win.
     assert summary["maj_at"]["4"] == pytest.approx(0.75)
-    # Two equal problems: a kind of which there is none among two may be up to 1 - sqrt(0.025) of all (Clopper-Pearson), all right or all wrong.
+    # Two equal problems: a kind that neither is of may be up to 1 - sqrt(0.025) of all (Clopper-Pearson), all right or all wrong.
     low = 0.5 * 0.025**0.5
     assert summary["intervals"]["avg"] == pytest.approx([low, 1 - low])
     assert "over problems" in summary["intervals"]["method"]
