@@ -15,8 +15,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
-from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.probes import OWN_TEXT
+from harness.verify import OWN_TEXT, MathVerifier, VerifierConfig
 
 _EXAMPLES = 5
 NGRAM = 8
@@ -88,13 +87,14 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
 
 
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
-    """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
+    """Return golds that no answer, their own text alone or a wrong neighbour can meet."""
     golds = {problem.gold for problem in benchmark.problems}
     refused_golds = {gold for gold in golds if verifier.refuses_gold(gold)}
-    operations = {gold: verifier.open_operations(gold) for gold in golds - refused_golds}
     texts = []
     if faulty := [problem for problem in benchmark.problems if problem.gold in refused_golds]:
-        texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds cannot be read: {_golds(faulty)}")
+        texts.append(
+            f"{len(faulty)} of {len(benchmark.problems)} golds are no answers that can be read: {_golds(faulty)}"
+        )
     probes = verifier.probe_golds(golds)
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     if text_only:
@@ -105,12 +105,6 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     if misreads := [p for p in benchmark.problems if probes.get(p.gold) and probes[p.gold] != [OWN_TEXT]]:
         examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
         texts.append(f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}")
-    if open_golds := [problem for problem in benchmark.problems if operations.get(problem.gold)]:
-        examples = _golds(open_golds, lambda p: f" ({' and '.join(operations[p.gold])})")
-        texts.append(
-            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {examples}; an answer counts when it is "
-            "evaluated, and when it uses the same kinds of operations"
-        )
     return [DataFault(name, "gold", text) for text in texts]
 
 

@@ -6,6 +6,7 @@ May import: nothing of ours.
 from __future__ import annotations
 
 from harness.verify.config import TROUBLE, Verdict, VerifierConfig
+from harness.verify.gold import OWN_TEXT, can_be_answer
 from harness.verify.verifier import MathVerifier
 
-__all__ = ["TROUBLE", "MathVerifier", "Verdict", "VerifierConfig"]
+__all__ = ["OWN_TEXT", "TROUBLE", "MathVerifier", "Verdict", "VerifierConfig", "can_be_answer"]
