@@ -236,6 +236,7 @@ class Counter:
         self._bar.update(self._task, completed=count, total=total)
         if count >= total:
             self._bar.stop()
+            atexit.unregister(self._bar.stop)
 
 
 FAMILY = "harness.commands"

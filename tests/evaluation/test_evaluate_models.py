@@ -13,7 +13,6 @@ from verbs import Said
 
 from harness.cli import main
 from harness.evaluation import checkpoints as compare
-from harness.evaluation.protocol import run_config
 from harness.evaluation.stored import problem_texts
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, RunDir
@@ -44,7 +43,7 @@ def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(trained: tup
         pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
         assert cell["avg"] == own[own["max_response_tokens"] == cell["cap"]]["correct"].mean()
     asked = problem_texts(run, "arithmetic_heldout")
-    expected = load_benchmark(run_config(run).evaluation.benchmarks["arithmetic_heldout"]).problems
+    expected = load_benchmark(small_config().evaluation.benchmarks["arithmetic_heldout"]).problems
     assert [(p.id, p.prompt, p.gold) for p in asked.values()] == [(p.id, p.prompt, p.gold) for p in expected]
     assert problem_texts(run, "other") == {}
 

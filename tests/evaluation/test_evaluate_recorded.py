@@ -35,7 +35,8 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert summary["pass_at"] == pytest.approx({"1": 0.5, "2": 5 / 6, "4": 1.0})
     # a: 0.5 and 1/2 are one class, which wins with two votes against one; b: two against two is half a win.
     assert summary["maj_at"]["4"] == pytest.approx(0.75)
-    assert summary["intervals"]["avg"] is None  # two equal problems do not estimate a spread
+    low, high = summary["intervals"]["avg"]  # two equal problems do not estimate a spread: the exact bound alone
+    assert low < 0.1 < 0.9 < high
     assert "over problems" in summary["intervals"]["method"]
     assert summary["verifier"]["verdicts"] == {"no_answer": 1, "right": 4, "wrong": 3}
     assert summary["verifier"]["extraction"] == "boxed"
@@ -44,6 +45,19 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2
     assert frame["correct"].tolist() == [True, True, False, False, False, False, True, True]
     assert frame["verdict"].tolist()[3] == "no_answer"
+
+
+def test_lost_backslashes_are_put_back_and_golds_that_are_no_answers_are_named(tmp_path: Path, said: Said) -> None:
+    """A form feed and `rac` in a response or a gold made every honest answer wrong, in silence."""
+    rows = [
+        {"id": "a", "answer": r"\frac{1}{2}", "samples": ["so \\boxed{\x0crac{1}{2}}"]},
+        {"id": "b", "answer": "3\text{ cm}", "samples": [r"so \boxed{3}"]},
+        {"id": "c", "answer": "see figure", "samples": [r"\boxed{5}"]},
+    ]
+    told = said("evaluate", f"samples={jsonl(tmp_path / 'e.jsonl', rows)}", f"out={tmp_path / 'out'}", "figures=false")
+    assert "2 texts had lost backslashes" in told
+    assert "1 golds are no answers: c 'see figure'" in told
+    assert pd.read_parquet(tmp_path / "out" / "samples.parquet")["correct"].tolist() == [True, True, False]
 
 
 def test_ks_choose_the_curve(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
