@@ -68,7 +68,9 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
         ["++a=1", "b=[1,x]", "c=null"],
         ["++a=2", "b=[1,x]", "c=null"],
     ]
-    with pytest.raises(ConfigError, match=r"an interval is for a search; give range\(\) or choice\(\)"):
+    with pytest.raises(
+        ConfigError, match=r"an interval is for a search: add hydra/sweeper=search, or give range\(\) or choice\(\)"
+    ):
         expand(["optimizer.learning_rate=interval(1e-5,1e-3)"])
 
 

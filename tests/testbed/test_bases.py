@@ -17,7 +17,6 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
-from harness.experiment.claim import base_policies
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore
 from harness.testbed import recipe as shipped
@@ -123,5 +122,3 @@ def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(
     fixed = dataclasses.replace(own, warmup=dataclasses.replace(warmup, seed=4))
     folders = [testbed.prepare(own, ArithmeticConfig(), seed, tmp_path, "torch") for seed in (4, 5)]
     assert folders[0] == testbed.prepare(fixed, ArithmeticConfig(), 9, tmp_path, "torch") != folders[1]
-    config = compose_run(["model.bases.set=null", "model.warmup.seed=null"])
-    assert len({*base_policies([config], [4, 5]).values()}) == 2
