@@ -108,12 +108,13 @@ def test_a_run_that_fails_ends_no_other(tmp_path: Path, launcher: str) -> None:
 
 
 def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
-    """One of two jobs is killed by hand; the command has an answer, names the cause, and the same one brings the rest."""
+    """The job of a run that trains is killed by hand; the command has an answer, names the cause, and the same one brings the rest."""
     few = ["hydra/launcher=submitit_local", "--no-answer", "-m", "seed=0,1", *FEW_STEPS, "training.steps=30"]
     command = Command(tmp_path, *few)
     command.wait_for(lambda: "running" in statuses(tmp_path))
-    job = next(pid for pid in processes_with(command.mark) if b"submitit.core._submit" in cmdline(pid))
-    os.kill(job, signal.SIGKILL)
+    store = ResultStore(tmp_path)
+    run = next(run for run in map(store.run, store.run_ids()) if run.status == "running")
+    os.kill(run.manifest()["attempts"][-1]["supervisor_pid"], signal.SIGKILL)  # type: ignore[index]
     said, _ = command.process.communicate(timeout=300)
     assert command.process.returncode == 1, said
     assert "UncompletedJobError" in said
@@ -121,12 +122,6 @@ def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
     command.kill()
     assert "2 runs: " in harness(tmp_path, *few)
     assert statuses(tmp_path) == ["finished"] * 2
-
-
-def cmdline(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
 
 
 def test_a_stop_ends_a_sweep_in_one_process_with_a_checkpoint(tmp_path: Path) -> None:
