@@ -18,7 +18,6 @@ from analysis.samples import (
     Reduce,
     RunCells,
     answer_equality,
-    logged_cells,
     records,
     reduce_run,
 )
@@ -200,9 +199,8 @@ def load_plan(
                 log = run.steps()
                 logs.append((labels, log))
                 benchmarks = set(run.benchmarks())
-                is_sampled = plan.benchmark in benchmarks
-                cells = reduce(store, run.run_id, plan.benchmark, question) if is_sampled else logged_cells(log, plan)
-                own_cells.add(run_name, labels, cells)
+                if plan.benchmark in benchmarks:
+                    own_cells.add(run_name, labels, reduce(store, run.run_id, plan.benchmark, question))
             except StoreError as error:
                 own_cells.notes.append(f"{run_name}: {error}")
                 continue

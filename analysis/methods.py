@@ -13,12 +13,11 @@ import pandas as pd
 
 from analysis.answer import answers
 from analysis.designs import key_label, setting_label
-from analysis.results import Results, last_evaluations
+from analysis.results import Results
 from analysis.tables.table import latex_escape
 from analysis.tables.words import interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
-from harness.evaluation.metrics.names import TRAINING
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 from harness.store.foreign_text import markdown
@@ -82,8 +81,7 @@ class Methods:
         yield f"We compare {format_count(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        verb = "has" if all(arm.foreign for arm in plan.arms) else "is trained with"
-        yield f"Every arm {verb} {seeds_text(plan.seed_counts)}; {finished_count} of {format_count(len(runs))} finished.{bases}"
+        yield f"Every arm is trained with {seeds_text(plan.seed_counts)}; {finished_count} of {format_count(len(runs))} finished.{bases}"
         yield from self._training()
         if tokens.notna().any():
             token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
@@ -111,10 +109,7 @@ class Methods:
             samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
-        place = "of the training log" if plan.benchmark == TRAINING else f"on {benchmark}{plan.cap_text}{samples_text}"
-        last = last_evaluations(plan.checkpoint_rule)
-        time = f"the mean of the last {last} logged values" if last > 1 else "after the last step"
-        return f"We report {names} {place}, {time} of every run."
+        return f"We report {names} on {benchmark}{plan.cap_text}{samples_text}, after the last step of every run."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from analysis.frames import Frames, groups
 from analysis.samples import column_of, is_computed, tokens_to, value_of
 from analysis.values import Values
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import PlanError, PlannedArm
+from harness.experiment.plan import PlannedArm
 from harness.statistics.attribution import Attribution
 from harness.statistics.intervals import Estimate, judge
 
@@ -101,29 +100,26 @@ _RUN, _ROW = ["run_id", "arm"], ["run_id", "arm", "cap"]
 
 
 def results_of(experiment: Frames, checkpoints: pd.DataFrame | None = None) -> Results:
-    """Take the last evaluation of every finished run (of imported curves the mean of several); runs without one become notes.
-
-    A run without an evaluation of its last step, of an imported one: of the last step that any run of the experiment has, is not scored.
+    """Take the last evaluation of every finished run; runs without one become notes, and one without that of its last step is not scored.
 
     ``checkpoints``: rows of ``per_seed`` whose steps are taken instead, on another benchmark; a run without one at its step is left out.
     """
     plan, evaluated = experiment.plan, _finished_evaluations(experiment)
     if checkpoints is None:
-        average_count, lacks = last_evaluations(plan.checkpoint_rule), "finished without an evaluation after step 0"
+        lacks = "finished without an evaluation after step 0"
         # The policy before RL counts where nothing was trained.
-        rows = evaluated[evaluated["step"] >= evaluated["trained"]].groupby(_ROW).tail(average_count)
+        rows = evaluated[evaluated["step"] >= evaluated["trained"]].groupby(_ROW).tail(1)
     else:
-        average_count, lacks = 1, f"not evaluated on {plan.benchmark} at its checkpoint"
+        lacks = f"not evaluated on {plan.benchmark} at its checkpoint"
         rows = evaluated.merge(checkpoints[[*_ROW, "checkpoint"]], on=_ROW).assign(due=0)
         rows = rows[rows["step"] == rows["checkpoint"]]
-    steps = rows.groupby(_ROW)["step"]
-    rows = rows.assign(checkpoint=steps.transform("max"), averaged=steps.transform("size"))
+    rows = rows.assign(checkpoint=rows["step"])
     per_seed = _per_seed(experiment, rows[rows["checkpoint"] >= rows["due"]])
     is_base = (per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)
     target = float(per_seed.loc[is_base, "avg"].mean())
     per_seed["tokens_to_target"] = [tokens_to(cells, log, target) for cells, log, _ in _each_run(experiment, per_seed)]
     before = evaluated.loc[evaluated["step"] == 0, list(experiment.cells.columns)].reset_index(drop=True)
-    results = Results(experiment, per_seed, before, target, _notes(experiment, rows, average_count, lacks))
+    results = Results(experiment, per_seed, before, target, _notes(experiment, rows, lacks))
     return with_metrics(results, plan.metrics)
 
 
@@ -131,27 +127,22 @@ def _finished_evaluations(experiment: Frames) -> pd.DataFrame:
     """The cells of finished runs, in the order of the runs: whether each was ``trained``, and when its last evaluation is ``due``."""
     runs = experiment.finished_runs[_RUN]
     last_step = runs.join(experiment.steps.groupby(_RUN)["step"].max(), on=_RUN)["step"]
-    # A trainer of others may log steps after its last evaluation; then the other runs say where an evaluation is due.
-    is_foreign = runs["arm"].isin([arm.name for arm in experiment.plan.arms if arm.foreign])
-    due = last_step.fillna(0).mask(is_foreign, experiment.cells["step"].max())
-    runs = runs.assign(place=range(len(runs)), trained=last_step.notna(), due=due)
+    runs = runs.assign(place=range(len(runs)), trained=last_step.notna(), due=last_step.fillna(0))
     return runs.merge(experiment.cells, on=_RUN).sort_values(["place", "cap", "step"], ignore_index=True)
 
 
-def _notes(experiment: Frames, rows: pd.DataFrame, average_count: int, lacks: str) -> tuple[str, ...]:
-    """Say which finished runs are not scored, and which are the mean of fewer evaluations than others."""
+def _notes(experiment: Frames, rows: pd.DataFrame, lacks: str) -> tuple[str, ...]:
+    """Say which finished runs are not scored."""
     notes, rows_by_run = list[str](), groups(rows.drop_duplicates(_ROW), *_RUN)
     for arm, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
         title, own = f"{arm}, seed {seed}", rows_by_run.get((run_id, arm))
         if own is None:
             notes.append(f"{title}: {lacks}")
             continue
-        for last, due, averaged in own[["checkpoint", "due", "averaged"]].itertuples(index=False):
+        for last, due in own[["checkpoint", "due"]].itertuples(index=False):
             if last < due:
                 missing = f"its last evaluation is of step {last} and the one of step {due:.0f} is missing"
                 notes.append(f"{title}: not scored, {missing}")
-            elif averaged < average_count:
-                notes.append(f"{title}: the mean of {averaged} evaluations, not of the last {average_count}")
     return tuple(dict.fromkeys(notes))
 
 
@@ -175,17 +166,6 @@ def _each_run(experiment: Frames, per_seed: pd.DataFrame) -> Iterator[tuple[pd.D
     no_steps = experiment.steps.iloc[:0]
     for run_id, arm, cap, step in per_seed[[*_ROW, "checkpoint"]].itertuples(index=False):
         yield experiment.evaluations[run_id, arm, cap], experiment.training.get((run_id, arm), no_steps), int(step)
-
-
-def last_evaluations(rule: str) -> int:
-    """How many of the last evaluations are averaged: 1 for ``last``; k for ``mean_last_<k>`` of imported curves (the letter: 3).
-
-    Raises `PlanError` for another rule.
-    """
-    match = re.fullmatch(r"last|mean_last_(k|[1-9]\d*)", rule)
-    if match is None:
-        raise PlanError(f"checkpoint_rule={rule} is gone; known: last, and mean_last_<k> of imported curves")
-    return {None: 1, "k": 3}.get(match[1]) or int(match[1])
 
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:

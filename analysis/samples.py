@@ -176,40 +176,9 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     return run_cells(samples, ks_of, question.equality)
 
 
-PREFIX = "evaluation"
-
-
-def logged_cells(steps: pd.DataFrame, plan: Plan) -> RunCells:
-    """Cells of the steps that have the plan's score; none where the run has logged no such score.
-
-    Only ``avg`` and what the trainer names as we do (avg@n, pass@n, maj@n) come in; what is not known is left out,
-    never guessed.
-    """
-    source = score_column(steps, plan)
-    if source is None:
-        return RunCells([], {}, (), [])
-    points = steps[steps[source].notna()]
-    frame = pd.DataFrame({"step": points["step"].astype("int64"), "cap": plan.primary_cap, "avg": points[source]})
-    prefix = f"{PREFIX}/{plan.benchmark}/"
-    named = points.filter(regex=rf"^{re.escape(prefix)}(avg|pass|maj)@\d+$")
-    return RunCells(records(frame.join(named.rename(columns=lambda name: name.removeprefix(prefix)))), {}, (), [])
-
-
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows as dicts."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
-    """The logged column that holds the plan's score: the one of its metric, else the only avg@n or accuracy."""
-    if plan.benchmark == names.TRAINING:
-        return plan.score.name if plan.score.name in steps else None
-    exact = f"{PREFIX}/{plan.benchmark}/{plan.score.name}"
-    if exact in steps:
-        return exact
-    pattern = re.compile(rf"{PREFIX}/{re.escape(plan.benchmark)}/(avg@\d+|accuracy)")
-    columns = [str(name) for name in steps.columns if pattern.fullmatch(str(name))]
-    return columns[0] if plan.score.name == "avg" and len(columns) == 1 else None
 
 
 # Metrics that every evaluation or checkpoint row has anyway; Pass@k and Maj@k are columns of their own name.

@@ -29,7 +29,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from harness.commands._arguments import Exit
-from harness.commands._experiment_run import ExperimentRun, refuse_imported, run_value
+from harness.commands._experiment_run import ExperimentRun, run_value
 from harness.commands._job import run_job
 from harness.commands._launch import Launch
 from harness.configuration.compose import (
@@ -140,7 +140,6 @@ class Application:
         search, places = open_search(
             [*self.overrides, *self.launch.overrides], options, self.launch.command, self.experiment
         )
-        refuse_imported(search.store, search.experiment.name)
         self.run = search
         search.run(lambda specs: self.launch.bring(search.plan, specs, search.store), places)
         return self.launch.returns

@@ -39,7 +39,7 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
 def score_label(plan: Plan) -> str:
-    """Name the score on an axis: ``accuracy, %, cap 32``, or by the name that a foreign trainer gave it."""
+    """Name the score on an axis: ``accuracy, %, cap 32``."""
     name = "accuracy" if plan.score.name == "avg" else plan.score.name
     return f"{f'{name},{plan.score.percent}'.removesuffix(',')}{cap_label(plan)}"
 

@@ -44,7 +44,7 @@
       charts: charts.map(({ title, axes }) => ({ title, axes: Object.entries(axes).map(([label, lines]) => ({ label, lines, log: label === "k" })) })),
     };
   };
-  let { arms, charts } = readCharts();
+  const { arms, charts } = readCharts();
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
   const box = { left: 62, right: 745, top: 12, bottom: 350 };
   const shown = arms.map(() => true);
@@ -276,7 +276,7 @@
   fill();
 
   // ---- samples -----------------------------------------------------------------------------------------
-  let browser = read("sample-data");
+  const browser = read("sample-data");
   const filter = byId("sample-filter");
   let list = [], position = 0;
   const first = 0, last = arms.length - 1;
@@ -335,22 +335,4 @@
   byId("sample-previous").addEventListener("click", () => go(-1));
   byId("sample-next").addEventListener("click", () => go(1));
   choose();
-
-  // ---- newer results, where a server follows the runs (live.js) ------------------------------------------
-  document.addEventListener("results", () => {
-    ({ arms, charts } = readCharts());
-    fill();
-    const before = list[position], steps = JSON.stringify(browser.so_far);
-    browser = read("sample-data");
-    const at = () => list.findIndex((problem) => problem.id === before?.id);
-    list = browser.problems.filter(filters[+filter.value][1]);
-    if (before && at() < 0) { // who reads it goes on reading it
-      filter.value = "0";
-      list = browser.problems;
-    }
-    position = Math.max(at(), 0);
-    const same = JSON.stringify(list[position]) === JSON.stringify(before) && JSON.stringify(browser.so_far) === steps;
-    if (same && before) byId("sample-position").textContent = where();
-    else show();
-  });
 })();

@@ -1,4 +1,4 @@
-"""The page of an experiment and the list of experiments, each one file with nothing from outside."""
+"""The page of an experiment, one file with nothing from outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
 from analysis.tables.words import metric_name, seeds_text
 from harness.configuration.identity import flatten
-from harness.configuration.numbers import format_count
+from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.stored import problem_texts
 from harness.experiment.plan import Plan
@@ -43,12 +43,12 @@ from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
+from harness.store.reader import run_state
 from harness.store.run import RunDir
 
 Json = Mapping[str, Any]
 PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-_ASKING = {"index.js", "live.js"}  # scripts that ask the server which the page came from
 _WARNINGS = 3  # that stand open; more of them unfold
 
 
@@ -74,18 +74,26 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     return path
 
 
-def render_page(results: Results, store_root: Path | str, now: Json | None = None, links: Sequence[str] = ()) -> str:
-    """Return the page as one string; with ``now``, their progress, it follows runs, and unfinished ones show their samples so far.
+def render_page(
+    results: Results,
+    store_root: Path | str,
+    version: str = "",
+    progress: Section | None = None,
+    *,
+    links: Sequence[str] = (),
+) -> str:
+    """Return the page as one string; with ``progress`` of its runs it follows them, and unfinished ones show their samples so far.
 
-    ``links``: paths beside the page that it names.
+    ``version``: see `document`. ``links``: paths beside the page that it names.
     """
-    plan, store, so_far = results.experiment.plan, ResultStore(store_root), now is not None
+    plan, store, so_far = results.experiment.plan, ResultStore(store_root), progress is not None
     *rest, cost = (replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results))
     if so_far and results.experiment.unfinished:
         rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
     plan_checks = store.plan(plan.name).get("checks") or []
     checks = [check if isinstance(check, str) else json.dumps(check) for check in plan_checks]
     sections = [
+        *([progress] if progress else []),
         Section("answer", "Answer", _answer(results, so_far=so_far)),
         Section("chart", "Curves", render("chart.html", replicates=plan.replicate_name)),
         Section("samples", "Samples", _asset("samples.html")),
@@ -95,28 +103,26 @@ def render_page(results: Results, store_root: Path | str, now: Json | None = Non
         Section("cost", "Cost", table_html(cost), folded=True),
         Section("provenance", "Provenance", _provenance(results, store), folded=True),
     ]
-    samples = browser_data(results, store, so_far=now is not None)
+    samples = browser_data(results, store, so_far=so_far)
     data = {"chart-data": chart_data(results), "sample-data": samples}
     facts = _facts(results, store)
-    return document(plan.title, plan.question, sections, data, ("page.js",), now, facts=facts, links=links)
+    return document(plan.title, plan.question, sections, data, ("page.js",), version, facts=facts, links=links)
 
 
 def document(
-    title: str, question: str, sections: Sequence[Section], data: Json, scripts: Sequence[str], now: Json | None = None,
+    title: str, question: str, sections: Sequence[Section], data: Json, scripts: Sequence[str], version: str = "",
     *, facts: Sequence[str] = (), links: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
-    With ``now``, the progress of runs (see `harness.commands._server`), it has that on top, and asks its server for what is newer.
+    With the ``version`` of the store it asks its server (`harness.commands._server`) for a newer one, and loads itself again.
     ``facts`` stand under the title; ``links`` are paths of files beside the page.
     """
-    if now is not None:
-        sections = [Section("progress", "Progress", _asset("progress.html")), *sections]
-        data, scripts = {"progress-data": now, **data}, (*scripts, "live.js")
+    scripts = (*scripts, "live.js") if version else scripts
     suffixes = [path.rpartition(".")[2] for path in links]
     text = render(
-        "page.html", now=now, title=title, question=question, facts=facts, sections=sections,
-        policy=POLICY if _ASKING.isdisjoint(scripts) else f"{POLICY}; connect-src 'self'",
+        "page.html", version=version, title=title, question=question, facts=facts, sections=sections,
+        policy=f"{POLICY}; connect-src 'self'" if version else POLICY,
         style=verdict_style() + _asset("page.css"),
         links={{"tex": "LaTeX"}.get(end, end.upper()): path for end, path in zip(suffixes, links, strict=True)},
         data={key: _json(value) for key, value in data.items()},
@@ -278,12 +284,6 @@ def _provenance(results: Results, store: ResultStore) -> str:
     )
 
 
-def index_page(experiments: Sequence[Json]) -> str:
-    """Return the list of experiments, which its script draws, sorts and renews: of each its progress, ``name`` and ``answer``."""
-    section = Section("experiments", "Answers and state", _asset("index.html"))
-    return document("Experiments", "", [section], {"index-data": experiments}, ("index.js",))
-
-
 _WRAPS = 20  # characters beyond which text that is no number is broken into lines
 _SENTENCE = 45  # characters beyond which a cell is a sentence: a protocol, a source
 
@@ -302,6 +302,18 @@ def plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     """Write rows of text as a table whose rows become cards on a phone."""
     cells = [dict(zip(header, row, strict=True)) for row in rows]
     return table_html(Table(title, title, [Column(name, name) for name in header], cells), "left")
+
+
+def progress_section(plan: Plan, store: ResultStore) -> Section:
+    """What each run of a plan does now."""
+    heads, rows = ("run", "status", "step", "doing", "left", "what went wrong"), []
+    for arm in plan.arms:
+        for seed, run_id in arm.runs.items():
+            state = run_state(store, run_id)
+            step = "" if state.step is None else f"{state.step}/{state.total or '?'}"
+            left = "" if state.seconds_left is None else format_seconds(state.seconds_left)
+            rows.append((f"{arm.label} seed {seed}", state.status, step, state.phase, left, state.problem))
+    return Section("progress", "Progress", plain_table("Runs", heads, rows))
 
 
 def list_html(items: Sequence[str], most: int, name: str, kind: str = "") -> Markup:
@@ -427,7 +439,7 @@ def browser_data(results: Results, store: ResultStore, byte_limit: int = 6_000_0
     known_rates = [rate for rate in rates if rate is not None]
     if not known_rates:
         return data
-    # The samples of a foreign run were never here; what the first arm was asked, all were asked.
+    # What the first arm was asked, all were asked.
     samples = [_samples(store.run(run), step, plan) if (run, step, cap) in averages else {} for run, step, _ in runs]
     texts: dict[str, Any] = {}
     with suppress(StoreError):

@@ -32,7 +32,7 @@ def evaluation_table(cells: Sequence[Mapping[str, Any]]) -> Table:
         *(Column(f"maj@{k}", f"Maj@{k}", 1, 100) for k in shown_ks),
         Column("truncated", "truncated %", 1, 100),
         Column("no_answer", "no answer %", 1, 100),
-        Column("tokens", "tokens", 0),
+        *([Column("tokens", "tokens", 0)] if "response_tokens" in cells[0] else []),
     ]
     notes = [f"Intervals: {cells[0]['intervals']['method']}."]
     notes += [f"{lost} samples were lost; Pass@k and Maj@k count them as wrong."] if lost else []

@@ -15,7 +15,7 @@ from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
 from harness.configuration.numbers import format_count
-from harness.evaluation.metrics.names import TRAINING, Metric
+from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan
 from harness.statistics import intervals
 from harness.statistics.intervals import ENOUGH, Estimate, judge_one
@@ -29,7 +29,7 @@ REFERENCE = {
 
 
 def metric_name(results: Results) -> str:
-    """Name the metric: ``avg@32``, ``length of wrong answers``, or the score of foreign runs under the name their trainer gave it."""
+    """Name the metric: ``avg@32``, ``length of wrong answers``."""
     metric, score = results.metric, results.experiment.plan.score
     return f"avg@{samples(results) or 'n'}" if metric == score and metric.name == "avg" else metric.title
 
@@ -88,8 +88,7 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     """Everything below a main table with these differences; ``short``: below that in LaTeX, whose methods paragraph says the rest."""
     plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
     direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
-    rule = "" if plan.checkpoint_rule == "last" else f", checkpoint rule {plan.checkpoint_rule}"
-    notes = [f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{rule}."]
+    notes = [f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}."]
     notes += interval_notes(results, columns)
     if not short:
         notes += [*word_notes(results, columns), *power_notes(columns[0], results)]
@@ -140,7 +139,7 @@ def survey_text(estimates: Iterable[Estimate], plan: Plan) -> str:
 
 
 def _caveats(results: Results, short: bool) -> list[str]:
-    """Say what is wrong with single arms and what is missing: one seed, no value, other makers, foreign runs, runs that did not finish."""
+    """Say what is wrong with single arms and what is missing: one seed, no value, other makers, runs that did not finish."""
     experiment, plan = results.experiment, results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
@@ -150,13 +149,6 @@ def _caveats(results: Results, short: bool) -> list[str]:
         details = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
         meaning = "made by other code, packages or another device than the other runs of this table"
         notes.append(f"{MARK.strip()} {meaning}{details}.")
-    if formats := dict.fromkeys(arm.foreign for arm in plan.arms if arm.foreign):
-        labels = (", ".join(arm.label for arm in plan.arms if arm.foreign == name) for name in formats)
-        arms = "; ".join(map(": ".join, zip(formats, labels, strict=True)))
-        source = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
-        notes.append(
-            f"Foreign runs ({arms}): scores are {source}, graded by other code, without samples or k-metrics here."
-        )
     return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]
 
 

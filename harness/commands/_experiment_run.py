@@ -21,7 +21,6 @@ from harness.commands._answer import (
 )
 from harness.commands._arguments import Exit
 from harness.commands._launch import Launch
-from harness.configuration.error import ConfigError
 from harness.configuration.numbers import format_count
 from harness.execution.supervisor import Summary
 from harness.experiment.checks import check_plan, refusal_lines, refuse, report
@@ -47,7 +46,6 @@ class ExperimentRun:
         self.launch, self.tables, self.summary = launch, tables, Summary()
         self.store = ResultStore(plan.arms[0].config.runtime.results)
         self._said: dict[str, None] = {}  # what speaks against the plan, each line once
-        refuse_imported(self.store, plan.name)
         self._previous_runs = answered_runs(self.store, plan.name)
         self.ask_for(plan)
 
@@ -163,12 +161,6 @@ class ExperimentRun:
         if self.tables:
             put_back(self.store, name, self.record)
             print(table_so_far(self.store, name))
-
-
-def refuse_imported(store: ResultStore, name: str) -> None:
-    """Refuse the name of an experiment of imported logs: it has no runs to make, and writing over its plan would lose it."""
-    if name in store.plans() and store.plan(name).get("foreign"):
-        raise ConfigError(f"experiment.name={name}: the store holds imported logs under this name; choose another")
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:

@@ -1,23 +1,17 @@
-"""Read another trainer's configuration, or the runs that it logged: harness import dialect=trl file=training_args.json.
+"""Read another trainer's configuration: harness import dialect=trl file=training_args.json.
 
 harness import dialect=verl file=outputs/.hydra/config.yaml              overrides, and the list of what differs
 harness import dialect=trl file=training_args.json max_steps=500         settings on the command line come last
 harness import dialect=trl file=config.yaml out=mine/experiment/grpo.yaml    an experiment for `harness plan`
-harness import experiment=mine logs=runs.csv dialect=verl                runs: a file with a line arm,seed,log for each
-harness import experiment=mine logs=runs.csv step=iteration score=reward_mean unit=reward
 
 file: the configuration that the trainer resolved (verl's .hydra/config.yaml or --cfg job, wandb's config.yaml, TRL's training arguments as
 JSON or YAML), plain YAML, or a list of key=value; several add up. devices=N: processes that trained, where TRL's batch sizes do not say.
-for=testbed: the method alone, with the testbed's model, rates and lengths.
-
-logs: paths are relative to the file; columns run (of an export with several) and label may follow. dialect= says whose names the metrics
-have; without it columns keep theirs. score, unit=fraction|percent|reward, step, responses_per_step, cap, paired, title, runtime.results.
+for=testbed: the method alone, with the testbed's model, rates and lengths. Logs are drawn: harness report logs=FILE.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import re
@@ -27,15 +21,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.commands._arguments import key_values, take_values
+from harness.commands._arguments import take_values
 from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
-from harness.configuration.schema import load_dataclass
 from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
-from harness.exchange.logs import Import, import_logs
 from harness.experiment.declaration import as_file
-from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 from harness.store.layout import safe_name
@@ -46,29 +37,13 @@ _TESTBED_KEEPS = re.compile(
     r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
     r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
 )
-_HELP = "dialect=trl|verl, then file=FILE and key=value settings; or experiment=NAME and logs=FILE with a line arm,seed,log a run"
+_HELP = "dialect=trl|verl, then file=FILE and key=value settings"
 ARGUMENTS = {"settings": {"nargs": "+", "metavar": "key=value", "help": _HELP}}
 
 
 def run(options: argparse.Namespace) -> int:
-    if any(item.startswith("logs=") for item in options.settings):
-        return _import_logs(options.settings)
-    return _import_config(options.settings)
-
-
-def _require_name(name: str, what: str) -> None:
-    try:
-        safe_name(name, what)
-    except ValueError as error:
-        raise ConfigError(f"import: {error}; it names a folder") from error
-
-
-# ---- a configuration ----
-
-
-def _import_config(items: Sequence[str]) -> int:
-    name, rest = split_dialect(items)
-    translation, options = translate(name, rest)
+    name, rest = split_dialect(options.settings)
+    translation, chosen = translate(name, rest)
     overrides = translation.overrides()
     try:
         config = compose_run(overrides)  # what is printed can be run
@@ -76,14 +51,17 @@ def _import_config(items: Sequence[str]) -> int:
         origins = [their for our, their in translation.origins.items() if re.search(rf"{re.escape(our)}\b", str(error))]
         raise ConfigError(f"{error}{f' (from {origins[-1]})' if origins else ''}") from error
     remarks = _remarks(name, translation)
-    if "out" not in options:
+    if "out" not in chosen:
         print("\n".join([*map(shlex.quote, overrides), *remarks]))
         return 0
-    out = Path(options["out"])
+    out = Path(chosen["out"])
     if out.exists():
         raise ConfigError(f"out={out} is there; name another file, or delete it")
     last = list(config.evaluation.benchmarks)[-1]
-    _require_name(out.stem, "out")
+    try:
+        safe_name(out.stem, "out")
+    except ValueError as error:
+        raise ConfigError(f"import: {error}; it names a folder") from error
     write_file(out, _experiment(out.stem, overrides, last, config.seed, remarks).encode())
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
@@ -156,29 +134,3 @@ def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, rema
     head = [f"name: {json_name}", f"seeds: [{seed}]", f"benchmark: {json.dumps(benchmark)}"]
     arms = ["arms:", f"  - name: {json_name}", "    overrides:", *lines]
     return as_file("\n".join([*head, *arms, ""]), remarks)
-
-
-# ---- logs ----
-
-
-def _import_logs(items: Sequence[str]) -> int:
-    keys = [item.name for item in dataclasses.fields(Import)]
-    texts = [item.name for item in dataclasses.fields(Import) if "str" in str(item.type)]
-    values = key_values(items, (*keys, "runtime.results"), "import", texts=(*texts, "logs", "runtime.results"))
-    store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
-    if values.get("experiment") is None:
-        raise ConfigError("import logs= needs experiment=NAME")
-    _require_name(str(values["experiment"]), "experiment")
-    request = load_dataclass(Import, {**values, "logs": Path(str(values["logs"]))}, "import")
-    if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
-        raise ConfigError("import: cap= is at least 0, responses_per_step= at least 1")
-    result = import_logs(store, request)
-    for each in result.runs:
-        suffix = "" if each.run_id in result.new else " (already in the store)"
-        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{suffix}")
-    print(f"score {result.score}; columns: {', '.join(result.columns)}")
-    if request.responses_per_step and "generated_tokens" not in result.columns:
-        print(f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses")
-    for line in result.replacements:
-        print(f"  {line}")
-    return 0

@@ -4,6 +4,7 @@ harness report experiment=NAME                    the page, the main table, the 
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the answer and write nothing
 harness report experiment=NAME --notes            print tables of scores and their notes, too
+harness report logs=FILE,FILE out=DIR             curves of TRL's trainer_state.json, verl's JSONL or a wandb export, and nothing else
 
 only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all. style: paper, screen.
 formats: pdf,png (and svg). out: a folder. columns: keys of the columns of LaTeX tables, such as score,delta,engaged; without it all.
@@ -15,6 +16,7 @@ import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report
 from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values
+from harness.commands._logs import draw_logs
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.sections import of_machine
@@ -48,6 +50,8 @@ Answer = Report
 
 
 def answer(options: argparse.Namespace) -> Report:
+    if any(item.startswith("logs=") for item in options.overrides):
+        return draw_logs(options.overrides)
     overrides, notes = options.overrides, options.notes
     name = require_one_experiment(overrides, "report")
     values, rest = take_values(overrides, _KEYS, "report", texts=_KEYS)

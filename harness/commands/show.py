@@ -192,10 +192,7 @@ def _facts(run: Answer) -> dict[str, Any]:
 
 
 def _changes(run: RunDir) -> dict[str, tuple[Any, Any]]:
-    settings = run.settings()
-    if "foreign" in settings:
-        return {}
-    base, ours = flatten(dump(compose_run([]))), flatten(settings)
+    base, ours = flatten(dump(compose_run([]))), flatten(run.settings())
     return {
         key: (base.get(key), ours.get(key))
         for key in sorted(base.keys() | ours.keys())

@@ -10,30 +10,36 @@ Only this machine can connect, every user of it; from another one: ssh -L 8000:1
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
+import signal
+from contextlib import suppress
 
 from harness.commands._arguments import select, take_switch, take_values
 from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535
-
-
+_NICENESS = 10  # runs on the same cores come first
 ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME] [port=8000] [token=true] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:
     values, rest = take_values(options.overrides, ("port", "token"), "view")
-    has_token, port = take_switch(values, "token"), values.get("port", _PORT)
-    selection = select(rest)
+    has_token, port, selection = take_switch(values, "token"), values.get("port", _PORT), select(rest)
     if len(selection.experiments) > 1:
         raise ConfigError("name one experiment at most: harness view experiment=NAME")
     if type(port) is not int or not 0 <= port <= _MOST_PORT:
         raise ConfigError(f"port={port} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
-    from harness.commands._server import serve
+    from harness.commands._server import ADDRESS, Server
 
+    only = selection.experiments[0] if selection.experiments else None
     try:
-        experiment = selection.experiments[0] if selection.experiments else None
-        serve(selection.store.root, experiment, port, secrets.token_urlsafe() if has_token else "")
+        server = Server(selection.store.root, only, port, secrets.token_urlsafe() if has_token else "")
     except OSError as error:
         raise ConfigError(f"port={port} cannot be had ({error.strerror}); port=0 takes any free one") from error
+    with server, suppress(KeyboardInterrupt):
+        os.nice(_NICENESS)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        print(f"http://{ADDRESS}:{server.server_port}{server.prefix}{only or ''} (Ctrl-C ends it)", flush=True)
+        server.serve_forever()
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from harness.evaluation.metrics.names import Equivalence
 from harness.evaluation.named_models import Model
 from harness.evaluation.result import code_samples, graders_of, require_ks, result_of
 from harness.evaluation.stored import ABOUT, write_problems
+from harness.model.checkpoint import blame_folder, tensor_without_numbers
 from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
@@ -178,7 +180,8 @@ def sample_missing(
         progress(count, total)
         if count == total:
             return
-        prompts = prompt_tokens(sampler.tokenizer, cell.benchmark)
+        with blame_folder(cell.model.folder):
+            prompts = prompt_tokens(sampler.tokenizer, cell.benchmark)
         _require_positions(prompts, max(protocol.caps), sampler, cell)
         seeds_PG = evaluation_seeds(protocol.seed, cell.name, cell.benchmark, samples)
         params = sampling_params(protocol, sampler.stop_token_ids)
@@ -186,7 +189,8 @@ def sample_missing(
         part = max((int(path.stem.rpartition("-")[2]) + 1 for path in part_paths(cell.directory)), default=0)
         for rows_P, index_G in _missing_blocks(cell.benchmark.problems, stored_indices, samples):
             rows = SampleRows([cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)])
-            completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
+            with _blame_weights(cell.model.folder):
+                completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
             table = graded_table(rows, completions, protocol.caps, sampler.tokenizer, grader)
             path = cell.directory / f"part-{part:06d}.parquet"
             write_part(path, table, metadata)
@@ -196,6 +200,17 @@ def sample_missing(
             part += 1
             count += len(rows_P) * len(index_G)
             progress(count, total)
+
+
+@contextmanager
+def _blame_weights(folder: Path) -> Iterator[None]:
+    """Say of a sampling error whether weights that are no numbers made it. Raises `ConfigError` then."""
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        if (name := tensor_without_numbers(folder)) is not None:
+            raise ConfigError(f"{folder} cannot be sampled: {name} holds values that are no numbers") from error
+        raise
 
 
 def _stored_indices(directory: Path) -> dict[str, set[int]]:

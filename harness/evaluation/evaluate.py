@@ -24,7 +24,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.named_models import Model
 from harness.evaluation.stored import write_problems
-from harness.model.checkpoint import load_tokenizer, weight_files
+from harness.model.checkpoint import architecture_of, blame_folder, load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.ranks import ALONE, Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
@@ -208,14 +208,12 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
     `longest`: prompt and response together, in tokens; it bounds the rows that fit into memory.
     """
     engine, runtime, tokenizer = config.engine, config.runtime, load_tokenizer(model.folder)
-    from transformers import AutoConfig
-
     device = runtime.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    architecture = AutoConfig.from_pretrained(model.folder)
+    architecture = architecture_of(model.folder)
     positions = getattr(architecture, "max_position_embeddings", None)
     settings = {"engine": engine.kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
     if engine.kind == "native":
@@ -225,7 +223,8 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
             engine = member(ENGINE, "transformers").Config()
             settings["engine"] = "transformers"
         else:
-            fit = _rows_that_fit(shape, longest, dtype, device, model.folder)
+            with blame_folder(model.folder):
+                fit = _rows_that_fit(shape, longest, dtype, device, model.folder)
             runtime = dataclasses.replace(runtime, rollout_rows=min(runtime.rollout_rows, fit))
             settings["linear_kernel"] = linear_kernel
 
@@ -235,7 +234,8 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
         )
         return StopStringEngine(loaded_engine, tokenizer)
 
-    return Sampler(open_engine, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
+    with blame_folder(model.folder):
+        return Sampler(open_engine, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
 
 
 def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str, folder: Path) -> int:

@@ -71,8 +71,7 @@ def _run_model(name: str, run: RunDir, mark: str, store: ResultStore, linear_ker
         why = removal or "a run saves its policy with its last step"
         raise ConfigError(f"model={name}: the run keeps {steps} (and @0, before RL); {why}")
     folder = matches[-1][1]
-    if fault := folder_fault(folder.parent):
-        raise ConfigError(f"model={name}: {fault}; name another step, or train the run again")
+    _refuse_damage(name, folder.parent)
     return Model(name, folder, content_fingerprint(folder), run)
 
 
@@ -82,12 +81,19 @@ def _folder_model(name: str, path: Path, store: ResultStore, linear_kernel: str)
         root = ResultStore(path.resolve().parent.parent)
         return _run_model(name, RunDir(path.resolve()), "", root, linear_kernel)
     folder = path / POLICY if (path / POLICY / "config.json").exists() else path
+    _refuse_damage(name, folder.parent if folder.name == POLICY else folder)
     if not (folder / "config.json").exists():
         raise ConfigError(f"model={name}: {path} has no config.json; give the folder of a saved transformers model")
     parents = folder.resolve().parents
     run = next((RunDir(p) for p in parents if RUN_ID.fullmatch(p.name) and (p / MANIFEST).exists()), None)
     inside = run is not None and any(parse_step(parent.name) is not None for parent in parents)
     return Model(name, folder, content_fingerprint(folder), run if inside else None)
+
+
+def _refuse_damage(name: str, sealed: Path) -> None:
+    """Raises `ConfigError` where a checkpoint is not what its seal says: one bit that flipped changes every number."""
+    if fault := folder_fault(sealed):
+        raise ConfigError(f"model={name}: {fault}; evaluate another checkpoint, or train the run again")
 
 
 def _hub_model(name: str, repository: str, revision: str | None) -> Model:

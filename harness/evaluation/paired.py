@@ -178,7 +178,7 @@ def compare(
         for side in others
         if (k := min(first.samples, side.samples)) > 1
     }
-    return Comparison(problems, scores, differences, [*_cap_notes(sides), *notes], bands)
+    return Comparison(problems, scores, differences, [*_lost_notes(sides), *_cap_notes(sides), *notes], bands)
 
 
 def _difference(other_P: Floats, first_P: Floats, level: float, *, single: bool) -> Estimate:
@@ -193,6 +193,19 @@ def _curves(side: Side, most: int) -> Floats:
     """Pass@k of each problem for k = 1 .. `most`, [problems, k]."""
     right_P = side.frame.groupby("place")["correct"].sum().to_numpy(dtype=np.int64)
     return pass_at_every_k(right_P, side.samples)[:, :most]
+
+
+def _lost_notes(sides: Sequence[Side]) -> list[str]:
+    """A note for each side that has lost samples: they count as wrong, so its score is not that of its answers."""
+    notes = []
+    for side in sides:
+        lost = ~side.frame["finish_reason"].isin(["stop", "length"])
+        there = side.frame["correct"][~lost].mean()
+        share = "" if lost.all() else f"; of those that are there {100 * there:.1f} % are right"
+        notes += [f"{side.name}: {lost.sum()} of {len(lost)} samples were lost and count as wrong{share}"] * bool(
+            lost.any()
+        )
+    return notes
 
 
 def _cap_notes(sides: Sequence[Side]) -> list[str]:

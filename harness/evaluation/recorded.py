@@ -18,7 +18,8 @@ from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.problem import deduplicate, normalise, read_jsonl
+from harness.problems.hygiene import is_no_answer
+from harness.problems.problem import deduplicate, normalise, read_jsonl, restore_escapes
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier, Verdict
 
@@ -63,6 +64,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     foreign: Foreign = module.read(path)
     if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
+    foreign.notes += _restore(foreign.samples)
     foreign.notes += _add_golds(path, foreign.samples, golds)
     for row in foreign.samples:
         count = 0 if row["response_tokens"] is None else row["response_tokens"]
@@ -82,6 +84,16 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
             f"average over n samples needs n of every problem; write null for each sample that was lost{_in_brackets(foreign.notes)}"
         )
     return foreign
+
+
+def _restore(samples: list[dict[str, Any]]) -> list[str]:
+    """Put back the backslashes that JSON or Python took for escapes, and say so."""
+    count = 0
+    for row in samples:
+        for key in ("response", "gold", "problem"):
+            if row[key] and (text := restore_escapes(row[key])) != row[key]:
+                row[key], count = text, count + 1
+    return [f"{count} texts had lost backslashes (a form feed and `rac` is \\frac), which are put back"] * bool(count)
 
 
 def _in_brackets(notes: Sequence[str]) -> str:
@@ -118,9 +130,12 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
             f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
             '{"id", "problem", "answer"} a problem'
         )
-    if not others:
-        return []
-    return [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"]
+    notes = [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"] * bool(
+        others
+    )
+    no_answers = {row["problem_id"]: row["gold"] for row in samples if is_no_answer(row["gold"])}
+    texts = ", ".join(f"{name} {gold!r}" for name, gold in list(no_answers.items())[:_EXAMPLES])
+    return [*notes, *[f"{len(no_answers)} golds are no answers: {texts}"] * bool(no_answers)]
 
 
 def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from harness.configuration.registry import RETIRED
 from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.engagement.measure import Measure
-from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
+from harness.evaluation.metrics.names import Metric, UnknownMetric, metric
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import replicates
 from harness.store import ResultStore, StoreError
@@ -24,7 +24,7 @@ from harness.store import ResultStore, StoreError
 # Keys of a record, in its order.
 _RECORDED = (
     "name", "title", "question", "design", "benchmark", "metric", "margin", "paired", "seeds", "looks", "base_policies",
-    "primary_cap", "caps", "checkpoint_rule", "patches", "together", "match", "match_reference", "match_budget", "overrides",
+    "primary_cap", "caps", "patches", "together", "match", "match_reference", "match_budget", "overrides",
     "notes", "arms", "command",
 )  # fmt: skip
 _RECORDED_OF_CLAIM = ("claim", "declaration")
@@ -98,7 +98,6 @@ class PlannedArm(Arm):
     changes: Mapping[str, Any] = field(default_factory=dict)
     refused: Sequence[str] = ()
     engagement: tuple[Measure, ...] = ()
-    foreign: str | None = None
     composed_config: RunConfig | None = field(default=None, repr=False, compare=False)
     more: Sequence[str] = field(default=(), repr=False, compare=False)
     labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -135,8 +134,7 @@ class PlannedArm(Arm):
 
     def record(self) -> dict[str, Any]:
         """The arm as plain values."""
-        foreign = ("foreign",) if self.foreign else ()
-        return {key: _as_plain(getattr(self, key)) for key in (*_RECORDED_OF_ARM, *foreign)}
+        return {key: _as_plain(getattr(self, key)) for key in _RECORDED_OF_ARM}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +143,13 @@ class Plan:
 
     Attributes:
         metrics: what the experiment is about; all their comparisons are one family.
-        score: the column ``avg`` of the evaluations; of imported runs the score as their trainer logged it.
+        score: the column ``avg`` of the evaluations.
         margins: a metric's name → the difference that does not matter, in the unit of a shown difference.
         seeds: of all arms; in a sequential design those asked for so far, in the order in which they come.
         looks: the numbers of seeds at which a sequential design looks.
         base_policies: seed s starts from base policy s mod that; None where each seed stands alone, or all start from one.
         factors: what a factorial crosses.
         primary_cap, caps: response caps in tokens at which scores are read.
-        checkpoint_rule: last; of imported training curves mean_last_<k>.
         claim: a published claim that the only comparison decides, as recorded.
         declaration: fingerprint of a claim's declaration.
         parts: the first parts whose results have set values of the arms. first: the one whose results lack, in the process that made
@@ -176,7 +173,6 @@ class Plan:
     base_policies: int | None = None
     primary_cap: int
     caps: tuple[int, ...]
-    checkpoint_rule: str = "last"
     patches: Sequence[str] = ()
     together: Mapping[str, Sequence[str]] = field(default_factory=dict)
     factors: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -209,8 +205,8 @@ class Plan:
     @classmethod
     def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
         for key, (value, _) in RETIRED["harness.experiment.declaration.Experiment"].items():
-            # Imported curves have rules of their own, and nothing ever read `reference`.
-            if key not in ("checkpoint_rule", "reference") and raw.get(key) and raw[key] != value:
+            # Nothing ever read `reference`.
+            if key != "reference" and raw.get(key) and raw[key] != value:
                 raise PlanError(f"{label} has {key}={raw[key]}, a setting that is gone; plan it again without it")
         score, metrics = _metrics(raw, label)
         margins = raw.get("margin") or {}
@@ -435,12 +431,8 @@ def _read_fields(kind: type[PublishedNumber | PlannedArm | Plan], raw: Mapping[s
 
 
 def _metrics(raw: Mapping[str, Any], label: str) -> tuple[Metric, tuple[Metric, ...]]:
-    """The score and the metrics. Of imported runs the score has the name and unit of their trainer and is the only metric."""
+    """The score and the metrics."""
     entry = raw.get("metric") or "avg"
-    if raw.get("foreign") or "score_unit" in raw:
-        unit, scale, digits = ("reward", 1.0, 3) if raw.get("score_unit") == "reward" else (POINTS, 100.0, 1)
-        score = Metric(entry, entry, unit, scale, digits, "higher", "avg")
-        return score, (score,)
     try:
         return metric("avg"), tuple(map(metric, [entry] if isinstance(entry, str) else entry))
     except UnknownMetric as error:

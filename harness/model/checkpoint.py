@@ -38,6 +38,35 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 @contextmanager
+def blame_folder(folder: Path) -> Iterator[None]:
+    """Turn whatever a library raises over the files of a checkpoint folder into one line that names the folder, as a `ConfigError`."""
+    try:
+        yield
+    except (ConfigError, UnsupportedArchitectureError):
+        raise
+    # The libraries raise errors of any kind here, and the tokenizers' one that is no `Exception`.
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ConfigError(f"{folder} is no model that can be used: {_first_line(error)}; {_ADVICE}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if "trust_remote_code" in str(error):
+        return "it brings code of its own, which is not run"
+    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+
+
+def architecture_of(folder: Path) -> Any:
+    """The `transformers` configuration of a checkpoint folder. Raises `ConfigError`."""
+    from transformers import AutoConfig
+
+    with blame_folder(folder):
+        return AutoConfig.from_pretrained(folder)
+
+
+@contextmanager
 def _refuse_torn_file(path: Path) -> Iterator[None]:
     """Turn what reading a malformed file of weights raises into `ConfigError` that names it."""
     try:
@@ -55,6 +84,11 @@ def read_state(folder: Path) -> dict[str, torch.Tensor]:
         with _refuse_torn_file(path):
             state |= load_file(path)
     return state
+
+
+def tensor_without_numbers(folder: Path) -> str | None:
+    """The name of a tensor that holds NaN or infinity; None where none does."""
+    return next((name for name, tensor in read_state(folder).items() if not torch.isfinite(tensor).all()), None)
 
 
 def tensor_names(folder: Path) -> set[str]:
@@ -75,25 +109,23 @@ def load_decoder(
         UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
         ConfigError: the tensors are not those of the architecture.
     """
-    from transformers import AutoConfig
-
-    config, linear = AutoConfig.from_pretrained(folder), Linear(linear_kernel, head_kernel)
+    config, linear = architecture_of(folder), Linear(linear_kernel, head_kernel)
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
-    try:
-        decoder = Decoder.from_transformers(config, state, linear)
-    except UnsupportedArchitectureError:
-        raise
-    except (KeyError, ValueError) as error:
-        raise ConfigError(f"{folder}: {error.args[0]}; {_ADVICE}") from error
-    return decoder.to(dtype)
+    with blame_folder(folder):
+        if Shape.from_config(config).layers > len(state):  # before they are made
+            raise ConfigError(f"{folder} holds {len(state)} tensors for {config.num_hidden_layers} layers; {_ADVICE}")
+        try:
+            return Decoder.from_transformers(config, state, linear).to(dtype)
+        except (KeyError, ValueError) as error:
+            if isinstance(error, UnsupportedArchitectureError):
+                raise
+            raise ConfigError(f"{folder}: {error.args[0]}; {_ADVICE}") from error
 
 
 def decodable(folder: Path) -> bool:
     """Tell whether the fused decoder computes a checkpoint's architecture."""
-    from transformers import AutoConfig
-
     try:
-        Shape.from_config(AutoConfig.from_pretrained(folder))
+        Shape.from_config(architecture_of(folder))
     except UnsupportedArchitectureError:
         return False
     return True
@@ -108,12 +140,8 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     options = {"gguf_file": gguf} if gguf else {}
-    try:
+    with blame_folder(folder):
         model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **options)
-    except SafetensorError as error:
-        raise ConfigError(
-            f"{folder} has weights that are not whole ({error}); download or save the checkpoint again"
-        ) from error
     missing_tensors = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
     if missing_tensors:
         more = f" and {len(missing_tensors) - 3} more" if len(missing_tensors) > 3 else ""
@@ -128,7 +156,8 @@ def load_tokenizer(folder: Path) -> Any:
         raise ConfigError(f"{folder} has no tokenizer (tokenizer.json); copy the files that came with the model there")
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    with blame_folder(folder):
+        return AutoTokenizer.from_pretrained(folder)
 
 
 def save_decoder(decoder: Decoder, source: Path, folder: Path) -> None:

@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
+from harness.problems.problem import (
+    Benchmark,
+    DuplicateReport,
+    Problem,
+    Record,
+    deduplicate,
+    load_benchmark,
+    normalise,
+    restore_escapes,
+)
 from harness.verify import MathVerifier, VerifierConfig
 from harness.verify.probes import OWN_TEXT
 
 _EXAMPLES = 5
+# What stands where an answer is missing, in words without marks.
+_NO_ANSWER = re.compile(
+    r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|missing|omitted|unavailable|various|proof|not (available|given|applicable|provided)|"
+    r"no answer|no (answer|solution) given|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
+    r"(the )?(fig|figure|diagram|graph)( \w+)?"
+)
+_SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
 NGRAM = 8
 COVERAGE = 0.5
 _WORD = re.compile(r"[a-z0-9]+")
@@ -59,6 +76,7 @@ def report(
             name = key.removeprefix("evaluation.benchmarks.")
             loaded_sets[key] = loaded_set
             faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
+            faults += check_escapes(name, loaded_set)
             faults += check_golds(name, loaded_set, verifier)
     if train := loaded_sets.pop("task", None):
         for key, benchmark in loaded_sets.items():
@@ -87,6 +105,26 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
     return benchmark, deduplicate(rows)[1]
 
 
+def is_no_answer(gold: str) -> bool:
+    """True of a gold that stands where an answer is missing: ``see figure``, ``N/A``, ``?``, ``...``, ``None``."""
+    letters = (
+        " " if unicodedata.category(letter)[0] in "PZC" and letter != "\\" else letter
+        for letter in _SILENT.sub(" ", gold)
+    )
+    return _NO_ANSWER.fullmatch(" ".join("".join(letters).lower().split())) is not None
+
+
+def check_escapes(name: str, benchmark: Benchmark) -> list[DataFault]:
+    r"""Return problems and golds that have lost backslashes: in JSON ``\\frac`` is a form feed and ``rac``."""
+    damaged = [
+        p for p in benchmark.problems if restore_escapes(p.gold) != p.gold or restore_escapes(p.prompt) != p.prompt
+    ]
+    if not damaged:
+        return []
+    text = f"{len(damaged)} of {len(benchmark.problems)} problems have lost backslashes: {_golds(damaged)}; JSON wants two of them"
+    return [DataFault(name, "escapes", text)]
+
+
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     golds = {problem.gold for problem in benchmark.problems}
@@ -95,6 +133,10 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     texts = []
     if faulty := [problem for problem in benchmark.problems if problem.gold in refused_golds]:
         texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds cannot be read: {_golds(faulty)}")
+    if no_answers := [p for p in benchmark.problems if p.gold not in refused_golds and is_no_answer(p.gold)]:
+        texts.append(
+            f"{len(no_answers)} of {len(benchmark.problems)} golds are no answers: {_golds(no_answers)}; leave these problems out"
+        )
     probes = verifier.probe_golds(golds)
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     if text_only:

@@ -153,7 +153,6 @@ def build_store(
         "primary_cap": caps[0],
         "caps": list(caps),
         "metric": "avg",
-        "checkpoint_rule": "last",
         "seeds": list(seeds),
         "paired": True,
         "arms": arms,

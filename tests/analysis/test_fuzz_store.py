@@ -101,7 +101,6 @@ REPORT = ("report", "experiment=ladder", "only=table", "runtime.results=results"
 STORE = (REPORT, ("status", "runtime.results=results"), ("show", "0" * 16, "runtime.results=results"))
 STORE += (("merge", "results", "runtime.results=merged"),)
 RUN = "results/runs/*/"
-LOGS = (("import", "experiment=theirs", "logs=runs.csv", "dialect=trl", "runtime.results=imported"),)
 KINDS = {
     "plan": Kind("results/experiments/ladder/plan.json", STORE),
     "manifest": Kind(f"{RUN}manifest.json", STORE),
@@ -114,8 +113,7 @@ KINDS = {
     "tracking": Kind(f"{RUN}tracking/wandb.json", STORE),
     "checkpoint": Kind(f"{RUN}checkpoints/*/*", ()),
     "pack": Kind("ladder.tar.xz", (("merge", "ladder.tar.xz", "runtime.results=unpacked"),)),
-    "list": Kind("runs.csv", LOGS),
-    "log": Kind("state.json", LOGS),
+    "log": Kind("state.json", (("report", "logs=state.json", "out=drawn", "formats=png"),)),
     "trl": Kind("trl.json", (("import", "dialect=trl", "file=trl.json"),)),
     "verl": Kind("verl.yaml", (("import", "dialect=verl", "file=verl.yaml"),)),
     "generations": Kind("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out", "figures=false"),)),
@@ -143,7 +141,6 @@ def build(folder: Path) -> None:
     assert said[0] == 0, said
     history = [{"step": step, "reward": 0.1 * step, "eval_accuracy": 0.2} for step in (1, 2, 3)]
     (folder / "state.json").write_text(json.dumps({"global_step": 3, "log_history": history}))
-    (folder / "runs.csv").write_text("arm,seed,log\na,0,state.json\n")
     (folder / "trl.json").write_text(
         json.dumps({"beta": 0.1, "learning_rate": 1e-6, "num_generations": 8, "epsilon": 0.2})
     )

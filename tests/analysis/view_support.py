@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.commands._server import Server, Watch
+from harness.commands._server import Server
 
 RUNGS = [("a", "first arm", 0.4, 1.0), ("b", "+ second arm", 0.8, 1.0)]
 SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "evaluate": (0, 3, 6)}
@@ -19,7 +19,7 @@ SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "ev
 @contextlib.contextmanager
 def served(root: Path, only: str | None = None, **options: Any) -> Iterator[str]:
     """The address of a server, without a slash at its end."""
-    server = Server(("127.0.0.1", 0), Watch(root, only), **options)
+    server = Server(root, only, **options)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

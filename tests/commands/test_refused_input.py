@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from commands_support import EXPERIMENT, finish, overrides, plan
+from commands_support import EXPERIMENT, finish, plan
 
 from harness.cli import main
 from harness.commands._answer import answer_key, answer_stands, report_of, sign_answer
@@ -126,16 +126,6 @@ def test_a_malformed_command_is_one_line_that_names_its_help(capsys):
         said = capsys.readouterr().err
         assert said.count("\n") == 1
         assert f"see `{' '.join(['harness', *command[:1]])} --help`" in said
-
-
-def test_an_imported_experiment_is_not_written_over(store, said):
-    store.write_plan("taken", {"foreign": True, "arms": []})
-    for verb in (
-        ["run", *overrides(store)],
-        ["run", "experiment=clip_lr_search", f"runtime.results={store.root}"],
-    ):
-        assert "imported logs under this name" in said(*verb, "experiment.name=taken", code=2)
-    assert store.plan("taken")["foreign"]
 
 
 def test_power_of_independent_seeds_is_welchs(store):

@@ -111,6 +111,13 @@ def test_caps_that_differ_are_named() -> None:
     assert compared(first, B).notes == []
 
 
+def test_lost_samples_of_a_side_are_named() -> None:
+    frame = B.frame.assign(finish_reason=["lost" if row % 2 else "stop" for row in range(10)])
+    frame["correct"] &= frame["finish_reason"] == "stop"
+    (note,) = compared(A, other(frame)).notes
+    assert note == "B: 5 of 10 samples were lost and count as wrong; of those that are there 60.0 % are right"
+
+
 def test_intervals_of_several_sides_hold_together() -> None:
     found = compared(A, B, graded_side("C", RIGHT["B"][::-1]))
     low, high = stats.ttest_rel(shares("B"), shares("A")).confidence_interval(comparison_level(2))

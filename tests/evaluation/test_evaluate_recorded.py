@@ -48,6 +48,19 @@ def test_the_summary_has_the_hand_worked_numbers_and_the_table_a_row_per_sample(
     assert frame["verdict"].tolist()[3] == "no_answer"
 
 
+def test_lost_backslashes_are_put_back_and_golds_that_are_no_answers_are_named(tmp_path: Path, said: Said) -> None:
+    """A form feed and `rac` in a response or a gold made every honest answer wrong, in silence."""
+    rows = [
+        {"id": "a", "answer": r"\frac{1}{2}", "samples": ["so \\boxed{\x0crac{1}{2}}"]},
+        {"id": "b", "answer": "3\text{ cm}", "samples": [r"so \boxed{3}"]},
+        {"id": "c", "answer": "see figure", "samples": [r"\boxed{5}"]},
+    ]
+    told = said("evaluate", f"samples={jsonl(tmp_path / 'e.jsonl', rows)}", f"out={tmp_path / 'out'}", "figures=false")
+    assert "2 texts had lost backslashes" in told
+    assert "1 golds are no answers: c 'see figure'" in told
+    assert pd.read_parquet(tmp_path / "out" / "samples.parquet")["correct"].tolist() == [True, True, False]
+
+
 def test_ks_choose_the_curve(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     path = jsonl(tmp_path / "two.jsonl", TWO)
     assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]

@@ -133,8 +133,8 @@ ROWS = [
 ]
 
 
-def inspect_log(path: Path, rows: list[dict[str, Any]], accuracy: float) -> Path:
-    scores = [{"name": "match", "metrics": {"accuracy": {"value": accuracy}}}]
+def inspect_log(path: Path, rows: list[dict[str, Any]], accuracy: float, reducer: str = "mean") -> Path:
+    scores = [{"name": "match", "reducer": reducer, "metrics": {"accuracy": {"value": accuracy}}}]
     log = {"version": 2, "status": "success", "eval": {}, "plan": {}, "results": {"scores": scores}}
     if path.suffix == ".json":
         path.write_text(json.dumps({**log, "samples": rows}, indent=1))
@@ -160,6 +160,37 @@ def test_inspect_epochs_are_samples_and_errors_are_lost(tmp_path: Path, name: st
     assert by_place["2", 1]["problem"] == "Question 2?"
     assert by_place["1", 0]["response_tokens"] == 5
     assert found.lines()[-1].endswith("mean of verdicts here: 50.00 %, agrees")
+
+
+@pytest.mark.parametrize(
+    ("reducer", "accuracy", "words"),
+    [  # Problem 1 has two of four right, problem 2 one of four.
+        ("mean", 0.375, "mean of verdicts here: 37.50 %, agrees"),
+        ("mean", 0.9, "mean of verdicts here: 37.50 %, DIFFERS"),
+        ("max", 1.0, "max of verdicts here: 100.00 %, agrees"),
+        ("at_least_2", 0.5, "at_least_2 of verdicts here: 50.00 %, agrees"),
+        (
+            "pass_at_2",
+            2 / 3,
+            "pass_at_2 of verdicts here: 66.67 %, agrees",
+        ),  # 1 - C(2,2)/C(4,2) = 5/6, 1 - C(3,2)/C(4,2) = 1/2
+        ("pass_k_2", 1 / 12, "pass_k_2 of verdicts here: 8.33 %, agrees"),  # C(2,2)/C(4,2) = 1/6, and 0
+        ("mode", 0.5, "mode of verdicts here: 50.00 %, agrees"),
+        ("median", 0.25, "median of verdicts here: 25.00 %, agrees"),
+        (
+            "harmonic",
+            0.3,
+            "harmonic of a problem's samples): 30.00 %; another reducer than those known here, not compared",
+        ),
+    ],
+)
+def test_a_total_by_another_reducer_is_compared_with_that_reducer(
+    tmp_path: Path, reducer: str, accuracy: float, words: str
+) -> None:
+    """`max` and `pass_at_2` were called DIFFERS, as a wrong mean is."""
+    right = {1: "CCII", 2: "ICII"}
+    rows = [inspect_row(p, epoch, "x", mark) for p, marks in right.items() for epoch, mark in enumerate(marks, 1)]
+    assert words in read_recorded(inspect_log(tmp_path / "log.json", rows, accuracy, reducer)).lines()[-1]
 
 
 def test_a_partial_score_is_no_verdict_and_a_log_without_samples_is_named(tmp_path: Path) -> None:

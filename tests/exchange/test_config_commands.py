@@ -104,12 +104,11 @@ def test_a_text_that_hydra_would_resolve_is_not_written(monkeypatch: pytest.Monk
 def test_deep_nesting_is_one_line_with_the_name_of_the_file(deep: str, said: Said, tmp_path: Path) -> None:
     for name in ("config.yaml", "args.json", "log.json", "log.jsonl", "samples.jsonl", "samples.json"):
         (tmp_path / name).write_text(deep)
-    (tmp_path / "runs.csv").write_text("arm,seed,log\na,0,log.json\nb,0,log.jsonl\n")
-    results = f"runtime.results={tmp_path / 'results'}"
     for file, *verb in (
         ("config.yaml", "import", "dialect=verl", f"file={tmp_path / 'config.yaml'}"),
         ("args.json", "import", "dialect=trl", f"file={tmp_path / 'args.json'}"),
-        ("log.json", "import", "experiment=x", f"logs={tmp_path / 'runs.csv'}", "dialect=trl", results),
+        ("log.json", "report", f"logs={tmp_path / 'log.json'}", f"out={tmp_path / 'out'}"),
+        ("log.jsonl", "report", f"logs={tmp_path / 'log.jsonl'}", f"out={tmp_path / 'out'}"),
         ("samples.jsonl", "evaluate", f"samples={tmp_path / 'samples.jsonl'}", f"out={tmp_path / 'out'}"),
         ("samples.json", "evaluate", f"samples={tmp_path / 'samples.json'}", f"out={tmp_path / 'out'}"),
         ("samples.jsonl", "evaluate", "check", f"data.path={tmp_path / 'samples.jsonl'}"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from verbs import Said, jsonl
 
 from harness.problems.benchmarks import arithmetic
 from harness.problems.benchmarks.dataset import Config
-from harness.problems.hygiene import find_overlaps, report
+from harness.problems.hygiene import find_overlaps, is_no_answer, report
+from harness.problems.problem import restore_escapes
 from harness.verify import VerifierConfig
 
 
@@ -28,6 +30,58 @@ def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
     (finding,) = report({"set": config})
     assert finding.check == "gold"
     assert "1 of 2 golds cannot be read: set/1" in finding.text
+
+
+NO_ANSWERS = ("see figure", "?", "N/A", "...", "-", "None", "unknown", r"\text{see figure}", r"\ldots", "See Figure 3", "n.a.", "\u2014",
+              "(no answer)", "Answers may vary.", "TBD", "figure 2")  # fmt: skip
+ANSWERS = (
+    "5",
+    r"\emptyset",
+    "\u2205",
+    "x",
+    "no solution",
+    r"\text{no real solutions}",
+    "DNE",
+    "undefined",
+    "A",
+    "-5",
+    r"\infty",
+    "No",
+    "+",
+)
+
+
+def test_golds_that_stand_where_an_answer_is_missing_are_named(tmp_path: Path) -> None:
+    assert [gold for gold in NO_ANSWERS if not is_no_answer(gold)] == []
+    assert [gold for gold in ANSWERS if is_no_answer(gold)] == []
+    config = dataset(
+        tmp_path, "set", *((f"Problem {number}?", gold) for number, gold in enumerate(("5", "see figure", "?")))
+    )
+    texts = [finding.text for finding in report({"set": config})]
+    assert "2 of 3 golds are no answers: set/1 'see figure', set/2 '?'; leave these problems out" in texts
+
+
+@pytest.mark.parametrize(
+    ("damaged", "whole"),
+    [
+        ("\x0crac{1}{2}", r"\frac{1}{2}"),
+        ("3\text{ cm}", r"3\text{ cm}"),
+        ("\x08oxed{\times 3}", r"\boxed{\times 3}"),
+        ("\\left(1\right)", r"\left(1\right)"),
+        ("a\neq b", r"a\neq b"),
+        ("a\tb\nnext line\r\nand a table:\ttext here\ttoo", "a\tb\nnext line\r\nand a table:\ttext here\ttoo"),
+    ],
+)
+def test_backslashes_that_json_took_for_escapes_are_put_back(damaged: str, whole: str) -> None:
+    assert restore_escapes(damaged) == whole
+    assert restore_escapes(whole) == whole
+
+
+def test_lost_backslashes_of_a_data_set_are_named(tmp_path: Path) -> None:
+    findings = report({"set": dataset(tmp_path, "set", ("Fine?", "12"), ("Half?", "\x0crac{1}{2}"))})
+    assert "1 of 2 problems have lost backslashes: set/1" in next(
+        one.text for one in findings if one.check == "escapes"
+    )
 
 
 def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from stored_runs import RUN_ID, about, graded
 
-from harness.exchange.logs import Import, import_logs
 from harness.store import ResultStore, RunDir, atomic, layout
 from harness.store.atomic import StoreError
 from harness.store.pack import merge
@@ -220,17 +219,4 @@ def test_a_merge_takes_runs_whole_or_not_at_all(root: Path, tmp_path: Path, here
         disk.promise()
     for promises, boot in booted(disk, tmp_path):
         check(boot / "results", {RUN_ID, RUN_ID[::-1]} if promises else set())
-        assert not promises or ResultStore(boot / "results").plans() == ["mine"]
-
-
-def test_an_import_is_finished_once_it_says_so(root: Path, tmp_path: Path) -> None:
-    for arm in "ab":
-        (tmp_path / f"{arm}.csv").write_text(f"step,eval/accuracy\n1,0.1\n2,0.{ord(arm)}\n")
-    (tmp_path / "runs.csv").write_text("arm,seed,log\na,0,a.csv\nb,0,b.csv\n")
-    store = ResultStore(root / "results")
-    with recorded(root) as disk:
-        found = import_logs(store, Import(tmp_path / "runs.csv", "mine", score="eval/accuracy"))
-        disk.promise()
-    for promises, boot in booted(disk, tmp_path):
-        check(boot / "results", {run.run_id for run in found.runs} if promises else set())
         assert not promises or ResultStore(boot / "results").plans() == ["mine"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,29 +18,55 @@ _VERDICTS = {"C": True, "I": False, "N": False}  # Inspect's marks; a partial on
 class Foreign:
     """Recorded generations: those of a problem in the order in which they were drawn.
 
-    `tool`: whose file it is. `totals`: by name what the tool says is the mean of its verdicts. `notes`: what was chosen or is not there.
+    `tool`: whose file it is. `totals`: by name what the tool says is the mean over problems of its verdicts, those of a problem reduced by
+    `reducer`. `notes`: what was chosen or is not there.
     """
 
     tool: str
     samples: list[Sample]
     totals: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    reducer: str = "mean"
 
     def lines(self) -> list[str]:
         """Say what was read, and whether the tool's totals are those of the verdicts that were read."""
         problems = len({item["problem_id"] for item in self.samples})
         lines = [f"read as {self.tool}: {problems} problems, {len(self.samples)} samples", *self.notes]
-        labels = [item["label"] for item in self.samples]
+        labels: dict[str, list[Any]] = {}
+        for item in self.samples:
+            labels.setdefault(item["problem_id"], []).append(item["label"])
+        how = "" if self.reducer == "mean" else f" ({self.reducer} of a problem's samples)"
         for name, total in self.totals.items():
-            if None in labels:
-                lines.append(f"its own {name}: {100 * total:.2f} %; not every sample has a verdict to compare")
-                continue
-            mean = sum(labels) / len(labels)
-            agreement = (
-                "agrees" if abs(mean - total) < 5e-4 else "DIFFERS: samples are missing, or it is of another metric"
-            )
-            lines.append(f"its own {name}: {100 * total:.2f} %; mean of verdicts here: {100 * mean:.2f} %, {agreement}")
+            said = f"its own {name}{how}: {100 * total:.2f} %"
+            if any(None in verdicts for verdicts in labels.values()):
+                lines.append(f"{said}; not every sample has a verdict to compare")
+            elif (reduced := [reduce_verdicts(self.reducer, verdicts) for verdicts in labels.values()])[0] is None:
+                lines.append(f"{said}; another reducer than those known here, not compared")
+            else:
+                mean = sum(value for value in reduced if value is not None) / len(reduced)
+                agrees = abs(mean - total) < 5e-4
+                word = "agrees" if agrees else "DIFFERS: samples are missing, or it is of another metric"
+                lines.append(f"{said}; {self.reducer} of verdicts here: {100 * mean:.2f} %, {word}")
         return lines
+
+
+def reduce_verdicts(reducer: str, verdicts: Sequence[bool]) -> float | None:
+    """One number of the verdicts of a problem, by the name of a reducer of Inspect; None for an unknown one."""
+    n, right = len(verdicts), sum(verdicts)
+    name, _, text = reducer.rpartition("_")
+    k = int(text) if text.isdigit() else 0
+    if k and k <= n and name in ("pass_at", "pass_k"):
+        some_wrong = 1 - math.comb(right, k) / math.comb(n, k)
+        none_right = math.comb(n - right, k) / math.comb(n, k)
+        return 1 - (none_right if name == "pass_at" else some_wrong)
+    reduced = {
+        "mean": right / n,
+        "max": float(right > 0),
+        "median": statistics.median(map(float, verdicts)),
+        "mode": float(statistics.mode(verdicts)),  # of two alike that which came first
+        f"at_least_{k}": float(right >= k),
+    }
+    return reduced.get(reducer)
 
 
 def sample(

@@ -34,7 +34,9 @@ def read(path: Path) -> Foreign:
             (str(score["name"]) for score in scores), next((key for row in rows for key in row.get("scores") or {}), "")
         )
         samples = [_sample(row, name) for row in rows]
-        metrics = scores[0]["metrics"] if scores else {}
+        own = [score for score in scores if str(score["name"]) == name]
+        score = next((one for one in own if one.get("reducer") in (None, "mean")), own[0] if own else {})
+        metrics, reducer = score.get("metrics") or {}, str(score.get("reducer") or "mean")
         means = {key: metrics[key]["value"] for key in ("accuracy", "mean") if key in metrics}
         totals = {f"{key} of {name}": float(value) for key, value in means.items() if value is not None}
     except ConfigError:  # it is one, and its compression is named
@@ -47,13 +49,14 @@ def read(path: Path) -> Foreign:
         refuse_half_characters(row, f"{path}: sample {row['problem_id']!r}")
     if not samples:
         raise ConfigError(f"{path} holds no samples (status: {log.get('status')}); log_samples=true keeps them")
-    notes = [f"verdicts are those of its scorer {name}"] if len(scores) > 1 else []
-    several = sum(isinstance(row["target"], list) and len(row["target"]) > 1 for row in rows)
-    notes += [f"{several} samples have several targets; the first is graded"] if several else []
+    several = len({str(score["name"]) for score in scores}) > 1
+    notes = [f"verdicts are those of its scorer {name}"] if several else []
+    targets = sum(isinstance(row["target"], list) and len(row["target"]) > 1 for row in rows)
+    notes += [f"{targets} samples have several targets; the first is graded"] if targets else []
     total = (log.get("results") or {}).get("total_samples", len(samples))
     notes += [f"it counts {total} samples, {len(samples)} are in it"] if total != len(samples) else []
     notes += [] if log.get("status") == "success" else [f"the log's status is {log.get('status')}"]
-    return Foreign("an Inspect log", samples, totals, notes)
+    return Foreign("an Inspect log", samples, totals, notes, reducer)
 
 
 def _read_zip(path: Path) -> dict[str, Any]:
