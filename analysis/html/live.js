@@ -2,9 +2,12 @@
 // Asks the server for the version of the store, and loads the page again when it is another one; what was unfolded stays so.
 (() => {
   const SECONDS_BETWEEN = 2, key = `open ${location.pathname}`;
-  const parts = () => [...document.querySelectorAll("details")];
-  const kept = JSON.parse(sessionStorage.getItem(key) ?? "[]");
-  parts().forEach((part, i) => { if (kept[i]) part.open = true; });
+  /** What unfolds, by its section and its place there: a newer page may have more of it elsewhere. */
+  const parts = () => [...document.querySelectorAll("section")].flatMap(
+    (section) => [...section.querySelectorAll("details")].map((part, i) => [`${section.id} ${i}`, part]),
+  );
+  const unfolded = JSON.parse(sessionStorage.getItem(key) ?? "[]");
+  parts().forEach(([name, part]) => { if (unfolded.includes(name)) part.open = true; });
 
   async function look() {
     const begun = performance.now();
@@ -14,7 +17,7 @@
       document.body.classList.toggle("stale", !answer.ok);
       if (!answer.ok || await answer.text() === document.documentElement.dataset.version) return;
       if (!getSelection().isCollapsed) return; // being copied
-      sessionStorage.setItem(key, JSON.stringify(parts().map((part) => part.open)));
+      sessionStorage.setItem(key, JSON.stringify(parts().filter(([, part]) => part.open).map(([name]) => name)));
       location.reload();
     } catch {
       document.body.classList.add("stale"); // nothing answers

@@ -43,9 +43,9 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> Curves:
     for row in rows:
         logged = {name.removeprefix("train/"): value for name, value in numbers(row).items()}
         step = next((logged[name] for name in _step_names() if name in logged), None)
-        for name, value in logged.items() if step is not None else ():
-            if (quantity := _quantity(name)) is not None:
-                values.setdefault(quantity, {}).setdefault(name, []).append((float(step), value))
+        for name, value in logged.items():
+            if step is not None and (quantity := _quantity(name)) is not None:
+                values.setdefault(quantity, {}).setdefault(name, []).append((step, value))
     return {quantity: sorted(next(iter(names.values()))) for quantity, names in values.items()}
 
 
