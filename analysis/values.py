@@ -110,10 +110,7 @@ class Values:
         return contrast_of(self.experiment.plan, *values)
 
     def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
-        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
-
-        Runs without samples (foreign ones) are left out.
-        """
+        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap."""
         problem_avg, cap = self.experiment.problem_avg, self.experiment.plan.primary_cap
         rows = self._by_arm.get((arm.name, cap), self.per_seed.iloc[:0])
         runs = zip(*(rows[name].tolist() for name in ("seed", "run_id", "checkpoint")), strict=True)

@@ -33,9 +33,9 @@ _FIRST_STEPS = (
 _OTHERS = "Your own results and models"
 _GROUPS = {
     "Begin": ["new", "plan", "run", "view", "report"],
-    "Look": ["status", "show", "explain", "keys", "doctor"],
-    "Share": ["export", "pack", "merge", "clean"],
-    _OTHERS: ["judge", "compare", "evaluate", "import"],
+    "Look": ["status", "explain", "keys", "doctor"],
+    "Share": ["pack", "merge", "clean"],
+    _OTHERS: ["judge", "compare", "evaluate", "translate"],
 }
 
 

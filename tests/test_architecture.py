@@ -112,7 +112,7 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
     ("modules", "heavy"),
     [
         ("harness.configuration.schema, harness.configuration.identity, harness.experiment.planning", "sympy"),
-        ("harness.store, harness.cli, harness.train, harness.commands.import_", "sympy trl"),
+        ("harness.store, harness.cli, harness.train, harness.commands.translate", "sympy trl"),
         ("harness.execution.supervisor, harness.execution.progress, harness.exchange.logs", "trl"),
         ("analysis", "matplotlib"),
         ("analysis.html.page, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset", ""),

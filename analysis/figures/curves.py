@@ -73,11 +73,9 @@ def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
 def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after."""
     before = drawing.k_curves(results, None)
-    # Imported runs may log neither, or one of the two.
-    ks = next((curve.x for curve in before.values() if len(curve)), None)
-    if ks is None:
+    if not before:
         return None
-    figure, axes = _k_panels(ks)
+    figure, axes = _k_panels(before["pass"].x)
     line_style: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
     for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):

@@ -146,7 +146,7 @@ def _caveats(results: Results, short: bool) -> list[str]:
     notes += [*_absent_notes(results), *untrained_notes(experiment), *unspent_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
-        details = "" if short else f": {'; '.join(runs)}. `harness show RUN RUN` says what differs"
+        details = "" if short else f": {'; '.join(runs)}. `harness status RUN RUN` says what differs"
         meaning = "made by other code, packages or another device than the other runs of this table"
         notes.append(f"{MARK.strip()} {meaning}{details}.")
     return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]

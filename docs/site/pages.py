@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+from keys_page import page
 
 import analysis
-from harness.commands import keys
+from harness.commands.keys import all_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = "results/published"
@@ -71,7 +72,7 @@ class Site:
         """The text of a page; None for a picture, a table or whatever else is copied."""
         path = ROOT / name
         if name == KEYS:
-            return "\n".join(keys.page(keys.all_keys())) + "\n"
+            return "\n".join(page(all_keys())) + "\n"
         if name.startswith("api/"):
             return _reference(name.removeprefix("api/").removesuffix(".md"))
         if path.exists():

@@ -190,8 +190,6 @@ def stored_name(store: ResultStore, name: str) -> str:
 
 def find_run(store: ResultStore, prefix: str) -> str:
     """The one run whose id begins with `prefix`. Raises `ConfigError` where none or several do."""
-    if "=" in prefix:
-        raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     ids = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
     if not ids:
         names = [path.name for path in sorted(layout.runs_dir(store.root).glob("*"))]

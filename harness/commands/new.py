@@ -15,9 +15,8 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import Counter, key_values
 from harness.configuration.compose import compose_run
@@ -93,17 +92,6 @@ arms:
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class _FormResult:
-    """What the model did with problems in one form at one cap: shares right, without an answer and cut off."""
-
-    template: str
-    cap: int
-    right_share: float
-    unanswered_share: float
-    cut_share: float
-
-
 def run(options: argparse.Namespace) -> int:
     keys = ("experiment", "model", "task", "heldout", "folder", "runtime.results")
     arguments = key_values(options.values, keys, "new", texts=("experiment",))
@@ -113,9 +101,7 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigError("new needs experiment=NAME, model=PATH and task=FILE.jsonl")
     name, folder = values["experiment"], Path(values.get("folder", "."))
     if not (name.isidentifier() and is_safe(name)):
-        raise ConfigError(
-            f"experiment={name} must be a name of letters from a to z, digits and _, and begin with a letter"
-        )
+        raise ConfigError(f"experiment={name} must be a name of letters from a to z, digits and _, not a digit first")
     target = folder / "experiment" / f"{name}.yaml"
     if target.exists():
         raise ConfigError(f"{target} exists already; take another experiment=NAME, or delete it")
@@ -123,13 +109,18 @@ def run(options: argparse.Namespace) -> int:
         Path(values["task"]), Path(values["heldout"]) if "heldout" in values else None, folder, name
     )
     store = ResultStore(values.get("runtime.results", compose_run([]).runtime.results))
-    results, model = _look(values["model"], heldout, store)
-    best = max(_results_at_longest_cap(results), key=lambda result: (result.right_share, -result.unanswered_share))
-    form_results = [result for result in results if result.template == best.template]
-    choice = next((result for result in form_results if result.cut_share <= _MOST_CUT_SHARE), form_results[-1])
+    cells, model = _look(values["model"], heldout, store)
+    longest = [cell for cell in cells if cell["cap"] == max(other["cap"] for other in cells)]
+    best = max(longest, key=lambda cell: (cell["avg"], -cell["no_answer_fraction"]))
+    of_best = [cell for cell in cells if cell["form"] == best["form"]]
+    choice = next((cell for cell in of_best if cell["truncated_fraction"] <= _MOST_CUT_SHARE), of_best[-1])
     write_file(target, _experiment(name, values["model"], model, train, heldout, choice).encode())
-    for line in _lines(results, choice):
-        print(line)
+    for cell in longest:
+        seen = f"{_shares(cell)}, {_percent(cell['truncated_fraction'])} cut off at {cell['cap']} tokens"
+        print(f"{cell['form']!r}: {seen}")
+    print(f"taken: {choice['form']!r} with a cap of {choice['cap']} tokens, {_percent(choice['avg'])} right")
+    if warning := nothing_to_learn(choice["avg"], "in that form"):
+        print(f"warning: {warning}")
     print(f"written: {target}\nnext: harness plan --config-dir {folder} experiment={name}")
     return 0
 
@@ -158,8 +149,8 @@ def _splits(task: Path, heldout_file: Path | None, folder: Path, name: str) -> t
     return train, heldout
 
 
-def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_FormResult], Model]:
-    """Ask the model some problems in each form that fits it, and grade what it says under every cap."""
+def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[dict[str, Any]], Model]:
+    """Ask the model some problems in each form that fits it; the summary of each `form` and cap, and the model."""
     import torch
 
     from harness.evaluation.checkpoints import evaluate_models
@@ -188,19 +179,18 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[_FormResul
     )
     config = dataclasses.replace(config, evaluation=protocol)
     cells = evaluate_models([model], config, store, kernel, [1], Counter)["cells"]
-    return [
-        _FormResult(
-            benchmarks[cell["benchmark"]].template,
-            cell["cap"],
-            cell["avg"],
-            cell["no_answer_fraction"],
-            cell["truncated_fraction"],
-        )
-        for cell in cells
-    ], model
+    return [{**cell, "form": benchmarks[cell["benchmark"]].template} for cell in cells], model
 
 
-def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, result: _FormResult) -> str:
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _shares(cell: dict[str, Any]) -> str:
+    return f"{_percent(cell['avg'])} right, {_percent(cell['no_answer_fraction'])} without an answer"
+
+
+def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, cell: dict[str, Any]) -> str:
     from harness.model.checkpoint import weight_files
 
     small = sum(file.stat().st_size for file in weight_files(model.folder)) <= _SMALL_BYTES
@@ -213,10 +203,10 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
         revision=f"\n  - model.revision={commit}" if commit else "",
         train=train,
         heldout=heldout,
-        template=result.template,
-        seen=f"{100 * result.right_share:.0f} % right, {100 * result.unanswered_share:.0f} % without an answer",
-        cap=result.cap,
-        cut=f"{100 * result.cut_share:.0f} % of the responses are cut off",
+        template=cell["form"],
+        seen=_shares(cell),
+        cap=cell["cap"],
+        cut=f"{_percent(cell['truncated_fraction'])} of the responses are cut off",
         rate=rate,
         why_rate=reason,
         machine=_MACHINE[_device()],
@@ -228,18 +218,3 @@ def _device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _results_at_longest_cap(results: Sequence[_FormResult]) -> list[_FormResult]:
-    return [result for result in results if result.cap == max(other.cap for other in results)]
-
-
-def _lines(results: Sequence[_FormResult], form: _FormResult) -> list[str]:
-    lines = [
-        f"{result.template!r}: {100 * result.right_share:.0f} % right, {100 * result.unanswered_share:.0f} % without an answer, "
-        f"{100 * result.cut_share:.0f} % cut off at {result.cap} tokens"
-        for result in _results_at_longest_cap(results)
-    ]
-    lines.append(f"taken: {form.template!r} with a cap of {form.cap} tokens, {100 * form.right_share:.0f} % right")
-    warning = nothing_to_learn(form.right_share, "in that form")
-    return [*lines, f"warning: {warning}"] if warning else lines

@@ -1,4 +1,9 @@
-"""Show the state of runs, from any terminal: harness status [experiment=NAME] [runtime.results=DIR] [--watch] [--runs]."""
+"""Show the state of runs, or one run whole: configuration, provenance, attempts and metrics; of two runs what they differ by.
+
+harness status [experiment=NAME] [runtime.results=DIR] [--watch] [--runs]
+harness status 3f9a                     the run whose id begins so; --config: its whole configuration, as YAML
+harness status 3f9a 81c0                what differs between the two
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,20 @@ from rich.live import Live
 from rich.text import Text
 
 from harness.commands._answer import answer_key, decide
-from harness.commands._arguments import SELECTION, Selection, VerbAnswer, flag, select
+from harness.commands._arguments import HELP, Exit, Selection, VerbAnswer, find_run, flag, select
+from harness.commands._stored_run import StoredRun, show_run, stored_run
 from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal, status_table
 from harness.experiment.plan import Plan
 from harness.store import ResultStore
 from harness.store.reader import RunState, run_state
 
-ARGUMENTS = {"--watch": flag("refresh every second"), "--runs": flag("list finished runs, too"), **SELECTION}
+ARGUMENTS = {
+    "--watch": flag("refresh every second"),
+    "--runs": flag("list finished runs, too"),
+    "--config": flag("the whole configuration of the run that is named, as YAML"),
+    "overrides": {"nargs": "*", "help": f"one run or two by the beginnings of their ids, or {HELP}"},
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Answer(VerbAnswer):
     """Runs of a store, all of them or those of the named experiments.
 
     `counts`: status → number of runs. `parts`: first parts, and whether their results have set what they set. `problems`: what of the
-    store cannot be read.
+    store cannot be read. `run`: the run that is named, alone or with another one; all other fields are empty then.
     """
 
     results: str
@@ -55,13 +66,27 @@ class Answer(VerbAnswer):
     decisions: list[Decision]
     parts: list[str]
     problems: list[str]
+    run: StoredRun | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """1 where two runs differ in configuration, code or packages, else 0."""
+        return Exit.FOUND if self.run and self.run.differs else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    if options.watch and options.json:
-        raise ConfigError("--watch is for a terminal; with --json ask again instead")
-    selection = select(options.overrides)
+    names = [item for item in options.overrides if "=" not in item]
+    selection = select([item for item in options.overrides if "=" in item])
     store = selection.store
+    if options.watch and (options.json or names):
+        raise ConfigError("--watch is for a terminal and the runs of a store; with --json or a run ask again instead")
+    if len(names) > 2:
+        raise ConfigError(f"status takes one run or two, not also {' '.join(names[2:])}")
+    if options.config and len(names) != 1:
+        raise ConfigError("--config shows one run; without it two runs are compared")
+    if names:
+        run = stored_run(store, *(store.run(find_run(store, name)) for name in names))
+        return Answer(str(store.root), [], {}, [], [], [], [], run)
     has_store = store.root.is_dir()
     states = [run_state(store, run_id) for run_id in dict.fromkeys(selection.run_ids)] if has_store else []
     return Answer(
@@ -77,6 +102,9 @@ def answer(options: argparse.Namespace) -> Answer:
 
 def show(result: Answer, options: argparse.Namespace) -> None:
     """Print counts, the runs that are not finished (all with `--runs`), decisions and problems; with `--watch` again and again."""
+    if result.run is not None:
+        show_run(result.run, configuration=options.config)
+        return
     if not result.runs and not Path(result.results).is_dir():
         print(f"no runs: there is no folder {result.results} (another one: runtime.results=DIR)")
         return

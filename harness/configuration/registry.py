@@ -24,8 +24,7 @@ def kinds(family: str) -> dict[str, str]:
     """Member kind → module name, for a family such as `harness.objective.advantage` (imports no member of a package)."""
     package = importlib.import_module(family)
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    # A member with the name of a Python keyword has an underscore behind it: `import_`.
-    return {name.rstrip("_"): f"{family}.{name}" for name in names if not name.startswith("_")}
+    return {name: f"{family}.{name}" for name in names if not name.startswith("_")}
 
 
 def member(family: str, kind: str) -> Any:

@@ -196,7 +196,7 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
 def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:
     """Return verl's resolved configuration as overrides of ours. Raises `ConfigError`, also for `devices`: verl counts over all of them."""
     if devices is not None:
-        raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
+        raise ConfigError("devices= is for from=trl: verl counts its batches over all devices")
     parts = (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model)
     return dialect.translate_config("verl", values, parts, {})
 

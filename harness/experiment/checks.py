@@ -264,8 +264,8 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
         reason = f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it"
         fix = (
-            f"leave optimizer.learning_rate at {OptimizerConfig.learning_rate:g} (harness import ... for=testbed takes a file's method and "
-            "leaves model, rates and lengths), or name the model that the rate is for"
+            f"leave optimizer.learning_rate at {OptimizerConfig.learning_rate:g} (harness translate ... for=testbed takes a file's method "
+            "and leaves model, rates and lengths), or name the model that the rate is for"
         )
         yield "learning rate", reason, fix
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
@@ -458,7 +458,7 @@ def _too_long(config: RunConfig) -> Iterator[str]:
     fix = ", or choose a model with more positions"
     if config.model.kind == "testbed":
         fix = (
-            f" to {positions - prompt} or less (harness import ... for=testbed keeps the testbed's own lengths), or name the model that "
+            f" to {positions - prompt} or less (harness translate ... for=testbed keeps the testbed's own lengths), or name the model that "
             "they are for"
         )
     yield (

@@ -88,9 +88,9 @@ class PlannedArm(Arm):
     """An arm with its runs; `composed_config`, `more` and `labels` are known only in the process that made the plan.
 
     `runs`: seed → run id; empty while a first part has to set its values, and only finished ones where the arm is refused. `changes`: key
-    → [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything. `foreign`: the
-    trainer whose logs were imported. `composed_config`: the configuration at the first seed; `more`: overrides after its own, which are
-    those of all arms and what first parts set.
+    → [value in the parent, value here]. `engagement`: what tells whether its difference to its reference did anything.
+    `composed_config`: the configuration at the first seed; `more`: overrides after its own, which are those of all arms and what first
+    parts set.
     """
 
     arm_id: str = ""

@@ -1,8 +1,7 @@
 """Intervals and tests over training seeds, the unit of replication, and over the problems of one evaluation.
 
-Scores are reduced to one number per seed first; intervals are Student's t over those numbers. Two estimands:
-the *fixed benchmark* (problems fixed, seeds random; the default) and the *problem population* (both random,
-:func:`two_way_difference`). With one seed nothing can be resolved, and every function says so with NaN.
+Scores are reduced to one number per seed first; intervals are Student's t over those numbers: problems are fixed, seeds random. With one
+seed nothing can be resolved, and every function says so with NaN.
 """
 
 from __future__ import annotations
@@ -54,37 +53,6 @@ def paired_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Es
 def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
     """Mean of a minus mean of b for independent seeds: Welch's t, Satterthwaite degrees of freedom."""
     return _difference([a_S, b_S], level, "Welch t over seeds")
-
-
-def two_way_difference(a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95) -> Estimate:
-    """Difference for new seeds *and* new problems: V = V_seed + (V_problem - V_cell), a t quantile for each.
-
-    Both arms share the problems, in one order; `paired`: row s of both is the same seed, else seeds are independent.
-    """
-    a, b = np.asarray(a_SP, dtype=np.float64), np.asarray(b_SP, dtype=np.float64)
-    groups, problems, method = [a - b] if paired else [a, b], a.shape[1], "two-way t, seeds and problems"
-    plain = _difference([group.mean(axis=1) for group in groups], level, method)
-    if plain.seeds < 2:
-        return plain
-    problem_part = float((a.mean(axis=0) - b.mean(axis=0)).var(ddof=1) / problems)
-    problem_part -= sum(_cell_variance(group) / group.size for group in groups)
-    errors = plain.standard_error, math.sqrt(max(0.0, problem_part))
-
-    def half_width(alpha: float) -> float:
-        # One blended number of degrees (Satterthwaite) lets three seeds that happen to agree borrow the problems' degrees:
-        # 8-10 % false positives instead of 5.
-        return math.hypot(*np.multiply(scipy.stats.t.isf(alpha / 2, [plain.degrees, problems - 1]), errors))
-
-    value, error = float(a.mean() - b.mean()), math.hypot(*errors)
-    whole = _student(replace(plain, value=value, standard_error=error, degrees=float(plain.degrees), method=method))
-    half, p = half_width(1 - level), 1e-12
-    if math.isnan(plain.low):  # no spread over seeds: the problems alone would judge
-        return replace(plain, value=value, standard_error=error)
-    if math.isnan(half):  # a single problem
-        return replace(whole, low=math.nan, high=math.nan)
-    if half_width(p) > abs(value):  # it falls with alpha to 0 at 1
-        p = scipy.optimize.brentq(lambda alpha: half_width(alpha) - abs(value), p, 1.0, xtol=1e-20)
-    return replace(whole, low=value - half, high=value + half, p_value=p)
 
 
 def problems_interval(score_P: ArrayLike) -> tuple[float, float] | None:
@@ -145,13 +113,6 @@ def _student(plain: Estimate) -> Estimate:
     half = float(scipy.special.stdtrit(plain.degrees, 0.5 + plain.level / 2)) * plain.standard_error
     p = 2 * float(scipy.special.stdtr(plain.degrees, -abs(plain.value) / plain.standard_error))
     return replace(plain, low=plain.value - half, high=plain.value + half, p_value=p)
-
-
-def _cell_variance(values_SP: Floats) -> float:
-    """Residual mean square of the additive seed + problem table."""
-    residual = values_SP - values_SP.mean(axis=0)
-    residual -= residual.mean(axis=1, keepdims=True)
-    return float((residual**2).sum() / math.prod(count - 1 for count in residual.shape))
 
 
 class Verdict(StrEnum):

@@ -118,7 +118,7 @@ def test_a_report_of_a_strangers_experiment_is_text(hostile: Path, tmp_path: Pat
     [
         ["status"],
         ["status", "--runs"],
-        ["show", "0000000100000002"],
+        ["status", "0000000100000002"],
         ["report", "experiment=ladder", "only=table", "--json"],
     ],
 )

@@ -98,7 +98,7 @@ class Kind:
 
 
 REPORT = ("report", "experiment=ladder", "only=table", "runtime.results=results")
-STORE = (REPORT, ("status", "runtime.results=results"), ("show", "0" * 16, "runtime.results=results"))
+STORE = (REPORT, ("status", "runtime.results=results"), ("status", "0" * 16, "runtime.results=results"))
 STORE += (("merge", "results", "runtime.results=merged"),)
 RUN = "results/runs/*/"
 KINDS = {
@@ -114,8 +114,8 @@ KINDS = {
     "checkpoint": Kind(f"{RUN}checkpoints/*/*", ()),
     "pack": Kind("ladder.tar.xz", (("merge", "ladder.tar.xz", "runtime.results=unpacked"),)),
     "log": Kind("state.json", (("report", "logs=state.json", "out=drawn", "formats=png"),)),
-    "trl": Kind("trl.json", (("import", "dialect=trl", "file=trl.json"),)),
-    "verl": Kind("verl.yaml", (("import", "dialect=verl", "file=verl.yaml"),)),
+    "trl": Kind("trl.json", (("translate", "from=trl", "file=trl.json"),)),
+    "verl": Kind("verl.yaml", (("translate", "from=verl", "file=verl.yaml"),)),
     "generations": Kind("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out", "figures=false"),)),
     "scores": Kind("scores.csv", (("judge", "scores.csv", "out=judged"),)),
 }

@@ -189,24 +189,24 @@ def test_an_explicit_budget_holds_for_every_arm(store):
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
 
 
-# ---- show, clean, run again ----------------------------------------------------------------------------------------
+# ---- one run, clean, run again ----------------------------------------------------------------------------------------
 
 
-def test_show_names_what_differs(store, said):
+def test_a_run_is_shown_and_what_differs_is_named(store, said):
     first, second = plan(store).arms[0].spec(0), plan(store).arms[4].spec(0)
     finish(store, first, 0.5)
     finish(store, second, 0.6)
-    text = said("show", first.run_id[:8], f"runtime.results={store.root}")
+    text = said("status", first.run_id[:8], f"runtime.results={store.root}")
     assert "optimizer.learning_rate" in text
     assert "packages.torch" in text
     assert "avg on arithmetic_heldout, cap 32, step 60" in text
-    text = said("show", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
+    text = said("status", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text
-    said("show", first.run_id, first.run_id, f"runtime.results={store.root}")
+    said("status", first.run_id, first.run_id, f"runtime.results={store.root}")
     long_text = f"path: /{'x/' * 100}\n"
     store.run(first.run_id).write_config(long_text)
-    assert said("show", first.run_id, "--config", f"runtime.results={store.root}") == long_text
+    assert said("status", first.run_id, "--config", f"runtime.results={store.root}") == long_text
 
 
 def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):

@@ -178,8 +178,7 @@ def verbs(runs: list[str]) -> dict[str, list[list[str]]]:
     """What each verb is asked, by its name; the last one takes the store away."""
     few = ["evaluation.samples_per_problem=1", "figures=false"]
     return {
-        "status": [[], ["--runs"], [EXPERIMENT]],
-        "show": [[run] for run in runs[:3]] + [runs[:2]],
+        "status": [[], ["--runs"], [EXPERIMENT], *([run] for run in runs[:3]), runs[:2]],
         "plan": [[EXPERIMENT, "experiment.seeds=[0,1]"], ["-m", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1"]],
         "evaluate": [
             *([f"model={run}{mark}", *few] for run in runs for mark in ("", "@0")),
@@ -197,8 +196,7 @@ def verbs(runs: list[str]) -> dict[str, list[list[str]]]:
         ],
         "audit": [["claim=all", "--judge"]],
         "judge": [["results/experiments/clip_lr_grid/frames/scores.csv"]],
-        "export": [["dialect=trl", "algorithm=dapo"]],
-        "import": [["dialect=trl", f"file=results/runs/{runs[0]}/config.yaml"]],
+        "translate": [["to=trl", "algorithm=dapo"], ["from=trl", f"file=results/runs/{runs[0]}/config.yaml"]],
         "keys": [["optimizer"]],
         "explain": [["rewards=[1,0]", "lengths=[2,3]"]],
         "new": [["experiment=x", f"model={runs[0]}", "task=results/experiments/clip_lr_grid/plan.json"]],

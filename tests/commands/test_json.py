@@ -90,7 +90,7 @@ def test_plan_tells_gpu_hours(store, asked, said):
     assert "0.06 GPU-hours (" in said("plan", "-m", *here)
 
 
-def test_status_and_show(filled, asked, said):
+def test_status_of_a_store_and_of_a_run(filled, asked, said):
     here = f"runtime.results={filled.root}"
     found = asked("status", EXPERIMENT, here)
     assert found["counts"] == {"failed": 1, "finished": 4, "waiting": 31}
@@ -100,17 +100,17 @@ def test_status_and_show(filled, asked, said):
     assert "--watch is for a terminal" in asked("status", "--watch", here, code=2)["error"]
 
     one, other = [run["run_id"] for run in found["runs"] if run["status"] == "finished"][:2]
-    shown = asked("show", one, here)
+    shown = asked("status", one, here)["run"]
     assert (shown["run_id"], shown["status"], shown["results"]["step"]) == (one, "finished", 60)
     assert shown["attempts"][0]["outcome"] == "finished"
     assert shown["configuration"]["training"]["steps"] == 60
-    assert yaml.safe_load(said("show", one, "--config", here)) == shown["configuration"]
-    differs = asked("show", one, other, here, code=Exit.FOUND)
+    assert yaml.safe_load(said("status", one, "--config", here)) == shown["configuration"]
+    differs = asked("status", one, other, here, code=Exit.FOUND)["run"]
     assert (differs["other"], list(differs["differences"]["configuration"])) == (other, ["seed"])
-    same = asked("show", one, one, here)["differences"]
+    same = asked("status", one, one, here)["run"]["differences"]
     assert same == {"configuration": {}, "provenance": {}, "results": {}}
-    assert "one run or two" in asked("show", one, other, one, here, code=Exit.REFUSED)["error"]
-    assert "--config shows one run" in asked("show", one, other, "--config", here, code=Exit.REFUSED)["error"]
+    assert "one run or two" in asked("status", one, other, one, here, code=Exit.REFUSED)["error"]
+    assert "--config shows one run" in asked("status", one, other, "--config", here, code=Exit.REFUSED)["error"]
 
 
 def test_report(filled, asked, said):

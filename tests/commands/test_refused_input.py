@@ -67,8 +67,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         ([*SEARCH, "experiment=aa"], "experiment 'aa' declares no search; hydra/sweeper=search needs experiment.search"),
         (["plan", "experiment=dapo_ladder", "match=tokens", "experiment.match_budget=inf"], "match_budget=inf must be a finite number"),
         (["status", "training.steps=3"], "stored runs are what they are"),
-        (["show", "runtime.results=x"], "is no run"),
-        (["show", "abcd"], "no run in"),
+        (["status", "abcd"], "no run in"),
         (["rnu"], "no verb 'rnu'; did you mean 'run'?"),
         (["plan", "optimizer.lr=1"], "unknown key 'optimizer.lr'; optimizer has beta1, beta2, decay,"),
         (["plan", "algorithm.clip_high=1"], "did you mean 'algorithm.surrogate.clip_high'?"),
@@ -77,7 +76,7 @@ SEARCH = ["run", "-m", "hydra/sweeper=search"]
         (["plan", "-m", "algorithm=grpo,dapo", "algorithm=cispo"], "algorithm=cispo: the second would take the place of the first"),
         (["plan", "patch=[clip_higher,clip_higher]"], "clip_higher stands twice; keep one of them"),
         (["plan", EXPERIMENT, "preset=clipping", "preset=upper_clip"], "keep one of them"),
-        (["export", "dialect=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
+        (["translate", "to=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
         ([*SEARCH, "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
         (
             ["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"],
@@ -225,4 +224,4 @@ def test_a_run_without_its_configuration_is_one_line(store, said):
     spec = plan(store).arms[0].spec(0)
     finish(store, spec)
     (store.run(spec.run_id).path / "config.yaml").unlink()
-    assert "config.yaml is missing" in said("show", spec.run_id, f"runtime.results={store.root}", code=2)
+    assert "config.yaml is missing" in said("status", spec.run_id, f"runtime.results={store.root}", code=2)

@@ -1,4 +1,4 @@
-"""`harness export` and `harness import` of a configuration: what they read and print, and what they say of mistakes."""
+"""`harness translate` both ways: what they read and print, and what they say of mistakes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def composed(text: str) -> RunConfig:
 
 
 def test_an_export_is_yaml_with_remarks(said: Said) -> None:
-    text = said("export", "dialect=trl", "algorithm=dapo")
-    assert "importance_sampling_level: sequence" in said("export", "dialect=trl", "claim=gspo", "arm=gspo")
+    text = said("translate", "to=trl", "algorithm=dapo")
+    assert "importance_sampling_level: sequence" in said("translate", "to=trl", "claim=gspo", "arm=gspo")
     assert yaml.safe_load(text)["epsilon_high"] == 0.28
     assert "# trl cannot express:" in text
     assert "dead_groups.policy=refill" in text
     assert "naive GRPO" not in text
     note = "# note: this is naive GRPO (algorithm=grpo): nothing given chooses another"
-    assert note in said("export", "dialect=trl", "optimizer.learning_rate=1e-6")
+    assert note in said("translate", "to=trl", "optimizer.learning_rate=1e-6")
 
 
 def test_what_was_exported_is_imported(said: Said, tmp_path: Path) -> None:
     file = tmp_path / "grpo_config.yaml"
-    file.write_text(said("export", "dialect=trl", "algorithm=dr_grpo", "algorithm.surrogate.clip_high=0.25"))
-    text = said("import", "dialect=trl", f"file={file}", "repetition_penalty=1.2", "devices=1")
+    file.write_text(said("translate", "to=trl", "algorithm=dr_grpo", "algorithm.surrogate.clip_high=0.25"))
+    text = said("translate", "from=trl", f"file={file}", "repetition_penalty=1.2", "devices=1")
     config = composed(text)
     assert (config.algorithm.aggregation.kind, config.algorithm.surrogate.clip_high) == ("constant_sum", 0.25)
     assert "#   repetition_penalty=1.2: no counterpart here, only for 1.0" in text.splitlines()
@@ -86,7 +86,7 @@ def test_what_a_file_refers_to_outside_of_itself_is_never_read(
     ):
         file = tmp_path / "config.yaml"
         file.write_text(f"beta: 0.1\nuse_peft: true\n{text}\n")
-        refusal = said("import", "dialect=trl", f"file={file}", f"out={out}", code=2)
+        refusal = said("translate", "from=trl", f"file={file}", f"out={out}", code=2)
         assert "refers to another setting" in refusal
         assert "hf_secret" not in refusal
         assert not out.exists()
@@ -105,8 +105,8 @@ def test_deep_nesting_is_one_line_with_the_name_of_the_file(deep: str, said: Sai
     for name in ("config.yaml", "args.json", "log.json", "log.jsonl", "samples.jsonl", "samples.json"):
         (tmp_path / name).write_text(deep)
     for file, *verb in (
-        ("config.yaml", "import", "dialect=verl", f"file={tmp_path / 'config.yaml'}"),
-        ("args.json", "import", "dialect=trl", f"file={tmp_path / 'args.json'}"),
+        ("config.yaml", "translate", "from=verl", f"file={tmp_path / 'config.yaml'}"),
+        ("args.json", "translate", "from=trl", f"file={tmp_path / 'args.json'}"),
         ("log.json", "report", f"logs={tmp_path / 'log.json'}", f"out={tmp_path / 'out'}"),
         ("log.jsonl", "report", f"logs={tmp_path / 'log.jsonl'}", f"out={tmp_path / 'out'}"),
         ("samples.jsonl", "evaluate", f"samples={tmp_path / 'samples.jsonl'}", f"out={tmp_path / 'out'}"),
@@ -159,7 +159,7 @@ def test_a_resolved_configuration_becomes_overrides_and_a_list(
 ) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(values))
-    text = said("import", f"dialect={dialect}", f"file={file}", "a_key_of_mine=3")
+    text = said("translate", f"from={dialect}", f"file={file}", "a_key_of_mine=3")
     assert composed(text).algorithm.surrogate.clip_high == 0.28
     assert "#   a_key_of_mine=3: no row in the table" in text.splitlines()
     assert "# not in the file" not in text
@@ -168,7 +168,7 @@ def test_a_resolved_configuration_becomes_overrides_and_a_list(
 def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tmp_path: Path) -> None:
     file = tmp_path / "args.json"
     file.write_text(json.dumps({"beta": 0.2, "epsilon": 0.3}))
-    text = said("import", "dialect=trl", f"file={file}", "beta=0.1")
+    text = said("translate", "from=trl", f"file={file}", "beta=0.1")
     assert composed(text).algorithm.kl.coefficient == 0.1
     (missing,) = [line for line in text.splitlines() if line.startswith("# not in the file")]
     assert "num_generations" in missing
@@ -178,22 +178,22 @@ def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["export", "algorithm=dapo"], "name one dialect"),
-        (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
-        (["import", "dialect=trl", "file=nowhere.yaml"], "cannot read nowhere.yaml"),
-        (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
-        (["import", "dialect=trl", "beta=0", "num_generatons=8"], "trl has no setting 'num_generatons'; did you mean num_generations=?"),
-        (["import", "dialect=trl", "beta=0", "device=2"], "did you mean devices=?"),
-        (["import", "dialect=trl", "beta=0", "devices=none"], "devices=none is no count"),
-        (["import", "dialect=verl", f"{ACTOR}.ppo_epochs=1", "devices=2"], "devices= is for dialect=trl"),
-        (["import", "dialect=verl", "beta=0", "num_generations=8"], "dialect=verl knows 0 of these keys, trl 2: give dialect=trl"),
-        (["import", "dialect=trl", "alpha=1", "gamma=2"], "nothing of trl was read: its keys are alpha, gamma"),
-        (["import", "dialect=trl", "beta=0", "out=x.yaml", "for=laptop"], "for='laptop' is not known"),
-        (["import", "dialect=trl", "learning_rate=-1"], "(from learning_rate=-1)"),
-        (["import", "dialect=trl", "beta=0", "devices=²"], "devices=² is no count"),
-        (["import", "dialect=trl", "beta=0", "num_generations=8", "out=two words.yaml"], "out 'two words' must match"),
-        (["export", "dialect=trl", "claim=gspo"], "name one with arm=: grpo, gspo"),
-        (["export", "dialect=trl", "arm=gspo"], "arm=gspo needs experiment=NAME or claim=NAME"),
+        (["translate", "algorithm=dapo"], "name one trainer"),
+        (["translate", "to=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
+        (["translate", "from=trl", "file=nowhere.yaml"], "cannot read nowhere.yaml"),
+        (["translate", "from=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
+        (["translate", "from=trl", "beta=0", "num_generatons=8"], "trl has no setting 'num_generatons'; did you mean num_generations=?"),
+        (["translate", "from=trl", "beta=0", "device=2"], "did you mean devices=?"),
+        (["translate", "from=trl", "beta=0", "devices=none"], "devices=none is no count"),
+        (["translate", "from=verl", f"{ACTOR}.ppo_epochs=1", "devices=2"], "devices= is for from=trl"),
+        (["translate", "from=verl", "beta=0", "num_generations=8"], "from=verl knows 0 of these keys, trl 2: give from=trl"),
+        (["translate", "from=trl", "alpha=1", "gamma=2"], "nothing of trl was read: its keys are alpha, gamma"),
+        (["translate", "from=trl", "beta=0", "out=x.yaml", "for=laptop"], "for='laptop' is not known"),
+        (["translate", "from=trl", "learning_rate=-1"], "(from learning_rate=-1)"),
+        (["translate", "from=trl", "beta=0", "devices=²"], "devices=² is no count"),
+        (["translate", "from=trl", "beta=0", "num_generations=8", "out=two words.yaml"], "out 'two words' must match"),
+        (["translate", "to=trl", "claim=gspo"], "name one with arm=: grpo, gspo"),
+        (["translate", "to=trl", "arm=gspo"], "arm=gspo needs experiment=NAME or claim=NAME"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> None:
@@ -223,7 +223,7 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
     file, out = tmp_path / "config.yaml", tmp_path / "questions" / "experiment" / "mine.yaml"
     file.write_text(yaml.safe_dump({key: value for key, value in TRL.items() if "lora" not in key}))
     out.parent.mkdir(parents=True)
-    command = ["import", "dialect=trl", f"file={file}", "for=testbed", f"out={out}"]
+    command = ["translate", "from=trl", f"file={file}", "for=testbed", f"out={out}"]
     assert "experiment=mine" in said(*command)
     assert "1 run, 0 finished" in said(
         "plan", "--config-dir", str(out.parent.parent), "experiment=mine", f"runtime.results={tmp_path}"
@@ -250,13 +250,13 @@ def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training
     Path("own/experiment").mkdir(parents=True)
     settings = ["max_completion_length=1024", "learning_rate=1e-6"]
     assert "move it to FOLDER/experiment/x.yaml, then harness plan" in said(
-        "import", "dialect=trl", *settings, "out=x.yaml"
+        "translate", "from=trl", *settings, "out=x.yaml"
     )
-    shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
+    shown = said("translate", "from=trl", *settings, "out=own/experiment/mine.yaml")
     assert "; harness plan --config-dir own experiment=mine\n" in shown
     own = ["--config-dir", "own", "experiment=mine"]
     planned = said("plan", *own, code=1)
     assert "refused mine: responses of up to" in planned
     assert "[learning rate] mine: optimizer.learning_rate=1e-06" in planned
-    assert "(harness import ... for=testbed" in said("run", *own, code=2)
+    assert "(harness translate ... for=testbed" in said("run", *own, code=2)
     assert not Path("results").exists()

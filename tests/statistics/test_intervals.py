@@ -67,26 +67,6 @@ def test_no_data_gives_a_missing_estimate():
     assert math.isnan(st.welch_difference([], A).value)
 
 
-def test_two_way_adds_problem_noise_and_reduces_to_t_without_it():
-    seeds = np.array([0.1, -0.05, 0.02, 0.04])[:, None] + 0.3
-    flat = np.repeat(seeds, 50, axis=1)
-    only_seeds = st.two_way_difference(flat, np.zeros_like(flat))
-    assert only_seeds.standard_error == pytest.approx(st.mean_interval(seeds).standard_error)
-    hard = flat + RNG.normal(0, 0.5, 50)[None, :]
-    assert st.two_way_difference(hard, np.zeros_like(hard)).standard_error > only_seeds.standard_error
-    assert st.two_way_difference(hard, np.zeros_like(hard), paired=False).seeds == 4
-    exact = st.paired_difference(seeds.ravel(), np.zeros(4))
-    assert (only_seeds.low, only_seeds.p_value) == pytest.approx((exact.low, exact.p_value), rel=1e-6)
-
-
-def test_seeds_that_tie_are_not_judged_by_their_problems_alone():
-    ours = np.array([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
-    tie = st.two_way_difference(ours, np.zeros_like(ours))
-    assert tie.value == 0.75
-    assert math.isnan(tie.low)
-    assert math.isnan(tie.p_value)
-
-
 def test_the_interval_over_problems_is_students_t_or_what_their_number_cannot_exclude() -> None:
     spread = np.tile([0.0, 1.0], 50)
     t = stats.t.interval(0.95, 99, loc=0.5, scale=stats.sem(spread))

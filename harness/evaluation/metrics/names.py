@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 HIGHER, LOWER = "higher", "lower"
@@ -467,19 +468,6 @@ def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
     return rows[first], inverse
 
 
-def _binomial_pmf(sizes_D: Ints, n: int, p: float) -> Floats:
-    """pmf[d, i] = P[Binomial(sizes[d], p) = i] for i = 0 .. n, by the stable forward recursion; sizes rise."""
-    pmf_DI = np.zeros((len(sizes_D), n + 1))
-    row_I = np.zeros(n + 1)
-    row_I[0] = 1.0
-    for d, more in enumerate(np.diff(sizes_D, prepend=0)):
-        for _ in range(more):
-            row_I[1:] = (1.0 - p) * row_I[1:] + p * row_I[:-1]
-            row_I[0] *= 1.0 - p
-        pmf_DI[d] = row_I
-    return pmf_DI
-
-
 def _integer_powers(base_L: Complexes, counts_U: Ints) -> Complexes:
     """Base ** counts for whole counts, [U, L], by squaring: few products, so few roundings."""
     result_UL = np.ones((len(counts_U), len(base_L)), dtype=np.complex128)
@@ -507,7 +495,7 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
     sizes_D = np.unique(np.concatenate([own_U, others_UR.ravel(), [n]]))
     classes_UD = np.stack([(others_UR == size).sum(axis=1) for size in sizes_D], axis=1)
     own_D = np.searchsorted(sizes_D, own_U)
-    pmf = _binomial_pmf(sizes_D, n, p)
+    pmf = scipy.stats.binom.pmf(np.arange(n + 1), sizes_D[:, None], p)
     points = max(k, n - k) + 1  # no alias of x**k within degree n
     index_L = np.arange(points // 2 + 1)  # the other half is the complex conjugate
     circle = np.exp(-2j * np.pi * np.arange(points) / points)

@@ -1,12 +1,15 @@
-"""Read another trainer's configuration: harness import dialect=trl file=training_args.json.
+"""Translate a configuration between ours and another trainer's: from=trl or from=verl reads theirs, to=trl or to=verl writes ours.
 
-harness import dialect=verl file=outputs/.hydra/config.yaml              overrides, and the list of what differs
-harness import dialect=trl file=training_args.json max_steps=500         settings on the command line come last
-harness import dialect=trl file=config.yaml out=mine/experiment/grpo.yaml    an experiment for `harness plan`
+harness translate from=verl file=outputs/.hydra/config.yaml              overrides, and the list of what differs
+harness translate from=trl file=training_args.json max_steps=500         settings on the command line come last
+harness translate from=trl file=config.yaml out=mine/experiment/grpo.yaml    an experiment for `harness plan`
+harness translate to=trl algorithm=dapo                                  the algorithm's part, in their names and units
+harness translate to=verl experiment=dapo_ladder arm=dapo_5_dynamic_sampling    an arm of an experiment
 
 file: the configuration that the trainer resolved (verl's .hydra/config.yaml or --cfg job, wandb's config.yaml, TRL's training arguments as
 JSON or YAML), plain YAML, or a list of key=value; several add up. devices=N: processes that trained, where TRL's batch sizes do not say.
 for=testbed: the method alone, with the testbed's model, rates and lengths. Logs are drawn: harness report logs=FILE.
+What the other side cannot express, and how units or defaults differ, follow as comments.
 """
 
 from __future__ import annotations
@@ -21,29 +24,76 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.commands._arguments import take_values
-from harness.commands.export import DIALECTS, split_dialect
-from harness.configuration.compose import compose_run
+import yaml
+
+from harness.commands._arguments import split, take_values
+from harness.configuration.compose import compose_run, refuse_second_choice
 from harness.configuration.error import ConfigError, require
+from harness.configuration.schema import RunConfig
+from harness.exchange import trl, verl
 from harness.exchange.dialect import Translation, load_table, read_assignments, read_config
 from harness.experiment.declaration import as_file
+from harness.experiment.planning import plan_experiment
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 from harness.store.layout import safe_name
 
+DIALECTS = {"trl": trl, "verl": verl}
 _OPTIONS = ("devices", "for", "out")
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
     r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
     r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
 )
-_HELP = "dialect=trl|verl, then file=FILE and key=value settings"
+_HELP = (
+    "from=trl|verl with file=FILE and settings of theirs, or to=trl|verl with Hydra overrides such as algorithm=dapo"
+)
 ARGUMENTS = {"settings": {"nargs": "+", "metavar": "key=value", "help": _HELP}}
 
 
 def run(options: argparse.Namespace) -> int:
-    name, rest = split_dialect(options.settings)
-    translation, chosen = translate(name, rest)
+    sources, rest = split(options.settings, "from")
+    targets, rest = split(rest, "to")
+    if len(sources) + len(targets) != 1:
+        raise ConfigError(f"name one trainer: from= reads its configuration, to= writes ours ({', '.join(DIALECTS)})")
+    (name,) = sources or targets
+    require("from" if sources else "to", name, list(DIALECTS))
+    return _read(name, rest) if sources else _write(name, rest)
+
+
+def _write(name: str, items: Sequence[str]) -> int:
+    """Print our configuration in a trainer's names and units."""
+    translation = DIALECTS[name].export(_configuration(items))
+    if not {"algorithm", "rung", "patch", "experiment", "claim"} & {item.partition("=")[0] for item in items}:
+        note = "this is naive GRPO (algorithm=grpo): nothing given chooses another; add algorithm=NAME or rung=NAME"
+        translation.notes.insert(0, note)
+    print(yaml.safe_dump(translation.settings, sort_keys=False), end="")
+    if translation.inexpressible:
+        print("\n".join([f"# {name} cannot express:", *(f"#   {line}" for line in translation.inexpressible)]))
+    for note in (*translation.notes, *translation.deviations.values()):
+        print(f"# note: {note}")
+    return 0
+
+
+def _configuration(items: Sequence[str]) -> RunConfig:
+    """Return the configuration that overrides describe, or the arm of `experiment=` or `claim=` that `arm=` names. Raises `ConfigError`."""
+    arms, rest = split(items, "arm")
+    if not any(item.startswith(("experiment=", "claim=")) for item in rest):
+        if arms:
+            raise ConfigError(f"arm={arms[0]} needs experiment=NAME or claim=NAME")
+        refuse_second_choice(rest)
+        return compose_run(rest)
+    configs = {arm.name: arm.config for arm in plan_experiment(rest).arms}
+    if len(arms) != 1 and len(configs) > 1:
+        raise ConfigError(f"an experiment has several arms; name one with arm=: {', '.join(configs)}")
+    name = arms[0] if arms else next(iter(configs))
+    require("arm", name, list(configs))
+    return configs[name]
+
+
+def _read(name: str, items: Sequence[str]) -> int:
+    """Print what a trainer's configuration is here, or write it as an experiment."""
+    translation, chosen = translate(name, items)
     overrides = translation.overrides()
     try:
         config = compose_run(overrides)  # what is printed can be run
@@ -61,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         safe_name(out.stem, "out")
     except ValueError as error:
-        raise ConfigError(f"import: {error}; it names a folder") from error
+        raise ConfigError(f"translate: {error}; it names a folder") from error
     write_file(out, _experiment(out.stem, overrides, last, config.seed, remarks).encode())
     folder = out.resolve().parent
     place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
@@ -75,7 +125,7 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, A
     for item in items:
         if "=" not in item:
             raise ConfigError(f"{item!r} is no key=value")
-    options, rest = take_values(items, _OPTIONS, "import", texts=("for", "out"))
+    options, rest = take_values(items, _OPTIONS, "translate", texts=("for", "out"))
     files = [Path(item.removeprefix("file=")) for item in rest if item.startswith("file=")]
     settings = [item for item in rest if not item.startswith("file=")]
     values: dict[str, Any] = {}
@@ -110,9 +160,7 @@ def _require_known(name: str, inline: dict[str, Any], values: dict[str, Any]) ->
     counts = {each: len(values.keys() & set(rows[each])) for each in DIALECTS}
     best = max(counts, key=lambda each: (counts[each], each == name))
     if best != name:
-        raise ConfigError(
-            f"dialect={name} knows {counts[name]} of these keys, {best} {counts[best]}: give dialect={best}"
-        )
+        raise ConfigError(f"from={name} knows {counts[name]} of these keys, {best} {counts[best]}: give from={best}")
     if not counts[name]:
         raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")
 

@@ -1,13 +1,7 @@
-"""Show one run: configuration, provenance, attempts, metrics; or what differs between two. RUN is the beginning of an id.
-
-harness show 3f9a
-harness show 3f9a --config
-harness show 3f9a 81c0
-"""
+"""One stored run: configuration, provenance, attempts, metrics; or what differs between two."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -16,21 +10,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import SELECTION, Exit, VerbAnswer, find_run, flag, select
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 from harness.execution.progress import Terminal
 from harness.store import ResultStore, RunDir, layout
 from harness.store.atomic import devices_of
 from harness.store.reader import run_status
-
-ARGUMENTS = {
-    "run_id": {"metavar": "RUN", "help": "run id, or its beginning; a second one behind it: what differs"},
-    "--config": flag("the whole configuration, as YAML"),
-    **SELECTION,
-}
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Answer(VerbAnswer):
+class StoredRun:
     """One run, or two of which `other` is the second.
 
     `changes`: key → its value in the base configuration of today's files and its own, `runtime` apart. `provenance`, flat: device, code,
@@ -74,21 +60,13 @@ class Answer(VerbAnswer):
     differences: dict[str, dict[str, tuple[Any, Any]]]
 
     @property
-    def exit_code(self) -> int:
-        """1 where two runs differ in configuration, code or packages, else 0."""
-        rows = self.differences.get("configuration") or self.differences.get("provenance")
-        return Exit.FOUND if rows else Exit.DONE
+    def differs(self) -> bool:
+        """Say if two runs differ in configuration, code or packages."""
+        return bool(self.differences.get("configuration") or self.differences.get("provenance"))
 
 
-def answer(options: argparse.Namespace) -> Answer:
-    others = [item for item in options.overrides if "=" not in item]
-    store = select([item for item in options.overrides if "=" in item]).store
-    if len(others) > 1:
-        raise ConfigError(f"show takes one run or two, not also {' '.join(others[1:])}")
-    if others and options.config:
-        raise ConfigError("--config shows one run; without it two runs are compared")
-    run = store.run(find_run(store, options.run_id))
-    other = store.run(find_run(store, others[0])) if others else None
+def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> StoredRun:
+    """Read a run, and what differs between it and another one."""
     pairs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     if other is not None:
         pairs = {
@@ -98,7 +76,7 @@ def answer(options: argparse.Namespace) -> Answer:
         }
     manifest = run.manifest(hashes=True) or {}
     keys = [item.name for item in fields(Attempt)]
-    return Answer(
+    return StoredRun(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
         status=layout.INCOMPLETE if manifest.get("status") == layout.INCOMPLETE else run_status(run) or "",
         labels={key: str(value) for key, value in manifest["labels"].items()},
@@ -114,9 +92,10 @@ def answer(options: argparse.Namespace) -> Answer:
     )
 
 
-def show(run: Answer, options: argparse.Namespace) -> None:
+def show_run(run: StoredRun, *, configuration: bool) -> None:
+    """Print a run, of two what differs; with `configuration` the file alone."""
     console = Terminal()
-    if options.config:
+    if configuration:
         text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
         console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
         return
@@ -140,7 +119,7 @@ def show(run: Answer, options: argparse.Namespace) -> None:
     console.print(table)
 
 
-def _show_differences(console: Terminal, run: Answer) -> None:
+def _show_differences(console: Terminal, run: StoredRun) -> None:
     for kind, rows in run.differences.items():
         title = "last step and scores" if kind == "results" else kind
         if not rows:
@@ -183,7 +162,7 @@ def format_value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _facts(run: Answer) -> dict[str, Any]:
+def _facts(run: StoredRun) -> dict[str, Any]:
     keys = ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
     facts = {key: getattr(run, key) for key in keys}
     facts |= {f"label {key}": value for key, value in run.labels.items()}
