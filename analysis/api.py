@@ -149,8 +149,7 @@ def save_figure(
 
 
 def _metric_view(results: Results, name: str) -> Results:
-    score = results.experiment.plan.score
-    view = results.about(score if name == score.name else names.metric(name))
+    view = results.about(names.metric(name))
     arms = view.experiment.plan.arms
     if any(view.scores(arm, "avg") for arm in arms) and not any(view.values(arm) for arm in arms):
         raise NoValueError(f"no finished run of {view.experiment.plan.name} has a value of {name}{why_absent(view)}")

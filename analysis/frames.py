@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.engagement import Engagement
-from analysis.samples import (
-    Floats,
-    Question,
-    Reduce,
-    RunCells,
-    answer_equality,
-    records,
-    reduce_run,
-)
+from analysis.samples import Floats, RunCells, answer_equality, records, reduce_run
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of
@@ -182,16 +174,15 @@ def load_plan(
     curves: bool = True,
     extra_metrics: Sequence[Metric] = (),
     further: bool = False,
-    reduce: Reduce = reduce_run,
 ) -> Frames:
-    """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
+    """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
     states, notes = _read_runs(store, plan)
     logs: list[tuple[dict[str, Any], pd.DataFrame]] = []
     own_cells, other_cells = _BenchmarkCells(plan.benchmark), dict[str, _BenchmarkCells]()
     metrics = (*plan.metrics, *extra_metrics)
     ks = {metric.parameter for metric in metrics if metric.kind in ("pass", "maj")}
     with answer_equality() as equality:
-        question = Question(plan, curves, frozenset(ks), equality)
+        reduce = partial(reduce_run, store, curves=curves, ks=ks, equality=equality)
         for state in records(states[~states["status"].isin(["not started", layout.INCOMPLETE])]):
             run, run_name = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
@@ -200,14 +191,14 @@ def load_plan(
                 logs.append((labels, log))
                 benchmarks = set(run.benchmarks())
                 if plan.benchmark in benchmarks:
-                    own_cells.add(run_name, labels, reduce(store, run.run_id, plan.benchmark, question))
+                    own_cells.add(run_name, labels, reduce(run.run_id, plan.benchmark))
             except StoreError as error:
                 own_cells.notes.append(f"{run_name}: {error}")
                 continue
             for name in sorted(benchmarks - {plan.benchmark}) if further else ():
                 other = other_cells.setdefault(name, _BenchmarkCells(name))
                 try:
-                    other.add(run_name, labels, reduce(store, run.run_id, name, question))
+                    other.add(run_name, labels, reduce(run.run_id, name))
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])

@@ -386,13 +386,13 @@ class Judgement:
         columns = [self._column(name, f"Δ {name}", words=True) for name in names]
         yield self._table("-benchmark-differences", "differences by benchmark", columns, deltas, note)
 
-    def figure(self, *, wide: bool = True) -> Figure | None:
+    def figure(self) -> Figure | None:
         """Every primary comparison with its interval, its word and the margin; None where nothing can be compared, or too much."""
         known_effects = [effect for effect in self.primary if not math.isnan(effect.estimate.value)]
         unit = f", {self.metric.unit}" if self.metric.unit else ""
         label = f"difference in {self._subject}{unit}{self._direction}"
         drawn = 0 < len(known_effects) <= _MOST_ROWS
-        return forest_figure(known_effects, label, self.margin, wide=wide) if drawn else None
+        return forest_figure(known_effects, label, self.margin) if drawn else None
 
     def page(self) -> str:
         """The judgement as one HTML file."""

@@ -1,4 +1,4 @@
-"""Evaluations of a run as cells, one row of metrics per (evaluated step, response cap): of its samples, or as its trainer logged them."""
+"""Evaluations of a run as cells, one row of metrics per (evaluated step, response cap)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from harness.evaluation.metrics import names
 from harness.evaluation.metrics.names import Metric
 from harness.evaluation.result import code_samples
-from harness.experiment.plan import Plan
 from harness.store import ResultStore
 
 if TYPE_CHECKING:
@@ -136,32 +135,16 @@ def answer_equality() -> Iterator[names.Equivalence]:
         yield equal
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question to samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
+def reduce_run(
+    store: ResultStore, run_id: str, benchmark: str, *, curves: bool, ks: Collection[Any], equality: names.Equivalence
+) -> RunCells:
+    """Reduce the samples of a run on one benchmark to cells. Raises `StoreError` where they cannot be read.
 
-    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
+    ``curves``: every k of Pass@k and Maj@k that a figure draws, not n alone; ``ks``: those asked about beside them; ``equality``: of
+    answers, by which votes are counted.
     """
-
-    plan: Plan
-    curves: bool
-    ks: frozenset[Any]
-    equality: names.Equivalence
-
-    @property
-    def text(self) -> str:
-        """The same for questions that have the same cells as their answer."""
-        return repr((self.curves, sorted(map(str, self.ks))))
-
-
-Reduce = Callable[[ResultStore, str, str, Question], RunCells]
-
-
-def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
-    """Reduce the samples of a run on one benchmark to cells. Raises `StoreError` where they cannot be read."""
     run = store.run(run_id)
     sample_steps = run.sample_steps(benchmark)
-    ks, curves = question.ks, question.curves
 
     def ks_of(step: int, largest: int) -> Collection[int]:
         if step in (sample_steps[0], sample_steps[-1]):  # before RL and the checkpoint
@@ -173,7 +156,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
         table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
         tables.append(table.append_column("step", pa.repeat(step, len(table))))
     samples = pa.concat_tables(tables).unify_dictionaries()
-    return run_cells(samples, ks_of, question.equality)
+    return run_cells(samples, ks_of, equality)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -196,7 +196,15 @@ def score_table(
     scores = scores or _known_scores(frame, [arm, seed, benchmark, evaluation_seed, *groups])
     rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark, evaluation_seed)
     roles = [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name]
-    notes.insert(0, _describe_columns(arm, seed, scores, groups, benchmark, evaluation_seed))
+    read = {
+        "arm": arm,
+        "seed": seed,
+        "evaluation seed": evaluation_seed,
+        "score": ", ".join(scores),
+        "benchmark": benchmark,
+    }
+    read["judged apart by"] = ", ".join(groups)
+    notes.insert(0, f"columns read as {'; '.join(f'{name}: {value}' for name, value in read.items() if value)}")
     if seed is None:
         notes.append("no column of seeds: the rows of an arm are its seeds, compared unpaired (seed= names the column)")
     else:
@@ -496,22 +504,3 @@ def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) ->
         notes.append(f"compared with {baselines[group]}{hint}{f' in {group}' if group and len(arms) < _LIMIT else ''}")
     notes[:] = dict.fromkeys(notes)
     return baselines
-
-
-def _describe_columns(
-    arm: str,
-    seed: str | None,
-    scores: Sequence[str],
-    groups: Sequence[str],
-    benchmark: str | None,
-    evaluation: str | None,
-) -> str:
-    parts = {
-        "arm": arm,
-        "seed": seed,
-        "evaluation seed": evaluation,
-        "score": ", ".join(scores),
-        "benchmark": benchmark,
-    }
-    parts["judged apart by"] = ", ".join(groups)
-    return f"columns read as {'; '.join(f'{name}: {value}' for name, value in parts.items() if value)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.frames import load_experiment
 from analysis.results import Results, results_of
-from analysis.tables.table import Table, to_markdown, write_table
+from analysis.tables.table import Table, renderings, to_markdown, write_texts
 from harness.experiment.plan import PlanError
 from harness.store import StoreError
 
@@ -35,3 +35,9 @@ def print_table(options: argparse.Namespace, make: Callable[[Results], Table]) -
         return 2
     sys.stdout.write(to_markdown(table))
     return 0
+
+
+def write_table(table: Table, folder: Path, stem: str) -> None:
+    """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
+    texts = renderings([table]).items()
+    write_texts(folder, {f"{stem}.{name.rpartition('.')[2]}": text for name, text in texts})

@@ -40,13 +40,12 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 def score_label(plan: Plan) -> str:
     """Name the score on an axis: ``accuracy, %, cap 32``."""
-    name = "accuracy" if plan.score.name == "avg" else plan.score.name
-    return f"{f'{name},{plan.score.percent}'.removesuffix(',')}{cap_label(plan)}"
+    return f"accuracy, %{cap_label(plan)}"
 
 
 def cap_label(plan: Plan) -> str:
-    """Name the response cap: ``, cap 32``, or nothing where nobody recorded it."""
-    return plan.cap_text.removesuffix(" tokens")
+    """Name the response cap: ``, cap 32``."""
+    return f", cap {plan.primary_cap}"
 
 
 def arm_appearances(experiment: Frames) -> dict[str, Appearance]:

@@ -40,13 +40,13 @@ def differences_figure(results: Results) -> Figure | None:
     return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin)
 
 
-def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, *, wide: bool = True) -> Figure:
+def forest_figure(effects: Sequence[Effect], label: str, margin: float | None) -> Figure:
     """Draw one row an effect: its interval, the mark of its word, and both as text."""
     names = [f"{effect.group}: {effect.comparison}".removeprefix(": ") for effect in effects]
-    row_labels = [textwrap.fill(name, 30 if wide else 22) for name in names]
+    row_labels = [textwrap.fill(name, 30) for name in names]
     breaks = [name.count("\n") for name in row_labels]
     rows = len(row_labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(row_labels) * max(breaks))
-    figure, axes = drawing.new_figure(wide=wide, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
+    figure, axes = drawing.new_figure(wide=True, height=0.3 + 0.1 * rows + 0.08 * label.count("\n"))
     if max(breaks) > 1:  # letters are wider where the file is drawn than where the layout measures them
         figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:

@@ -249,9 +249,3 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     for name, text in texts.items():
         write_file(folder / name, text.encode(), durable=False)
     return [folder / name for name in texts]
-
-
-def write_table(table: Table, folder: Path, stem: str) -> None:
-    """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
-    texts = renderings([table]).items()
-    write_texts(folder, {f"{stem}.{name.rpartition('.')[2]}": text for name, text in texts})

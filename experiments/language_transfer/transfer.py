@@ -25,10 +25,14 @@ from analysis.api import NoValueError
 from analysis.figures.drawing import figure_style, label_rows, new_figure
 from analysis.figures.effects import draw_verdicts
 from analysis.results import Results
-from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown, write_table
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
 from harness.experiment.plan import PlanError
 from harness.statistics.intervals import Estimate, Verdict
 from harness.store import ResultStore
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from table_script import write_table
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
 MARGIN = 3.0  # points, on both sides

@@ -25,21 +25,8 @@ from harness.store import ResultStore, layout
 from harness.store.foreign_text import escape_json
 
 _PATHS = frozenset(
-    {
-        "data.path",
-        "folder",
-        "golds",
-        "heldout",
-        "model",
-        "out",
-        "regrade",
-        "runtime.results",
-        "samples",
-        "task",
-    }
+    ["data.path", "folder", "golds", "heldout", "model", "out", "regrade", "runtime.results", "samples", "task"]
 )
-
-
 _NULLS = ("", "null", "~")
 
 

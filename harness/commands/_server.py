@@ -19,7 +19,6 @@ from urllib.parse import quote, unquote
 from analysis.frames import load_plan
 from analysis.html.page import Section, document, progress_section, render_page
 from analysis.results import results_of
-from harness.commands._answer import answer_is_old
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 
@@ -49,14 +48,13 @@ class Server(ThreadingHTTPServer):
         return self.store.plans() if self._only is None else [self._only]
 
     def version(self, name: str) -> str:
-        """16 hex digits that change with whatever the page of an experiment is made of, or, without a name, the list of all."""
-        paths: list[Path] = []
-        for one in [name] if name else self.names():
-            paths += [layout.plan_file(self.store.root, one), self._answer_file(one)]
-            with suppress(StoreError):
-                ids = {run_id for arm in Plan.read(self.store.plan(one)).arms for run_id in arm.runs.values()}
-                runs = [layout.run_dir(self.store.root, each) for each in filter(layout.RUN_ID.fullmatch, ids)]
-                paths += [path for run in runs for pattern in _WATCHED for path in run.glob(pattern)]
+        """16 hex digits that change with whatever the page of an experiment is made of, or, without a name, with the list of all."""
+        paths = [layout.plan_file(self.store.root, one) for one in ([name] if name else self.names())]
+        with suppress(StoreError):
+            arms = Plan.read(self.store.plan(name)).arms if name else ()
+            ids = {run_id for arm in arms for run_id in arm.runs.values() if layout.RUN_ID.fullmatch(run_id)}
+            runs = [layout.run_dir(self.store.root, run_id) for run_id in ids]
+            paths += [path for run in runs for pattern in _WATCHED for path in run.glob(pattern)]
         dates = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(paths) if path.exists()]
         return hashlib.sha256(repr(dates).encode()).hexdigest()[:16]
 
@@ -82,17 +80,8 @@ class Server(ThreadingHTTPServer):
             return document(name, "", [trouble], {}, (), version)
 
     def _list(self) -> str:
-        lines = []
-        for name in self.names():
-            answer = "not written yet; its page computes it"
-            with suppress(OSError, ValueError, StoreError):
-                answer = self._answer_file(name).read_text(encoding="utf-8").partition("\n")[0].strip("*")
-                answer += " (before the newest results)" * answer_is_old(self.store, name)
-            lines.append(f'<li><a href="{quote(name)}">{escape(name)}</a>: {escape(answer)}</li>')
-        return f"<ul>{''.join(lines)}</ul>" if lines else "<p>No experiment has been started in this results root.</p>"
-
-    def _answer_file(self, name: str) -> Path:
-        return layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
+        items = [f'<li><a href="{quote(name)}">{escape(name)}</a></li>' for name in self.names()]
+        return f"<ul>{''.join(items)}</ul>" if items else "<p>No experiment has been started in this results root.</p>"
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,7 @@ from harness.store import ResultStore, RunDir, layout
 from harness.store.atomic import devices_of
 from harness.store.reader import run_status
 
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a run; None: not known, or not over. Times are ISO 8601."""
-
-    index: int
-    started_at: str | None
-    ended_at: str | None
-    outcome: str | None
-    exit_code: int | None
-    host: str | None
-    device: str | None
-    pid: int | None
+_OF_ATTEMPTS = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
 
 
 @dataclass(frozen=True)
@@ -39,7 +27,8 @@ class StoredRun:
 
     `changes`: key → its value in the base configuration of today's files and its own, `runtime` apart. `provenance`, flat: device, code,
     packages, machine, data and command. `results`: the newest metrics row, and accuracy (a fraction of 1) by benchmark, step and cap.
-    `differences`: of configuration, provenance and results, each key whose two values differ, with both (None: not there).
+    `attempts`: times are ISO 8601, None is not known or not over. `differences`: of configuration, provenance and results, each key whose
+    two values differ, with both (None: not there).
     """
 
     run_id: str
@@ -54,7 +43,7 @@ class StoredRun:
     changes: dict[str, tuple[Any, Any]]
     provenance: dict[str, Any]
     results: dict[str, Any]
-    attempts: list[Attempt]
+    attempts: list[dict[str, Any]]
     configuration: dict[str, Any]
     other: str | None
     differences: dict[str, dict[str, tuple[Any, Any]]]
@@ -75,7 +64,6 @@ def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> 
             "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
         }
     manifest = run.manifest(hashes=True) or {}
-    keys = [item.name for item in fields(Attempt)]
     return StoredRun(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
         status=layout.INCOMPLETE if manifest.get("status") == layout.INCOMPLETE else run_status(run) or "",
@@ -85,7 +73,7 @@ def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> 
         changes=_changes(run),
         provenance=provenance_of(run),
         results=scores_of(store, run.run_id),
-        attempts=[Attempt(**{key: entry.get(key) for key in keys}) for entry in manifest.get("attempts", [])],
+        attempts=[{key: entry.get(key) for key in _OF_ATTEMPTS} for entry in manifest.get("attempts", [])],
         configuration=run.settings(),
         other=None if other is None else other.run_id,
         differences={kind: differences(*pair) for kind, pair in pairs.items()},
@@ -115,7 +103,7 @@ def show_run(run: StoredRun, *, configuration: bool) -> None:
     heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
     table = Table(*heads, box=None, pad_edge=False)
     for attempt in run.attempts:
-        table.add_row(*("" if value is None else str(value) for value in astuple(attempt)))
+        table.add_row(*("" if value is None else str(value) for value in attempt.values()))
     console.print(table)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from harness.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
     from analysis.effects import Effect
@@ -14,37 +11,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A value with its interval; None where there is none, and `absent` may say why.
-
-    `level` is that of the single interval; where `family` is above 1, all of the family hold together at 0.95. `verdict` is the word that
-    the interval allows of a difference; empty for a mean.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    level: float
-    family: int
-    seeds: int
-    margin: float | None
-    verdict: str
-    absent: str
-
-    @classmethod
-    def of(cls, estimate: Estimate, scale: float = 1.0, *, difference: bool = True) -> Interval:
-        """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
-        result = estimate.rescale(scale)
-        numbers = (result.value, result.low, result.high)
-        value, low, high = (number if math.isfinite(number) else None for number in numbers)
-        verdict = result.verdict.value if difference and value is not None else ""
-        return cls(value, low, high, result.level, result.family, result.seeds, result.margin, verdict, result.absent)
-
-
-@dataclass(frozen=True)
 class EffectRow:
-    """One difference of `judge` or `compare`, in the shown unit: some columns of `effects.csv` (docs/frames.md)."""
+    """One effect: columns of `effects.csv` (docs/frames.md). NaN where there is no number, and `absent` may say why."""
 
+    kind: str
     group: str
     benchmark: str
     metric: str
@@ -56,7 +26,10 @@ class EffectRow:
     level: float
     family: int
     seeds: int
+    margin: float | None
     word: str
+    engaged: str
+    absent: str
 
     @classmethod
     def of(cls, effect: Effect) -> EffectRow:
@@ -67,24 +40,14 @@ class EffectRow:
 
 @dataclass(frozen=True)
 class ArmRecord:
-    """One arm in one metric: its mean over seeds, its value by seed, its difference to `reference` (both None for the reference itself)."""
+    """One arm in one metric: its mean over seeds with the 95 % interval, and its value by seed."""
 
     name: str
     label: str
-    mean: Interval
+    mean: float | None
+    low: float | None
+    high: float | None
     by_seed: dict[int, float | None]
-    reference: str | None = None
-    difference: Interval | None = None
-    engaged: str = ""
-
-
-@dataclass(frozen=True)
-class EffectRecord:
-    """One effect of a design. `kind`: main-effects, interactions or shapley."""
-
-    kind: str
-    name: str
-    effect: Interval
 
 
 @dataclass(frozen=True)
@@ -97,7 +60,7 @@ class MetricRecord:
     better: str
     margin: float | None
     arms: list[ArmRecord]
-    effects: list[EffectRecord]
+    effects: list[EffectRow]
     finding: str
 
 
@@ -108,22 +71,13 @@ def metric_records(results: Results) -> list[MetricRecord]:
 
 def _in_one_metric(results: Results) -> MetricRecord:
     from analysis.answer import finding_of
-    from analysis.effects import BASE, declared_effects
+    from analysis.effects import declared_effects
 
-    metric, plan, effects = results.metric, results.experiment.plan, declared_effects(results)
-    arm_effects = {effect.arm: effect for effect in effects if effect.reference and effect.kind != BASE}
-    arms = []
-    for arm in plan.arms:
-        values = {seed: metric.scale * value for seed, value in results.values(arm).items()}
-        by_seed = {seed: value if math.isfinite(value) else None for seed, value in values.items()}
-        mean = Interval.of(results.mean(arm), metric.scale, difference=False)
-        record = ArmRecord(arm.name, arm.label, mean, by_seed)
-        if effect := arm_effects.get(arm.name):
-            difference = Interval.of(effect.shown_estimate)
-            record = replace(record, reference=effect.reference, difference=difference, engaged=effect.engaged)
-        arms.append(record)
-    records = [
-        EffectRecord(item.kind, item.arm, Interval.of(item.shown_estimate)) for item in effects if not item.reference
-    ]
-    margin, word = results.shown_margin, finding_of(results) or ""
-    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, margin, arms, records, str(word))
+    metric, arms = results.metric, []
+    for arm in results.experiment.plan.arms:
+        mean = results.mean(arm).rescale(metric.scale)
+        by_seed: dict[int, float | None] = {seed: metric.scale * value for seed, value in results.values(arm).items()}
+        arms.append(ArmRecord(arm.name, arm.label, mean.value, mean.low, mean.high, by_seed))
+    effects, finding = list(map(EffectRow.of, declared_effects(results))), str(finding_of(results) or "")
+    margin = results.shown_margin
+    return MetricRecord(metric.name, metric.title, metric.unit, metric.better, margin, arms, effects, finding)

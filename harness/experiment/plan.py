@@ -344,8 +344,8 @@ class Plan:
 
     @property
     def cap_text(self) -> str:
-        """``, cap 32 tokens``, or nothing where nobody recorded it."""
-        return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
+        """``, cap 32 tokens``."""
+        return f", cap {self.primary_cap} tokens"
 
     def view_on(self, benchmark: str) -> Plan:
         """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.

@@ -38,7 +38,6 @@ from harness.experiment.power import score
 from harness.model.system import visible_gpus
 from harness.search.study import (
     SearchSettings,
-    draw,
     grid_values,
     open_study,
     overrides_of,
@@ -47,7 +46,6 @@ from harness.search.study import (
     search_of,
 )
 from harness.store import ResultStore
-from harness.store.layout import experiment_dir
 
 _ASKING_SECONDS = 60.0
 _DRAWN_TRIALS = 8
@@ -157,12 +155,8 @@ class Search:
             self.store.write_plan(self.experiment.name, self.plan.record())
 
     def answer(self) -> None:
-        """Print the best trials, and draw what matters."""
+        """Print the best trials."""
         print("\n".join(best_lines(self)))
-        if self.summary.stopped_by is None:
-            folder = experiment_dir(self.store.root, self.experiment.name) / "figures"
-            if draw(self.study, [name.lstrip("-") for name in self.settings.objectives], folder):
-                print(f"importance and contours: {folder}")
 
     def ask(self, places: int) -> list[RunSpec]:
         """Runs of the trials that are open already, else of so many new ones that they fill the places."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -10,14 +9,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import optuna
-import optuna.visualization.matplotlib
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -26,7 +21,6 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
-from harness.store.atomic import write_file
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
@@ -254,50 +248,4 @@ def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
     return [parameter.override(values[parameter.key]) for parameter in parameters]
 
 
-matplotlib.use("Agg")
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[Path]:
-    """Write Optuna's figures `importance_<objective>` and `contour_<objective>_<key>_<key>`; returns the files.
-
-    A contour is over the two keys that matter most, and is named by the last parts of these. Importance is PED-ANOVA's (arXiv:2304.10255).
-    There is no figure where no key has two values among the complete trials.
-    """
-    complete = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    keys = sorted({key for trial in complete for key in trial.params if len({t.params.get(key) for t in complete}) > 1})
-    if not keys:
-        return []
-    folder.mkdir(parents=True, exist_ok=True)
-    plots, files = optuna.visualization.matplotlib, list[Path]()
-    with matplotlib.rc_context(), warnings.catch_warnings():  # Optuna sets a style for good
-        warnings.simplefilter("ignore")  # and calls its figures experimental
-        for index, name in enumerate(objectives):
-            # To PED-ANOVA small targets are good ones.
-            sign = 1.0 if study.directions[index] == optuna.study.StudyDirection.MINIMIZE else -1.0
-            goodness = partial(_value, index=index, sign=sign)
-            most_important = list(optuna.importance.get_param_importances(study, params=keys, target=goodness))[:2]
-            axes = plots.plot_param_importances(study, params=keys, target=goodness, target_name=name)
-            files += _save(axes, folder / f"importance_{name}")
-            if len(keys) > 1:
-                value = partial(_value, index=index)
-                contour = plots.plot_contour(study, most_important, target=value, target_name=name)
-                leaves = "_".join(key.replace("/", ".").rpartition(".")[2] for key in most_important)
-                files += _save(contour, folder / f"contour_{name}_{leaves}")
-    return files
-
-
-def _value(trial: optuna.trial.FrozenTrial, index: int, sign: float = 1.0) -> float:
-    return sign * trial.values[index]
-
-
-def _save(axes: Any, stem: Path) -> list[Path]:
-    figure = axes.figure
-    files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("pdf", "png")]
-    for file in files:
-        metadata = {"CreationDate": None} if file.suffix == ".pdf" else None
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=file.suffix[1:], metadata=metadata, dpi=150, bbox_inches="tight")
-        write_file(file, buffer.getvalue(), durable=False)
-    plt.close(figure)
-    return files

@@ -1,9 +1,8 @@
-"""Searches: the space in Hydra's grammar, trials as ordinary runs, resuming, several objectives, figures."""
+"""Searches: the space in Hydra's grammar, trials as ordinary runs, resuming, several objectives."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
 from harness.search.ask_and_tell import Search, best_lines, open_search
-from harness.search.study import draw, parse_space, search_of
+from harness.search.study import parse_space, search_of
 from harness.store import ResultStore, TornFile
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
@@ -222,31 +221,6 @@ def test_ranges_on_the_command_line_take_a_name_and_refuse_what_they_do_not_mean
     for typo in ("++experiment.nam=mine", "++experiment.metric=entropy"):
         with pytest.raises(ConfigError, match=r"is not for a search of ranges"):
             open_search([*arguments, typo], options, "harness run")
-
-
-def test_importance_and_contours_are_drawn(store, tmp_path):
-    feed = sweep(store, trials=8, sampler="random", objectives=["avg", "-generated_tokens_total"])
-    go(feed)
-    files = draw(feed.study, ["avg", "generated_tokens_total"], tmp_path / "figures")
-    names = {
-        re.sub("^(contour_.+?)_(learning_rate_clip_high|clip_high_learning_rate)", r"\1", file.name) for file in files
-    }
-    assert names == {
-        f"{kind}_{objective}.{suffix}"
-        for kind in ("importance", "contour")
-        for objective in ("avg", "generated_tokens_total")
-        for suffix in ("pdf", "png")
-    }
-    assert all(file.stat().st_size > 1000 for file in files)
-
-
-@pytest.mark.parametrize(("trials", "keys", "files"), [(1, 2, 0), (2, 1, 2), (2, 2, 4), (5, 4, 4)])
-def test_figures_of_few_trials_and_of_many_keys(trials, keys, files, tmp_path):
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    for _ in range(trials):
-        trial = study.ask()
-        study.tell(trial, sum(trial.suggest_float(f"key_{number}", 0, 1) for number in range(keys)))
-    assert len(draw(study, ["avg"], tmp_path)) == files
 
 
 def test_cmaes_searches_numbers(store):
