@@ -1,6 +1,6 @@
 """A table of final scores from anywhere as tidy rows: arm, seed, group, benchmark, value.
 
-One row a score (long) or one column a benchmark (wide); CSV, TSV, Parquet, JSON and JSONL, also wandb's export of runs or of a chart.
+One row a score (long) or one column a benchmark (wide); CSV, TSV, JSON and JSONL, also wandb's export of runs or of a chart.
 Columns are known by usual names, else named by the caller. Nothing is dropped in silence: a row that cannot be a score is an error that
 names it, and every reading is a line of ``notes``.
 """
@@ -17,11 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 ABOVE = "above"
-FILES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".json")
+FILES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 _ARMS = (
     "arm", "method", "algorithm", "algo", "system", "variant", "config", "configuration", "exp_name", "group", "name", "run", "model",
 )  # fmt: skip
@@ -29,7 +27,6 @@ _SEEDS = ("seed", "training_seed", "train_seed", "run_seed", "random_seed", "con
 _SCORES = ("score", "value", "accuracy", "acc", "mean_score", "return", "reward", "result")
 _BENCHMARKS = ("benchmark", "task", "dataset", "eval", "evaluation", "env", "environment", "test_set")
 _STEPS = ("step", "steps", "global_step", "_step", "epoch", "checkpoint")
-_BASELINES = ("baseline", "base", "control", "reference", "vanilla", "uniform", "static", "naive")
 _CHART = re.compile(r"(.+) - (.+)")
 _RUN_NAME = re.compile(r"(.+?)[-_/ .:]*(?:seed|(?<![a-z])s)?[-_=: ]*(\d+)", re.IGNORECASE)
 _LIMIT = 5  # names or rows that a message lists
@@ -75,15 +72,10 @@ def read_file(path: Path) -> pd.DataFrame:
     if suffix not in FILES:
         raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
-        if suffix == ".parquet":
-            frame = _read_parquet(path)
-        elif "js" in suffix:
-            frame = _read_json(path, lines=suffix != ".json")
-        else:
-            frame = _read_csv(path)
+        frame = _read_json(path, lines=suffix != ".json") if "js" in suffix else _read_csv(path)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
-    except (ValueError, OSError, csv.Error, RecursionError, pa.ArrowException) as error:
+    except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise TableError(f"{path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
     if not len(frame):
         raise TableError(f"{path} has no rows")
@@ -97,33 +89,13 @@ def _require_size(rows: int, columns: int) -> None:
         raise TableError(f"{rows:,} rows are more than {_MOST_ROWS:,}; give one score a run and benchmark")
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    with pq.ParquetFile(path) as file:
-        _require_size(file.metadata.num_rows, len(file.schema_arrow))
-        # Repeated texts as dictionaries: a small file may hold gigabytes of them.
-        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
-    return _plain_cells(pq.read_table(path, read_dictionary=texts).to_pandas(ignore_metadata=True))
-
-
 def _read_json(path: Path, lines: bool) -> pd.DataFrame:
     text = io.StringIO(path.read_text(encoding="utf-8-sig"))
     frame = pd.read_json(text, lines=lines, dtype=False, convert_axes=False, precise_float=True)
     frame.index = pd.RangeIndex(-1, len(frame) - 1)  # errors add a header's line to the first row's
     _require_size(*frame.shape)
-    return _plain_cells(frame)
-
-
-def _plain_cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with lists and objects in its cells as texts, which can be told apart."""
-    nested = [place for place, kind in enumerate(frame.dtypes) if kind.kind == "O"]
-    for place in nested:
-        if (column := frame.iloc[:, place]).map(_is_nested).any():
-            frame.isetitem(place, column.map(str).to_numpy())
-    return frame
-
-
-def _is_nested(cell: object) -> bool:
-    return isinstance(cell, list | dict | np.ndarray | bytes)
+    # Lists and objects as texts, which can be told apart.
+    return frame.map(lambda cell: str(cell) if isinstance(cell, list | dict) else cell)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -491,16 +463,13 @@ def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) ->
         raise TableError(f"no arm is called {unknown[0]!r}; baseline= is one of {', '.join(all_arms[:12])}, or {ABOVE}")
     baselines = {}
     for group, names in arms.items():
-        candidates = [name for name in names if name.lower() in _BASELINES] or [
-            name for name in names if "baseline" in name.lower()
-        ]
         first = next((name for name in requests if name in names), None)
         if requests and first is None:
             raise TableError(
                 f"{group} has no arm {' or '.join(requests)}; it has {', '.join(names)}: baseline=A,B names one for each group"
             )
-        baselines[group] = first or (candidates[0] if len(candidates) == 1 else names[0])
-        hint = "" if requests else " by its name" if len(candidates) == 1 else ", the first arm"
+        baselines[group] = first or names[0]
+        hint = "" if requests else ", the first arm"
         notes.append(f"compared with {baselines[group]}{hint}{f' in {group}' if group and len(arms) < _LIMIT else ''}")
     notes[:] = dict.fromkeys(notes)
     return baselines

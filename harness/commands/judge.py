@@ -1,6 +1,6 @@
 """Judge anybody's final scores: differences to a baseline with intervals that hold together, words, tables for a paper, one page.
 
-harness judge scores.csv                              arm, seed, benchmark, score: CSV, TSV, Parquet, JSON or JSONL
+harness judge scores.csv                              arm, seed, benchmark, score: CSV, TSV, JSON or JSONL
 harness judge scores.csv baseline=grpo margin=1       margin: the difference that does not matter, in the unit that is shown
 harness judge runs.csv arm=method by=model score=math500,aime24   a column a benchmark, judged apart by model
 harness judge scores.csv baseline=above               each arm against the one above it, as in a ladder

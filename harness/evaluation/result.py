@@ -62,13 +62,10 @@ def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | Non
 
 def codes(values: pd.Series) -> tuple[Ints, list[str]]:
     """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
-    categorical = isinstance(values.dtype, pd.CategoricalDtype)
-    code_R, categories = (values.cat.codes.to_numpy(), values.cat.categories) if categorical else pd.factorize(values)
-    labels = [str(text) for text in categories]
-    texts = sorted(labels[code] for code in np.unique(code_R) if code >= 0)
-    code = {text: number for number, text in enumerate(texts)}
-    code_T = np.array([*(code.get(text, NO_ANSWER) for text in labels), NO_ANSWER], dtype=np.int64)  # the last: missing
-    return code_T[code_R], texts
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.cat.set_categories(sorted(values.cat.categories))
+    code_R, texts = pd.factorize(values, sort=True)
+    return code_R.astype(np.int64), [*map(str, texts)]
 
 
 def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | None) -> Ints:

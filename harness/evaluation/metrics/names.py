@@ -431,7 +431,7 @@ def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
         if not 1 <= k <= votes.n:
             raise ValueError(f"maj@{k} needs 1 <= k <= n={votes.n} samples; sample more or drop k={k}")
     own_T, others_TR, problem_T = _targets(votes)
-    patterns, inverse_T = _unique_rows(np.column_stack([own_T, others_TR]))
+    patterns, inverse_T = np.unique(np.column_stack([own_T, others_TR]), axis=0, return_inverse=True)
     order = np.argsort(-patterns[:, 0], kind="stable")
     result: dict[int, Floats] = {}
     for k in ks:
@@ -439,7 +439,7 @@ def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
         for start in range(0, len(order), _BLOCK_ROWS):
             block = order[start : start + _BLOCK_ROWS]
             win_U[block] = _win_probability(patterns[block, 0], patterns[block, 1:], votes.n, k)
-        right_P = np.bincount(problem_T, weights=win_U[inverse_T], minlength=votes.problems)
+        right_P = np.bincount(problem_T, weights=win_U[inverse_T.ravel()], minlength=votes.problems)
         result[k] = np.clip(right_P, 0.0, 1.0)
     return result
 
@@ -458,14 +458,6 @@ def _targets(votes: Votes) -> tuple[Ints, Ints, Ints]:
     others_TR[np.arange(len(problem_T)), column_C[right_C]] = 0
     others_TR = -np.sort(-others_TR, axis=1)
     return size_C[right_C], others_TR, problem_T
-
-
-def _unique_rows(rows: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows and the index of each row among them (as bytes: far faster than np.unique(axis=0))."""
-    contiguous_rows = np.ascontiguousarray(rows.astype(np.int32))
-    keys = contiguous_rows.view(np.dtype((np.void, contiguous_rows.dtype.itemsize * contiguous_rows.shape[1]))).ravel()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return rows[first], inverse
 
 
 def _integer_powers(base_L: Complexes, counts_U: Ints) -> Complexes:
