@@ -487,7 +487,7 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
     sizes_D = np.unique(np.concatenate([own_U, others_UR.ravel(), [n]]))
     classes_UD = np.stack([(others_UR == size).sum(axis=1) for size in sizes_D], axis=1)
     own_D = np.searchsorted(sizes_D, own_U)
-    pmf = scipy.stats.binom.pmf(np.arange(n + 1), sizes_D[:, None], p)
+    pmf: Floats = np.asarray(scipy.stats.binom.pmf(np.arange(n + 1), sizes_D[:, None], p))
     points = max(k, n - k) + 1  # no alias of x**k within degree n
     index_L = np.arange(points // 2 + 1)  # the other half is the complex conjugate
     circle = np.exp(-2j * np.pi * np.arange(points) / points)
