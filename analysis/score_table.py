@@ -168,15 +168,14 @@ def score_table(
     scores = scores or _known_scores(frame, [arm, seed, benchmark, evaluation_seed, *groups])
     rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark, evaluation_seed)
     roles = [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name]
-    read = {
+    columns = {
         "arm": arm,
         "seed": seed,
         "evaluation seed": evaluation_seed,
         "score": ", ".join(scores),
         "benchmark": benchmark,
     }
-    read["judged apart by"] = ", ".join(groups)
-    notes.insert(0, f"columns read as {'; '.join(f'{name}: {value}' for name, value in read.items() if value)}")
+    notes.insert(0, _describe_columns({**columns, "judged apart by": ", ".join(groups)}))
     if seed is None:
         notes.append("no column of seeds: the rows of an arm are its seeds, compared unpaired (seed= names the column)")
     else:
@@ -473,3 +472,7 @@ def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) ->
         notes.append(f"compared with {baselines[group]}{hint}{f' in {group}' if group and len(arms) < _LIMIT else ''}")
     notes[:] = dict.fromkeys(notes)
     return baselines
+
+
+def _describe_columns(columns: Mapping[str, str | None]) -> str:
+    return f"columns read as {'; '.join(f'{name}: {value}' for name, value in columns.items() if value)}"
