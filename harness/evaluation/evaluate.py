@@ -140,7 +140,7 @@ def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any,
     texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
     problems = [problem for problem in rows.problems for _ in range(samples)]
     golds = [problem.gold for problem in problems]
-    verdicts = grader.grade(texts, golds, [p.prompt for p in problems]).verdicts
+    verdicts = grader.grade(texts, golds, [p.prompt for p in problems], (~completions.finished_R).tolist()).verdicts
     return pa.table(
         {
             "problem_id": [problem.id for problem in problems],

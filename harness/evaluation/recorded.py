@@ -18,10 +18,9 @@ from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign
 from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
-from harness.problems.hygiene import is_no_answer
-from harness.problems.problem import deduplicate, normalise, read_jsonl, restore_escapes
+from harness.problems.problem import deduplicate, normalise, read_jsonl
 from harness.store.atomic import publish_file, write_file
-from harness.verify import MathVerifier, Verdict
+from harness.verify import MathVerifier, Verdict, is_no_answer, restore_escapes
 
 SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
 LENGTH = "response_characters"
@@ -180,15 +179,17 @@ def verdicts_of(
     responses: Sequence[str | None],
     golds: Sequence[str],
     problems: Sequence[str | None],
+    finish_reasons: Sequence[str],
     verifier: MathVerifier,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Verdict]:
-    """Return the verdict of every response, in order; None is a lost one: wrong, without an answer."""
+    """Return the verdict of every response, in order; None is a lost one: wrong, without an answer. One of `length` was cut off."""
+    truncated = [reason == "length" for reason in finish_reasons]
     verdicts: list[Verdict] = []
     for start in range(0, len(responses), _CHUNK):
         part = slice(start, start + _CHUNK)
         texts = ["" if response is None else response for response in responses[part]]
-        verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)), problems[part])
+        verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)), problems[part], truncated[part])
         if progress is not None:
             progress(len(verdicts), len(responses))
     return [
@@ -202,7 +203,8 @@ def grade_recorded(
 ) -> pa.Table:
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
     responses, golds, problems = ([sample[key] for sample in samples] for key in ("response", "gold", "problem"))
-    verdicts = verdicts_of(responses, golds, problems, verifier, progress)
+    reasons = [sample["finish_reason"] for sample in samples]
+    verdicts = verdicts_of(responses, golds, problems, reasons, verifier, progress)
     second_verdicts = verifier.second_many([(text or "", gold) for text, gold in zip(responses, golds, strict=True)])
     rows = (
         {

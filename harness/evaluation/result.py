@@ -26,7 +26,7 @@ from harness.evaluation.metrics.names import (
 )
 from harness.statistics.intervals import problems_interval
 from harness.verify import TROUBLE
-from harness.verify.read.formulas import magnitudes
+from harness.verify.votes import magnitudes
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (

@@ -92,7 +92,9 @@ def graded_frame(
     responses = [None if is_lost else text for text, is_lost in zip(frame["response"], lost_R, strict=True)]
     problems = frame["problem"] if "problem" in frame else [None] * len(frame)
     texts = [text if isinstance(text, str) else None for text in problems]
-    verdicts = verdicts_of(responses, frame["gold"].tolist(), texts, verifier, progress)
+    verdicts = verdicts_of(
+        responses, frame["gold"].tolist(), texts, frame["finish_reason"].tolist(), verifier, progress
+    )
     return frame.assign(
         verdict=[verdict.verdict for verdict in verdicts],
         answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object, index=frame.index),

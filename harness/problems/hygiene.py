@@ -8,34 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.problems.problem import (
-    Benchmark,
-    DuplicateReport,
-    Problem,
-    Record,
-    deduplicate,
-    load_benchmark,
-    normalise,
-    restore_escapes,
-)
-from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.probes import OWN_TEXT
+from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
+from harness.verify import OWN_TEXT, MathVerifier, VerifierConfig, is_no_answer, restore_escapes
 
 _EXAMPLES = 5
-# What stands where an answer is missing, in words without marks.
-_NO_ANSWER = re.compile(
-    r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|missing|omitted|unavailable|various|proof|not (available|given|applicable|provided)|"
-    r"no answer|no (answer|solution) given|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
-    r"(the )?(fig|figure|diagram|graph)( \w+)?"
-)
-_SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
 NGRAM = 8
 COVERAGE = 0.5
 _WORD = re.compile(r"[a-z0-9]+")
@@ -105,15 +87,6 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
     return benchmark, deduplicate(rows)[1]
 
 
-def is_no_answer(gold: str) -> bool:
-    """True of a gold that stands where an answer is missing: ``see figure``, ``N/A``, ``?``, ``...``, ``None``."""
-    letters = (
-        " " if unicodedata.category(letter)[0] in "PZC" and letter != "\\" else letter
-        for letter in _SILENT.sub(" ", gold)
-    )
-    return _NO_ANSWER.fullmatch(" ".join("".join(letters).lower().split())) is not None
-
-
 def check_escapes(name: str, benchmark: Benchmark) -> list[DataFault]:
     r"""Return problems and golds that have lost backslashes: in JSON ``\\frac`` is a form feed and ``rac``."""
     damaged = [
@@ -129,11 +102,11 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     """Return golds that no answer, their own text alone or a wrong neighbour can meet, and those that are not evaluated."""
     golds = {problem.gold for problem in benchmark.problems}
     refused_golds = {gold for gold in golds if verifier.refuses_gold(gold)}
-    operations = {gold: verifier.open_operations(gold) for gold in golds - refused_golds}
     texts = []
-    if faulty := [problem for problem in benchmark.problems if problem.gold in refused_golds]:
+    no_answers = [p for p in benchmark.problems if is_no_answer(p.gold)]
+    if faulty := [p for p in benchmark.problems if p.gold in refused_golds and not is_no_answer(p.gold)]:
         texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds cannot be read: {_golds(faulty)}")
-    if no_answers := [p for p in benchmark.problems if p.gold not in refused_golds and is_no_answer(p.gold)]:
+    if no_answers:
         texts.append(
             f"{len(no_answers)} of {len(benchmark.problems)} golds are no answers: {_golds(no_answers)}; leave these problems out"
         )
@@ -147,11 +120,10 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     if misreads := [p for p in benchmark.problems if probes.get(p.gold) and probes[p.gold] != [OWN_TEXT]]:
         examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
         texts.append(f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}")
-    if open_golds := [problem for problem in benchmark.problems if operations.get(problem.gold)]:
-        examples = _golds(open_golds, lambda p: f" ({' and '.join(operations[p.gold])})")
+    if open_golds := [p for p in benchmark.problems if p.gold not in refused_golds and verifier.leaves_open(p.gold)]:
         texts.append(
-            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {examples}; an answer counts when it is "
-            "evaluated, and when it uses the same kinds of operations"
+            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {_golds(open_golds)}; "
+            "an answer counts when it leaves little more"
         )
     return [DataFault(name, "gold", text) for text in texts]
 

@@ -290,23 +290,6 @@ def value_at(row: dict[str, Any], field: str) -> Any:
     return value
 
 
-# What JSON and Python make of a backslash and a letter, and the commands that begin so. Nobody writes the first four on purpose; a tab, a
-# line end or a return is one unless the rest of a command follows.
-_EATEN = {"\x0c": "f", "\x08": "b", "\x0b": "v", "\x07": "a"}
-_LOST = re.compile(
-    "[\x0c\x08\x0b\x07](?=[A-Za-z])"
-    "|\t(?=(?:ext(?:bf|it|rm|tt)?|imes|heta|an|au|frac|herefore|riangle|ilde|op)(?![A-Za-z]))"
-    "|\r(?=(?:ight|ho|angle|floor|ceil|brace)(?![A-Za-z]))"
-    "|\n(?=(?:eq|abla|otin|eg|ewline)(?![A-Za-z]))"
-)
-
-
-def restore_escapes(text: str) -> str:
-    r"""Put back the backslashes of commands that JSON or Python took for escapes: a form feed and ``rac`` is ``\\frac``."""
-    letters = {**_EATEN, "\t": "t", "\r": "r", "\n": "n"}
-    return _LOST.sub(lambda match: f"\\{letters[match[0]]}", text)
-
-
 def normalise(text: str) -> str:
     """Return a text with compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
     return " ".join(unicodedata.normalize("NFKC", text).lower().split())

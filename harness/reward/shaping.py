@@ -81,15 +81,22 @@ class Grader:
         self.verifier = MathVerifier(VerifierConfig(**asdict(rules), workers=runtime.verifier_workers))
 
     def grade(
-        self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str | None] | None = None
+        self,
+        responses: Sequence[str],
+        golds: Sequence[str],
+        problems: Sequence[str | None] | None = None,
+        truncated: Sequence[bool] | None = None,
     ) -> Grades:
         """Grade each response against its gold, in order; `problems` are the texts that were asked, where they are known.
 
-        Equal responses to a problem, of which a trained policy gives many, are graded once.
+        `truncated`: which responses were cut off; these have no answer but a closed box or a line that ends. Equal
+        responses to a problem, of which a trained policy gives many, are graded once.
         """
-        cases = list(zip(responses, golds, problems or [None] * len(golds), strict=True))
+        size = len(golds)
+        cases = list(zip(responses, golds, problems or [None] * size, truncated or [False] * size, strict=True))
         distinct = list(dict.fromkeys(cases))
-        verdicts = self.verifier.verify_many([case[:2] for case in distinct], [case[2] for case in distinct])
+        pairs, asked, cut_off = ([case[:2] for case in distinct], *([case[n] for case in distinct] for n in (2, 3)))
+        verdicts = self.verifier.verify_many(pairs, asked, cut_off)
         verdict_of = dict(zip(distinct, verdicts, strict=True))
         return Grades([verdict_of[case] for case in cases])
 

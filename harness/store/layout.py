@@ -178,7 +178,7 @@ METRICS = (
     "gradient_clipped_fraction", "groups", "all_right_groups", "all_wrong_groups", "kept_groups", "discarded_groups", "gradient_groups",
     "refill_rounds", "generated_tokens", "generated_tokens_total", "trained_tokens", "learning_rate", "loss",
     "sampler_log_prob_gap_mean", "sampler_log_prob_gap_max", "sampler_kl_nats", "clip_released_fraction", "off_policy_masked_fraction",
-    "unevaluated_fraction", "restated_fraction", "flipped_verdicts_fraction",
+    "unevaluated_fraction", "flipped_verdicts_fraction",
     "masked_fraction", "punished_fraction", "length_penalty_mean", "weight_change_response_mean",
     "weight_change_group_token_mean", "weight_change_batch_token_mean", "sigma_weight_change", "removed_fraction", "refilled_fraction",
     "correction_moved_fraction", "correction_change_mean", "kl_share", "entropy_share", "nll_share", "seconds_rollout",

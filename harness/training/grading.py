@@ -17,7 +17,7 @@ from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
 from harness.training.task import TaskParts
 
-UNFINISHED_STATUSES = ("unevaluated", "restated")
+UNFINISHED_STATUSES = ("unevaluated",)
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Tally:
         seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
         faults: timeouts, killed workers, errors and refused answers of the verifier.
         verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
-        unfinished: answers of the right value that only restate the problem, or leave something to work out, by their status.
+        unfinished: answers of the right value that leave something to work out, by their status.
     """
 
     seconds_rollout: float = 0.0
@@ -49,7 +49,7 @@ def graded_groups(
     algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
     answers = answers_to(parts, problems_P, completions)
     # The verifier's verdicts, and what a noisy verifier makes of them.
-    grades = parts.grader.grade(*answers)
+    grades = parts.grader.grade(*answers, truncated=(~completions.finished_R).tolist())
     exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
     correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults

@@ -246,7 +246,9 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
             seeds_PG = sample_seeds(stream, parts.prompt_keys[mine], samples)
             prompts = [parts.prompts[i] for i in mine]
             completions = parts.engine.generate(prompts, seeds_PG, parts.params)
-            correct_R = parts.grader.grade(*answers_to(parts, mine, completions)).correct_R
+            correct_R = parts.grader.grade(
+                *answers_to(parts, mine, completions), truncated=(~completions.finished_R).tolist()
+            ).correct_R
             accuracy_P = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
             share = accuracy_P, int(completions.lengths_R.sum())
         shares = parts.ranks.gather(share)

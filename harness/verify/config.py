@@ -14,20 +14,15 @@ class VerifierConfig:
     r"""Everything that can change a verdict, then what bounds its cost.
 
     Attributes:
-        extraction: which shapes of a final answer count. `boxed`: the last balanced `\boxed{}` or `\fbox{}`.
-            `answer_line`: a box, else the first value on the last answer line (`Answer: 42`, `#### 42`, `The answer is 42`), or its last
-            formula where words stand before the first; what stands below that line changes nothing. `any`: also the number or formula
-            that ends the text, or a bare answer.
-        answer_must_end: the answer must be the last thing said; after it only white space, punctuation, closing
-            delimiters and special tokens such as `<|im_end|>`.
-        form: what counts of answers that are equal to the gold one. `evaluated`: those with nothing left to work out, beyond what the
-            gold answer itself leaves (harness/verify/form.py); `value`: all.
-        percent: what `50%` equals. `either`: 0.5 and 50 both (as most graders have it, and Math-Verify under ANTLR 4.13; under the 4.9.3
-            that Hydra installs it drops the sign), never 0.005 or 5000; `value`: 0.5 only; `number`: 50 only.
+        extraction: which shapes of a final answer count. `boxed`: the last `\boxed{}` or `\fbox{}`. `answer_line`: also the last answer
+            line (`Answer: 42`, `#### 42`, `The answer is 42`). `any`: also the value that ends the text, or a bare answer.
+        answer_must_end: the answer must be the last thing said, but for a unit, punctuation and special tokens such as `<|im_end|>`.
+        form: what counts of answers that are equal to the gold one. `evaluated`: those that leave nothing to work out
+            (harness/verify/form.py); `value`: all.
+        percent: what `50%` equals. `either`: 0.5 and 50 both, never 0.005 or 5000; `value`: 0.5 only; `number`: 50 only.
         workers: processes that grade slow cases; none is started before the first slow case.
         timeout_cpu_seconds: processor time one case may take.
-        backstop_wall_seconds: elapsed time after which a case ends in any case: its process is blocked or stopped. Set it far above what
-            a loaded machine takes to give a process its turn.
+        backstop_wall_seconds: elapsed time after which a case ends in any case; set it far above what a loaded machine takes.
     """
 
     extraction: str = "boxed"
@@ -57,12 +52,10 @@ class Verdict:
 
     Attributes:
         verdict: `right`, `wrong`, `no_answer` (nothing could be extracted), `unevaluated` (equal to the gold answer, with operations
-            left to do), `restated` (equal, and only repeats the problem), `gold_unparsable`, `over_limit` (refused before any
-            parser saw it), `timeout`, `killed` (the process that graded it died: memory, or from outside) or `error` (the
-            parser or the comparison failed). Only `right` counts as correct; the others are counted apart.
-        answer: the canonical answer that was graded, None when there was none.
-        method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `algebra`, `math_verify`,
-            `extraction`, `limits`, `form` or `pool`.
+            left to do, or the problem's own expression), `gold_unparsable`, `over_limit` (refused before any parser saw it),
+            `timeout`, `killed` (the process that graded it died) or `error`. Only `right` counts as correct; the others are counted apart.
+        answer: the answer that was graded as text, None when there was none.
+        method: what decided: `integer`, `string`, the kind of the gold answer, `math_verify`, `extraction`, `limits`, `form` or `pool`.
         seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
     """
 

@@ -1,4 +1,4 @@
-"""The verifier: extraction, canonical form, exact comparison and cache here; computer algebra in the worker processes."""
+"""The verifier: extraction, reading, exact comparison and cache here; Math-Verify in the worker processes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import platform
 import re
 import time
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 
-from harness.verify.compare.answers import AnswerComparison
+from harness.verify.compare import Comparison
 from harness.verify.config import Verdict, VerifierConfig
 from harness.verify.cross_check import cross_verdicts
-from harness.verify.extract import MAX_CHARS, RawAnswer, ends_response, extract, is_retracted, over_limit
-from harness.verify.form import form_of, open_operations
+from harness.verify.extract import Answer, ends_response, extract
+from harness.verify.form import is_open, is_unevaluated
+from harness.verify.gold import OWN_TEXT, UNRELATED, Gold, equal_spellings, wrong_neighbours
 from harness.verify.pool import WorkerPool
-from harness.verify.probes import OWN_TEXT, UNRELATED, equal_spellings, wrong_neighbours
-from harness.verify.read.canonical import canonical_text
-from harness.verify.read.formulas import equal_at_points
-from harness.verify.read.nodes import Node, parse_node
-from harness.verify.read.numbers import DECIMAL_DIGITS
+from harness.verify.read.answers import read_text
+from harness.verify.read.grammar import Node
+from harness.verify.read.symbols import restore_escapes
+from harness.verify.read.tokens import MAX_CHARS, OverLimit
+from harness.verify.read.values import DECIMAL_DIGITS
+from harness.verify.read.words import asks_for_point
 from harness.verify.worker import ENVIRONMENT
 
-CANONICAL_VERSION = (
-    20  # 20: boxes beside each other must agree for a choice, words, a point; the last answer line counts; roundings
+GRAMMAR_VERSION = (
+    21  # one grammar for answers and golds; responses that were cut off; percent below one; no conversion of units
 )
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
@@ -32,94 +35,89 @@ _GOLDS_REMEMBERED = 50_000
 _VERDICTS_REMEMBERED = 100_000
 _SHOWN_CHARS = 1_000
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9][0-9]{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
-_SEVERAL_VALUES = ("list", "set", "union")
+_DENIALS = ("not ", "never ", "nor ", "n't ", "n’t ", "than ", "but ", "cannot ", "of ", "be ")
+_INEQUALITIES = ("<", ">", r"\le", r"\ge")
 _Key = tuple[str, str]
+_Graded = tuple[Verdict | None, Node, Node]  # the verdict by value, the gold answer and the answer
 
 
 class MathVerifier:
-    """Grades mathematical answers. Thread-safe; starts no process before the first case that needs algebra."""
+    """Grades mathematical answers. Thread-safe; starts no process before the first case that Math-Verify has to tell."""
 
     def __init__(self, config: VerifierConfig | None = None) -> None:
         self.config = config or VerifierConfig()
         self.pool = WorkerPool(self.config)
-        self._comparison = AnswerComparison(self.config.percent, equal_at_points)
+        self._comparison = Comparison(self.config.percent, lambda gold, answer: None)
         self._gold = lru_cache(_GOLDS_REMEMBERED)(Gold)
         self._cache: dict[_Key, Verdict] = {}
         self._fingerprint = _versions(self.config)
 
-    def verify(self, response: str, gold: str, problem: str | None = None) -> Verdict:
-        """Return the verdict on one response; `problem` is the text that was asked, where it is known."""
-        return self.verify_many([(response, gold)], [problem])[0]
+    def verify(self, response: str, gold: str, problem: str | None = None, truncated: bool = False) -> Verdict:
+        """Return the verdict on one response; see `verify_many`."""
+        return self.verify_many([(response, gold)], [problem], [truncated])[0]
 
     def verify_many(
-        self, pairs: Sequence[tuple[str, str]], problems: Sequence[str | None] | None = None
+        self,
+        pairs: Sequence[tuple[str, str]],
+        problems: Sequence[str | None] | None = None,
+        truncated: Sequence[bool] | None = None,
     ) -> list[Verdict]:
         """Return the verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers.
 
-        `problems`: the text of each pair's problem, None where it is not known; an answer that repeats it is `restated`.
+        `problems`: the text of each pair's problem, None where it is not known; it tells whether `(1,2)` is a point. `truncated`: which
+        responses were cut off; these have no answer but a closed box or a line that ends.
         """
-        local_verdicts = [self._grade_by_value(response, self._gold(gold)) for response, gold in pairs]
-        pool_verdicts = self._grade_in_pool(key for verdict, key in local_verdicts if verdict is None and key)
-        verdicts = []
-        for (verdict, key), problem in zip(local_verdicts, problems or [None] * len(local_verdicts), strict=True):
-            if key is not None:
-                verdict = self._check_form(verdict or pool_verdicts[key], key, problem)
-            assert verdict is not None
-            verdicts.append(verdict)
-        return verdicts
+        problems, truncated = problems or [None] * len(pairs), truncated or [False] * len(pairs)
+        graded = [self._grade(*pair, *rest) for pair, *rest in zip(pairs, problems, truncated, strict=True)]
+        slow = self._grade_in_pool((gold.text, answer.text) for verdict, gold, answer in graded if verdict is None)
+        return [
+            self._with_form(verdict or slow[gold.text, answer.text], gold, answer, problem)
+            for (verdict, gold, answer), problem in zip(graded, problems, strict=True)
+        ]
 
-    def second_many(self, pairs: Sequence[tuple[str, str]], numerals_only: bool = False) -> list[bool | None]:
+    def second_many(self, pairs: Sequence[tuple[str, str]]) -> list[bool | None]:
         """Return what the second grader says of (response, gold) pairs, in order; see `harness.verify.cross_check`."""
-        return cross_verdicts(pairs, self.pool, numerals_only)
+        return cross_verdicts(pairs, self.pool)
 
     def equivalent(self, answer_a: str, answer_b: str) -> bool:
-        """Return whether two answers are one vote: equal canonical forms, or equal in either direction."""
+        """Return whether two answers are one vote: equal texts, or equal in either direction."""
         return self.equivalent_many([(answer_a, answer_b)])[0]
 
     def equivalent_many(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return which pairs of answers are one vote, in order; what needs algebra runs in parallel over the workers."""
-        keys = [(canonical_text(a), canonical_text(b)) for a, b in pairs]
-        forward = self._grade_many(key for key in keys if key[0] != key[1])
+        """Return which pairs of answers are one vote, in order; slow ones run in parallel over the workers."""
+        forward = self._grade_many(pair for pair in pairs if pair[0] != pair[1])
         backward = self._grade_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
-        return [key[0] == key[1] or forward[key].correct or backward[key[1], key[0]].correct for key in keys]
+        return [a == b or forward[a, b].correct or backward[b, a].correct for a, b in pairs]
 
     def refuses_gold(self, gold: str) -> bool:
-        """Return whether a gold answer cannot be read, so that no answer is right."""
+        """Return whether a gold answer cannot be read or is none (`?`, `see figure`), so that no answer is right."""
         return self._gold(gold).refused
+
+    def leaves_open(self, gold: str) -> bool:
+        """Return whether a gold answer leaves something to work out where answers may not: `2^{10}`."""
+        return self.config.form == "evaluated" and is_open(self._gold(gold).node)
 
     def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
         """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.
 
         `own text only`: no answer but its own text can be right. `accepts ...`, `refuses ...`: an answer beside it, or an equal one.
         """
-        nodes = {
-            gold: node
-            for gold in golds
-            if (node := self._gold(gold).node) is not None and any(map(str.isdigit, node.text))
-        }
+        nodes = {gold: self._gold(gold).node for gold in golds if any(map(str.isdigit, self._gold(gold).node.text))}
         keys = {
-            (gold, answer, right): (node.text, canonical_text(answer))
+            (gold, answer, right): (node.text, answer)
             for gold, node in nodes.items()
             for right, answers in ((True, equal_spellings(node)), (False, [UNRELATED, *wrong_neighbours(node)]))
             for answer in answers
         }
         verdicts = self._grade_many(keys.values())
-        faults: dict[str, list[str]] = {gold: [OWN_TEXT] for gold, node in nodes.items() if node.kind == "words"}
+        faults: dict[str, list[str]] = {gold: [OWN_TEXT] for gold, node in nodes.items() if node.is_text}
         for (gold, answer, right), key in keys.items():
             verdict = verdicts[key]
             if verdict.verdict == "gold_unparsable":
                 faults[gold] = [OWN_TEXT]
-            elif verdict.correct != right and verdict.verdict not in _TRANSIENT:
+            elif verdict.correct != right and verdict.verdict not in _TRANSIENT and faults.get(gold) != [OWN_TEXT]:
                 faults.setdefault(gold, []).append(f"{'refuses' if right else 'accepts'} {answer!r}")
         return faults
-
-    def open_operations(self, gold: str) -> dict[str, int]:
-        """Return what a gold answer itself leaves to work out, by kind of operation; answers may then leave as much.
-
-        Empty for a gold answer that is evaluated, for one that cannot be read, and under `form=value`.
-        """
-        node = self._gold(gold).node
-        return {} if node is None or self.config.form == "value" else dict(open_operations(node))
 
     def fingerprint(self) -> dict[str, str]:
         """Return the versions and the policy that a verdict depends on."""
@@ -137,132 +135,114 @@ class MathVerifier:
 
     # ------------------------------------------------------------------ one response
 
-    def _grade_by_value(self, response: str, gold: Gold) -> tuple[Verdict | None, _Key | None]:
-        """Return the verdict on a response by its value, None where a worker has to tell, and the (gold, answer) pair that is compared."""
+    def _grade(self, response: str, raw_gold: str, problem: str | None, is_cut_off: bool) -> _Graded:
+        """Return the verdict on a response by its value, None where a worker has to tell, with the gold and the answer."""
+        gold = self._gold(raw_gold)
         if gold.integer is not None and (plain := _plain_integer(response)):
-            return Verdict("right" if plain == gold.integer else "wrong", plain, "integer"), None
-        start = time.perf_counter()
-        raw_answer = extract(response, self.config.extraction)
-        if raw_answer is None or (self.config.answer_must_end and not ends_response(response, raw_answer.end)):
-            return _timed_verdict(start, "no_answer", None, "extraction"), None
-        answer = self._answer_text(raw_answer, gold)
-        if not answer or not self._has_one_value(raw_answer, gold):
-            return _timed_verdict(start, "no_answer", None, "extraction"), None
-        if gold.refused and gold.text != answer:
-            return _timed_verdict(start, "gold_unparsable", answer[:200], "limits"), None
-        key = gold.text, answer
-        return self._compare_locally(*key, start), key
+            return Verdict("right" if plain == gold.integer else "wrong", plain, "integer"), gold.node, gold.node
+        start, response = time.perf_counter(), restore_escapes(response)
+        raw = extract(response, self.config.extraction, is_cut_off)
+        try:
+            is_last = raw is not None and (not self.config.answer_must_end or ends_response(response, raw.end))
+            answer = self._read(raw, gold) if raw is not None and is_last else None
+        except (OverLimit, RecursionError):
+            return _timed(start, "over_limit", raw.text if raw else "", "limits"), gold.node, gold.node
+        if answer is None or not answer.text:
+            return _timed(start, "no_answer", None, "extraction"), gold.node, gold.node
+        if gold.refused:
+            return _timed(start, "gold_unparsable", answer.text, "limits"), gold.node, answer
+        if gold.is_pair and problem and any(sign in answer.text for sign in _INEQUALITIES) and asks_for_point(problem):
+            return _timed(start, "wrong", answer.text, "structure"), gold.node, answer
+        return self._compare(gold.node, answer, start), gold.node, answer
 
-    def _has_one_value(self, raw_answer: RawAnswer, gold: Gold) -> bool:
-        """Return whether boxes side by side say one value, where the gold answer is one."""
-        texts = {canonical_text(text) for text in raw_answer.neighbours if any(map(str.isalnum, text))}
-        node = gold.node
-        if len(texts) < 2 or node is None or node.kind in _SEVERAL_VALUES:
-            return True
-        return all(not over_limit(text) and self._comparison.equal(node, parse_node(text)) for text in texts)
+    def _read(self, raw: Answer, gold: Gold) -> Node | None:
+        """Return the answer that is graded; boxes side by side count together for a gold of several parts, and must agree for one value."""
+        if len(raw.text) > 4 * MAX_CHARS:
+            raise OverLimit
+        answer = raw.node or read_text(raw.text)
+        if not raw.neighbours or gold.refused:
+            return answer
+        if gold.node.kind in ("list", "set", "union"):
+            return answer if answer.kind in ("list", "set", "union") else read_text(", ".join(raw.neighbours))
+        readings = {node.text: node for node in map(read_text, raw.neighbours) if any(map(str.isalnum, node.text))}
+        is_one = len(readings) < 2 or all(self._comparison.equal(gold.node, node) for node in readings.values())
+        return answer if is_one else None
 
-    def _answer_text(self, raw_answer: RawAnswer, gold: Gold) -> str:
-        """Return the canonical answer; several boxes side by side count together only for a gold answer of several parts."""
-        if len(raw_answer.text) > 4 * MAX_CHARS:
-            return raw_answer.text
-        answer = canonical_text(raw_answer.text)
-        if raw_answer.neighbours and gold.node is not None and gold.node.kind in ("list", "set"):
-            node = None if over_limit(answer) else parse_node(answer)
-            if node is None or node.kind not in ("list", "set"):
-                return canonical_text(", ".join(raw_answer.neighbours))
-        return answer
-
-    def _check_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
+    def _with_form(self, verdict: Verdict, gold: Node, answer: Node, problem: str | None) -> Verdict:
         """Return the verdict on an answer by its form as well, where its value is right."""
-        if not verdict.correct or self.config.form == "value" or key[0] == key[1]:
+        is_free = self.config.form == "value" or gold.text == answer.text
+        if not verdict.correct or is_free or not is_unevaluated(gold, answer, problem):
             return verdict
-        status = form_of(*key, problem)
-        if status is None:
-            return verdict
-        return Verdict(status, key[1][:_SHOWN_CHARS], "form", verdict.seconds)
+        return Verdict("unevaluated", answer.text[:_SHOWN_CHARS], "form", verdict.seconds)
 
-    # ------------------------------------------------------------------ two canonical texts
+    # ------------------------------------------------------------------ two answers
 
-    def _compare_locally(self, gold: str, answer: str, start: float) -> Verdict | None:
-        """Return the verdict on canonical texts, when the cache or exact comparison has one."""
-        if gold == answer:
-            return _timed_verdict(start, "right", answer[:_SHOWN_CHARS], "string")
-        key = gold, answer
+    def _compare(self, gold: Node, answer: Node, start: float) -> Verdict | None:
+        """Return the verdict on two answers, when the cache or exact comparison has one."""
+        key = gold.text, answer.text
+        if key[0] == key[1]:
+            return _timed(start, "right", answer.text, "string")
         if (cached := self._cache.get(key)) is not None:
             return cached
         try:
-            if over_limit(answer):
-                raise RecursionError
-            gold_node, answer_node = parse_node(gold), parse_node(answer)
-            equal = self._comparison.equal(gold_node, answer_node)
+            equal = self._comparison.equal(gold, answer)
         except RecursionError:
-            return _timed_verdict(start, "over_limit", answer[:200], "limits")
+            return _timed(start, "over_limit", answer.text, "limits")
         if equal is None:
             return None
-        method = _method(gold_node, answer_node)
-        if method == "integer" and answer_node.exact is not None and not answer_node.exact.percent:
-            answer = str(answer_node.exact.value)
-        verdict = _timed_verdict(start, "right" if equal else "wrong", answer, method)
-        self._remember(key, verdict)
-        return verdict
+        return self._remember(key, _timed(start, "right" if equal else "wrong", _shown(answer), gold.kind))
 
     def _grade_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
-        """Return the verdicts on pairs of canonical texts, from the pool if need be."""
-        local_verdicts = {key: self._compare_locally(*key, time.perf_counter()) for key in dict.fromkeys(keys)}
-        pool_verdicts = self._grade_in_pool(key for key, verdict in local_verdicts.items() if verdict is None)
-        return {key: verdict or pool_verdicts[key] for key, verdict in local_verdicts.items()}
+        """Return the verdicts on pairs of answers as texts, from the pool if need be."""
+        verdicts: dict[_Key, Verdict | None] = {}
+        for key in dict.fromkeys(keys):
+            start = time.perf_counter()
+            try:
+                verdicts[key] = self._compare(read_text(key[0]), read_text(key[1]), start)
+            except (OverLimit, RecursionError):
+                verdicts[key] = _timed(start, "over_limit", key[1], "limits")
+        slow = self._grade_in_pool(key for key, verdict in verdicts.items() if verdict is None)
+        return {key: verdict or slow[key] for key, verdict in verdicts.items()}
 
     def _grade_in_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch that the workers grade."""
         cases = {key: (*key, self.config.percent) for key in keys}
         answers = self.pool.answers(cases.values())
-        verdicts = {}
-        for key, case in cases.items():
-            verdict, method, seconds = answers[case]
-            verdicts[key] = Verdict(verdict, key[1], method, seconds)
-            self._remember(key, verdicts[key])
-        return verdicts
+        found = {key: answers[case] for key, case in cases.items()}
+        return {
+            key: self._remember(key, Verdict(word, key[1], how, seconds)) for key, (word, how, seconds) in found.items()
+        }
 
-    def _remember(self, key: _Key, verdict: Verdict) -> None:
+    def _remember(self, key: _Key, verdict: Verdict) -> Verdict:
         if verdict.verdict not in _TRANSIENT:
-            if len(self._cache) >= _VERDICTS_REMEMBERED:
-                self._cache = {}
+            self._cache = self._cache if len(self._cache) < _VERDICTS_REMEMBERED else {}
             self._cache[key] = verdict
+        return verdict
 
 
-def _timed_verdict(start: float, verdict: str, answer: str | None, method: str) -> Verdict:
-    return Verdict(verdict, answer, method, time.perf_counter() - start)
+def _timed(start: float, verdict: str, answer: str | None, method: str) -> Verdict:
+    return Verdict(verdict, answer and answer[:_SHOWN_CHARS], method, time.perf_counter() - start)
 
 
 def _plain_integer(response: str) -> str:
     """Return the integer in a box that ends the response and is its only one; empty for other responses."""
     start = response.rfind("\\boxed{")
-    prefix = response[: max(start, 0)]
-    if (
-        start < 0
-        or "think>" in response
-        or "box" in prefix
-        or "oxed" in prefix
-        or is_retracted(response, start, len(response))
-    ):
+    if start < 0 or "think>" in response or response.find("box") < start or response.find("oxed") < start:
         return ""
+    before = response[max(0, start - 24) : start].lower().rstrip("$*_([\\ \n") + " "
     match = _PLAIN_BOX.fullmatch(response, start)
-    return "" if match is None else match[1]
+    return "" if match is None or before.endswith(_DENIALS) else match[1]
 
 
-def _method(gold: Node, answer: Node) -> str:
-    """Return what decided about two nodes that were compared here."""
-    if gold.exact is not None and answer.exact is not None:
-        whole = gold.exact.value.denominator == 1 and answer.exact.value.denominator == 1
-        return "integer" if whole else "rational"
-    if gold.kind in ("words", "choice"):
-        return "string"
-    return "arithmetic" if gold.kind in ("formula", "quantity") else "structure"
+def _shown(answer: Node) -> str:
+    """Return the answer as it is told: integers without separators and units."""
+    number = answer.number if answer.kind == "formula" and not answer.percent and answer.is_numeral else None
+    return str(number) if isinstance(number, Fraction) and number.denominator == 1 else answer.text
 
 
 def _versions(config: VerifierConfig) -> dict[str, str]:
     versions = {
-        "canonical": str(CANONICAL_VERSION),
+        "grammar": str(GRAMMAR_VERSION),
         "python": platform.python_version(),
         "policy": repr((config.percent, DECIMAL_DIGITS, MAX_CHARS, config.form)),
         "gmpy2": "present, not used" if importlib.util.find_spec("gmpy2") else "absent",
@@ -274,46 +254,3 @@ def _versions(config: VerifierConfig) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "absent"
     return versions
-
-
-_SHORT_GOLD = 120
-_SAYS_ANSWER = re.compile(r"\s*(?:the\s+)?(?:final\s+)?answer\s*(?:is\b|:|=)(?=.*\d)", re.IGNORECASE)
-_HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-
-
-class Gold:
-    """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
-
-    __slots__ = ("integer", "node", "refused", "text")
-
-    def __init__(self, raw: str) -> None:
-        self.text = canonical_text(_gold_answer(raw))
-        self.refused = not self.text or over_limit(self.text)
-        self.node: Node | None = None
-        try:
-            self.node = None if self.refused else parse_node(self.text)
-        except RecursionError:
-            self.refused = True
-        exact = self.node.exact if self.node is not None else None
-        plain = exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
-        self.integer = str(exact.value) if exact is not None and plain else None
-
-
-def _gold_answer(raw: str) -> str:
-    """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
-    if opener := _HAS_BOX.search(raw):
-        raw_answer = extract(raw, "boxed")
-        rest = raw[opener.end() :].strip()
-        if raw_answer is None:
-            return "" if rest.startswith("}") else rest
-        return ", ".join(raw_answer.neighbours) or raw_answer.text
-    if "####" in raw:
-        return raw.rpartition("####")[2]
-    if prefix := _SAYS_ANSWER.match(raw):
-        return raw[prefix.end() :]
-    if "\n" in raw.strip() and (raw_answer := extract(raw, "answer_line")) is not None:
-        return raw_answer.text
-    if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
-        raw_answer = extract(raw, "any")
-        return raw if raw_answer is None else raw_answer.text
-    return raw

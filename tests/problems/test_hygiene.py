@@ -9,9 +9,8 @@ from verbs import Said, jsonl
 
 from harness.problems.benchmarks import arithmetic
 from harness.problems.benchmarks.dataset import Config
-from harness.problems.hygiene import find_overlaps, is_no_answer, report
-from harness.problems.problem import restore_escapes
-from harness.verify import VerifierConfig
+from harness.problems.hygiene import find_overlaps, report
+from harness.verify import VerifierConfig, is_no_answer, restore_escapes
 
 
 def dataset(tmp_path: Path, name: str, *rows: tuple[str, str], template: str = "boxed") -> Config:
@@ -25,11 +24,12 @@ def test_a_clean_testbed_has_no_findings() -> None:
     assert report({"heldout": heldout}, train) == []
 
 
-def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
-    config = dataset(tmp_path, "set", ("Fine?", "12"), ("Torn?", r"\boxed{"))
+def test_golds_that_are_no_answers_are_named(tmp_path: Path) -> None:
+    golds = ("12", r"\boxed{", "see figure", "N/A", "?", "None", "none", "...")
+    config = dataset(tmp_path, "set", *((f"Problem {place}?", gold) for place, gold in enumerate(golds)))
     (finding,) = report({"set": config})
     assert finding.check == "gold"
-    assert "1 of 2 golds cannot be read: set/1" in finding.text
+    assert "6 of 8 golds are no answers that can be read: set/1" in finding.text
 
 
 NO_ANSWERS = ("see figure", "?", "N/A", "...", "-", "None", "unknown", r"\text{see figure}", r"\ldots", "See Figure 3", "n.a.", "\u2014",
@@ -92,22 +92,20 @@ def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
     assert "1 prompts have conflicting answers ('other?' → 2 / 3)" in texts[1]
 
 
-def test_golds_that_are_left_to_work_out_are_named_with_what_they_leave(tmp_path: Path) -> None:
+def test_golds_that_are_left_to_work_out_are_named(tmp_path: Path) -> None:
     golds = ("2^{10}", r"\frac{6}{4}", "3+4", "1024", r"2\sqrt{3}")
     sets = {"test": dataset(tmp_path, "test", *((f"Problem {gold}?", gold) for gold in golds))}
-    found = report(sets)
-    assert [finding.check for finding in found] == ["gold"]
-    assert "3 of 5 golds leave something to work out" in found[0].text
-    assert all(said in found[0].text for said in ("'2^{10}' (power)", "(fraction)", "'3+4' (sum)"))
+    (found,) = report(sets)
+    assert "2 of 5 golds leave something to work out" in found.text
+    assert all(gold in found.text for gold in ("'2^{10}'", "'3+4'"))
     assert report(sets, rules=VerifierConfig(form="value")) == []  # any form counts
 
 
 def test_a_set_without_a_name_is_written_under_that_of_its_file(tmp_path: Path, said: Said) -> None:
-    path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "Two to the tenth?", "answer": "2^{10}"}])
+    path = jsonl(tmp_path / "mine.jsonl", [{"id": "a", "problem": "Two to the tenth?", "answer": "see figure"}])
     check = ("evaluate", "check", "task=dataset", f"task.path={path}")
-    assert "leave something to work out" in said(*check, f"out={tmp_path / 'out'}", code=1)
+    assert "no answers that can be read" in said(*check, f"out={tmp_path / 'out'}", code=1)
     assert [item.name for item in (tmp_path / "out").iterdir()] == ["mine.jsonl"]
-    assert "0 findings" in said(*check, "verifier.form=value")
     assert "would write over" in said(*check, f"out={tmp_path}", code=2)
     assert "'ks'" in said(*check, "ks=[1]", code=2)
 

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from itertools import pairwise, product
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.verify import MathVerifier
-from harness.verify.compare import symbolic
-from harness.verify.compare.symbolic import Unparsable, parse_formula
-from harness.verify.read.formulas import equal_at_points
+from harness.verify.read.expressions import expression
+from harness.verify.read.tokens import tokenize
+from harness.verify.read.values import trees_equal
 
 IDENTITIES = [
     ("(x+1)^2", "x^2+2x+1"),
@@ -38,6 +36,11 @@ DIFFERENT = [
 ]
 
 
+def equal_at_points(left: str, right: str) -> bool | None:
+    trees = [expression(tokenize(text)) for text in (left, right)]
+    return None if trees[0] is None or trees[1] is None else trees_equal(*trees)
+
+
 @pytest.mark.parametrize(("left", "right"), IDENTITIES + DIFFERENT)
 def test_this_reader_tells_identities_and_computer_algebra_agrees(
     verifier: MathVerifier, left: str, right: str
@@ -50,7 +53,7 @@ def test_this_reader_tells_identities_and_computer_algebra_agrees(
 @pytest.mark.parametrize(
     "text",
     [
-        "1/2x", "f(x)", r"\sin x", "i+1", "n!", r"\frac{d}{dx} x", "x_1", "2^{2^{9}}^2", "9^{99999}", "1 2", "abc", "|x|", "x=1", "(", "",
+        "1/2x", "f(x)", r"\sum_{k=1}^{3} k", "2^{2^{9}}^2", "9^{99999}", "1 2", "x=1", "(", "",
     ],
 )  # fmt: skip
 def test_formulas_of_another_language_are_left_to_computer_algebra(text: str) -> None:
@@ -78,28 +81,3 @@ def test_products_of_polynomials_equal_their_expansion_and_nothing_else(
 
 def _polynomial(coefficients: list[int]) -> str:
     return "".join(f"{a:+d}x^{{{n}}}" for n, a in enumerate(coefficients))
-
-
-def _operands_missing(text: str) -> bool:
-    return text[0] in "*/" or text[-1] in "+-*/" or any(a in "+-*/" and b in "*/" for a, b in pairwise(text))
-
-
-def test_answers_that_lack_an_operand_are_wrong_and_computer_algebra_agrees() -> None:
-    texts = ["".join(characters) for n in (1, 2, 3) for characters in product("05+-*/", repeat=n)]
-    broken = [text for text in texts if _operands_missing(text) and "**" not in text]
-    assert len(broken) > 100
-    for gold in ("0", "5"):
-        for text in broken:
-            assert equal_at_points(gold, text) is False, text
-            assert symbolic.formulas_equal(gold, text)[0] is False, text
-
-
-@pytest.mark.parametrize("text", ["--5", "+-5", "5*-1", "2**3", "(5", "5,*", "*x"])
-def test_other_unread_answers_are_left_to_computer_algebra(text: str) -> None:
-    assert equal_at_points("5", text) is None
-
-
-@pytest.mark.parametrize("text", ["x+", r"\frac{1}", "3 4 +* 5", ")("])
-def test_what_latex2sympy_does_not_read_is_unparsable(text: str) -> None:
-    with pytest.raises(Unparsable):
-        parse_formula(text)

@@ -107,7 +107,7 @@ def test_a_hostile_answer_is_right_nowhere(impatient: MathVerifier, name: str) -
 def test_a_hostile_gold_stops_nothing_and_takes_no_near_answer(impatient: MathVerifier, name: str) -> None:
     text = ANSWERS[name]
     assert not _graded(impatient, r"\boxed{x^2+42}", text)
-    if r"\infty" not in text:  # one more than infinity is infinity
+    if r"\infty" not in text and "where" not in text:  # one more than infinity is infinity, and a remark says nothing
         assert not _graded(impatient, f"\\boxed{{{text}}}", f"{text}+1")
 
 

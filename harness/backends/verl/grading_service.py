@@ -1,6 +1,6 @@
 """Grading for processes of another environment: one JSON object a line in, one out, until the input ends.
 
-In `{"response", "gold", "problem"}`, out `{"correct", "answered"}`. Started by `reward_plugin` with our
+In `{"response", "gold", "problem", "truncated"}`, out `{"correct", "answered"}`. Started by `reward_plugin` with our
 interpreter, so that verl's environment needs nothing of ours and grades exactly as the built-in trainer does.
 """
 
@@ -18,7 +18,7 @@ def main(rules: str) -> int:
     try:
         for line in sys.stdin:
             request = json.loads(line)
-            verdict = verifier.verify(request["response"], request["gold"], request.get("problem"))
+            verdict = verifier.verify(**request)
             reply = {"correct": verdict.correct, "answered": verdict.answer is not None}
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()

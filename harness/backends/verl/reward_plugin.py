@@ -27,8 +27,9 @@ class _Service:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def grade(self, response: str, gold: str, problem: str | None) -> dict[str, Any]:
-        request = json.dumps({"response": response, "gold": gold, "problem": problem}) + "\n"
+    def grade(self, **case: Any) -> dict[str, Any]:
+        """Return what the service says of `response`, `gold`, `problem` and whether the response was `truncated`."""
+        request = json.dumps(case) + "\n"
         with self._lock:
             try:
                 return self._send_request(request)
@@ -78,7 +79,8 @@ def compute_score(
     rules = json.dumps({"extraction": extraction, "answer_must_end": answer_must_end, "form": form, "workers": workers})
     with _start_lock:
         service = _services.setdefault((python, root, rules), _Service(python, root, rules))
-    verdict = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))
+    known = {key: value for key, value in (extra_info or {}).items() if key in ("problem", "truncated")}
+    verdict = service.grade(response=solution_str, gold=ground_truth, **known)
     score = (correct if verdict["correct"] else wrong) + (format_credit if verdict["answered"] else 0.0)
     return {
         "score": float(score),
@@ -98,13 +100,15 @@ class RecordingRewardManager(DAPORewardManager):  # type: ignore[misc]
         self._ledger = (folder / f"{socket.gethostname()}-{os.getpid()}.jsonl").open("a", buffering=1)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
-        """See verl."""
-        result: dict[str, Any] = await super().run_single(data)
+        """See verl. The reward function learns whether the response was cut off; texts of one prompt share their `extra_info`."""
         item = data[-1:][0]
         responses = item.batch["responses"]
         tokens = int(item.batch["attention_mask"][-responses.shape[-1] :].sum())
         stopped = tokens > 0 and int(responses[tokens - 1]) in self._stop_token_ids
         truncated = tokens >= int(self.max_resp_len) and not stopped
+        extra_infos = data.non_tensor_batch["extra_info"]
+        extra_infos[-1] = {**extra_infos[-1], "truncated": truncated}
+        result: dict[str, Any] = await super().run_single(data)
         info = result["reward_extra_info"]
         info["finish_reason"] = "length" if truncated else "stop"
         result["reward_score"] = float(result["reward_score"])

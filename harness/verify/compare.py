@@ -1,0 +1,347 @@
+"""Three-valued comparison of two answers: equal, different, or not decidable without Math-Verify.
+
+Structure is compared here, part by part; a pair of formulas without values goes to `leaf`. In the parent process `leaf` answers None,
+which sends the whole pair to a worker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+from harness.verify.read import words
+from harness.verify.read.answers import read_text
+from harness.verify.read.expressions import names_of
+from harness.verify.read.grammar import Node, agree
+from harness.verify.read.symbols import GREEK
+from harness.verify.read.values import as_real, numbers_equal, ratio_sign, rounds_to, trees_equal
+from harness.verify.regions import same_set
+
+Leaf = Callable[[str, str], bool | None]
+_MAX_UNORDERED = 64
+_TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
+_SET_SIGNS = ("<", ">", r"\le", r"\ge", r"\ne", r"\mathbb", r"\cup", r"\in")
+# What names a quantity: `x`, `x_1`, `f(x)`, `f'(1)`, `P(A)`, `AB`, `|AB|`, `[ABC]`, `\overline{AB}`, `(p,q)`.
+_LETTER = rf"(?:\\(?:{'|'.join(GREEK)})|[A-Za-z]|[A-Z]{{2,4}})'*(?:_(?:\{{[^{{}}]*\}}|\w))?"
+_NAME = re.compile(
+    rf"{_LETTER}(?:\^\{{?(?:-1|\*)\}}?)?(?:\([^=<>]*\))?|\|[A-Z]{{2,3}}\||\[[A-Z]{{3,}}\]|\\overline\{{[A-Z]{{1,3}}\}}|\((?:{_LETTER},)+{_LETTER}\)"
+    r"|\\(?:deg|arg|det|min|max|Re|Im)[^\d=]*"
+)
+_TIGHT_PAIR = re.compile(r"([+-]?\d+),(\d+)")
+_BARE_LOG = re.compile(r"\\log(?!\s*_)")
+
+
+class Comparison:
+    """Compares answers under a percent policy of `VerifierConfig`; `leaf` decides two formulas, None where it cannot."""
+
+    def __init__(self, percent: str, leaf: Leaf) -> None:
+        self.percent = percent
+        self.leaf = leaf
+
+    def equal(self, gold: Node, answer: Node) -> bool | None:
+        """Return whether an answer equals the gold one; None when `leaf` could not tell."""
+        kinds = {gold.kind, answer.kind}
+        if _squeezed(gold) == _squeezed(answer):
+            return True
+        if gold.modulus and answer.modulus and gold.modulus != answer.modulus:
+            return False
+        if _differ_in_unit(gold.unit, answer.unit):
+            ratio = None if answer.tree is None else words.unit_ratio(gold.unit, answer.unit)
+            converted = replace(answer, tree=("*", answer.tree, ("number", ratio, -1)), unit=gold.unit)
+            return ratio is not None and self.equal(gold, replace(converted, text=f"{ratio} {answer.text}"))
+        if "forms" in kinds:
+            golds, answers = (node.items if node.kind == "forms" else (node,) for node in (gold, answer))
+            return _any(self.equal(one, other) for one in golds for other in answers)
+        if kinds == {"choice"} or any(node.kind == "choice" and node.items for node in (gold, answer)):
+            return self._options(gold, answer)
+        if "words" in kinds:
+            return kinds == {"words"} and gold.mark == answer.mark
+        is_set = any(sign in gold.text + answer.text for sign in _SET_SIGNS)
+        if is_set and (same := same_set(gold, answer)) is not None:
+            return same
+        if "relation" in kinds:
+            return self._two_relations(gold, answer) if kinds == {"relation"} else self._relations(gold, answer)
+        return self._structures(gold, answer, kinds)
+
+    def _options(self, gold: Node, answer: Node) -> bool | None:
+        """Options: by their letters where both have one, else by the text beside the letter."""
+        if gold.kind == answer.kind:
+            is_option = gold.items or answer.items or gold.mark.upper() in "ABCDE"
+            return gold.mark.upper() == answer.mark.upper() if is_option else gold.mark == answer.mark
+        return self.equal(*(node.items[0] if node.kind == "choice" and node.items else node for node in (gold, answer)))
+
+    # ---------------------------------------------------------------- relations
+
+    def _relations(self, gold: Node, answer: Node) -> bool | None:
+        """A relation against what is none: its value counts."""
+        relation, other = (answer, gold) if answer.kind == "relation" else (gold, answer)
+        forms = value_forms(relation, strict=relation is gold or gold.kind in ("list", "set"))
+        if other.kind == "list" and relation.mark == r"\in" and relation.items[1].kind == "bracket":
+            return False
+        if forms:
+            return _any(self.equal(gold, form) if relation is answer else self.equal(form, answer) for form in forms)
+        is_unread = other.kind == "formula" and other.tree is None
+        is_open = relation is answer and "=" in relation.mark
+        return self._by_leaf(gold, answer) if not is_open and (is_unread or other.kind == "bracket") else False
+
+    def _two_relations(self, gold: Node, answer: Node) -> bool | None:
+        """Two relations: by their values where both give one, else whether one is a multiple of the other."""
+        gold_forms, answer_forms = value_forms(gold, strict=True), value_forms(answer, strict=True)
+        if gold_forms and answer_forms:
+            names = assigned_name(gold), assigned_name(answer)
+            if all(names) and names[0] != names[1] and not _may_be_renamed(*names):
+                return False
+            return _any(self.equal(one, other) for one in gold_forms for other in answer_forms)
+        if (
+            len(gold.items) != 2
+            or len(answer.items) != 2
+            or any(item.tree is None for item in (*gold.items, *answer.items))
+        ):
+            return self._by_leaf(gold, answer)
+        sign = ratio_sign(*(("-", node.items[0].tree, node.items[1].tree) for node in (gold, answer)))
+        if not sign:
+            return self._by_leaf(gold, answer) if sign is None or gold.mark == answer.mark == "=" else False
+        return answer.mark == (gold.mark if sign > 0 else _TURNED.get(gold.mark, gold.mark))
+
+    # ---------------------------------------------------------------- structures
+
+    def _structures(self, gold: Node, answer: Node, kinds: set[str]) -> bool | None:
+        if kinds <= {"formula", "choice"}:
+            return self._formulas(gold, answer)
+        if kinds == {"bracket"}:
+            # `[1,2,3]` and `[[1,2],[3,4]]` are tuples as well; two numbers are an interval.
+            is_tuple = len(gold.items) > 2 or all(item.kind == "bracket" for item in gold.items)
+            is_tuple = is_tuple and {gold.mark, answer.mark} == {"()", "[]"}
+            return self._sequences(gold.items, answer.items) if gold.mark == answer.mark or is_tuple else False
+        if kinds <= {"list", "set"}:
+            return self._lists(gold.items, answer.items)
+        if kinds == {"union"}:
+            return self._multisets(gold.items, answer.items)
+        if kinds == {"ratio"}:
+            sides = [[item.number for item in node.items] for node in (gold, answer)]
+            is_exact = all(isinstance(number, Fraction) and number for side in sides for number in side)
+            if len(sides[0]) != len(sides[1]) or not is_exact:
+                return self._sequences(gold.items, answer.items)
+            return len({a / b for a, b in zip(*sides, strict=True)}) == 1
+        if kinds == {"list", "bracket"}:
+            bracket, several = (gold, answer) if gold.kind == "bracket" else (answer, gold)
+            if bracket.mark == "()":
+                return self._sequences(_bare(gold.items), _bare(answer.items))
+            return self._lists(gold.items, answer.items) if bracket.mark == "[]" and several.mark != r"\pm" else False
+        return self._mixed_kinds(gold, answer)
+
+    def _mixed_kinds(self, gold: Node, answer: Node) -> bool | None:
+        """Two kinds that may still say one thing: a set of one value, a ratio, a base, a decimal comma."""
+        for whole in (gold, answer):
+            if whole.kind == "set" and (len(whole.items) != 1 or whole.items[0].text == r"\emptyset"):
+                return False
+            if whole.kind == "set":
+                return self.equal(*(node.items[0] if node is whole else node for node in (gold, answer)))
+        if gold.kind == answer.kind:
+            return gold.mark == answer.mark  # two bases
+        single, other = (gold, answer) if gold.kind in ("formula", "choice") else (answer, gold)
+        number = single.number
+        if single.kind == "formula" and single.tree is None:
+            return self._by_leaf(gold, answer)
+        if other.kind == "base" and number is not None:
+            return other.mark == f"{number}_10"
+        if other.kind == "ratio" and number is not None:
+            sides = [item.number for item in other.items]
+            is_fraction = len(sides) == 2 and all(isinstance(side, Fraction) and side for side in sides)
+            return is_fraction and numbers_equal(sides[0] / sides[1], number) and not _is_integer(number)
+        match = _TIGHT_PAIR.fullmatch(other.text) if other.kind == "list" else None
+        if match is None or number is None or (other is gold and len(match[2]) < 2):
+            return False
+        decimal = Fraction(
+            f"{match[1]}.{match[2]}"
+        )  # `1,22` against 1.22; a gold list needs two digits behind the comma
+        return not _is_integer(decimal) and numbers_equal(number, decimal)
+
+    def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
+        """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
+        names, others = ([assigned_name(node) for node in nodes] for nodes in (gold, answer))
+        if all(names) and sorted(names) == sorted(others) and len(set(names)) == len(gold):
+            by_name = dict(zip(others, answer, strict=True))
+            return _all(self.equal(node, by_name[name]) for name, node in zip(names, gold, strict=True))
+        known = {*names, *others} - {""}
+        is_one = len({name.partition("_")[0] for name in known}) < 2  # x_1, x_2
+        if any(names) and any(others) and {*names} != {*others} and not is_one:
+            if len({*names}) != 1 or len({*others}) != 1 or not _may_be_renamed(names[0], others[0]):
+                return False
+        elif not is_one:
+            return self._sequences(_bare(gold), _bare(answer))
+        return self._multisets(_distinct(_bare(gold)), _distinct(_bare(answer)))
+
+    def _sequences(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
+        return _all(map(self.equal, gold, answer)) if len(gold) == len(answer) else False
+
+    def _multisets(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
+        if len(gold) != len(answer) or len(gold) > _MAX_UNORDERED:
+            return self._sequences(gold, answer)
+        candidates, unknown = list(answer), False
+        for item in gold:
+            verdicts = [(self.equal(item, candidate), candidate) for candidate in candidates]
+            match = next((candidate for verdict, candidate in verdicts if verdict), None)
+            if match is not None:
+                candidates.remove(match)
+            elif any(verdict is None for verdict, _ in verdicts):
+                unknown = True
+            else:
+                return False
+        return None if unknown else True
+
+    # ---------------------------------------------------------------- numbers and formulas
+
+    def _formulas(self, gold: Node, answer: Node) -> bool | None:
+        if gold.tree is None or answer.tree is None:
+            return self._by_leaf(gold, answer)
+        if r"\ln" in gold.text and r"\log" not in gold.text and _BARE_LOG.search(answer.text):
+            return self._formulas(gold, read_text(_BARE_LOG.sub(r"\\ln", answer.text)))  # beside `\ln` it is natural
+        for degrees, other in ((gold, answer), (answer, gold)):
+            if degrees.unit == "degree" and not other.unit and r"\pi" in other.text:
+                radians = replace(degrees, tree=("call", "degree", degrees.tree), unit="")
+                return self._formulas(*((radians, other) if other is answer else (other, radians)))
+        if gold.percent != answer.percent:
+            return self._percent_equal(*((gold, answer) if gold.percent else (answer, gold)))
+        if gold.number is None or answer.number is None:
+            if any(node.is_out_of_reach for node in (gold, answer)):
+                return False  # equal by its text alone
+            equal = trees_equal(gold.tree, answer.tree)
+            return self._by_leaf(gold, answer) if equal is None else equal
+        if numbers_equal(gold.number, answer.number):
+            return trees_equal(gold.tree, answer.tree) is not False
+        return _rounds(gold, answer) or _rounds(answer, gold)
+
+    def _percent_equal(self, percentage: Node, plain: Node) -> bool:
+        """`50%` is the number 0.5, and 50 as well; a plain number below one is never a percentage: `0.5%` is not 0.5."""
+        percent, number = percentage.number, plain.number
+        if percent is None or number is None:
+            return False
+        is_small = isinstance(number, Fraction) and 0 < abs(number) < 1
+        same_number = not is_small and (numbers_equal(percent, number) or _rounds(plain, percentage))
+        same_value = numbers_equal(percent / 100, number) or (plain.decimals < 0 and _rounds(plain, percentage, 100))
+        return {"either": same_number or same_value, "value": same_value, "number": same_number}[self.percent]
+
+    def _by_leaf(self, gold: Node, answer: Node) -> bool | None:
+        """Ask Math-Verify; what lacks an operand is no formula."""
+        unread = (node.text for node in (gold, answer) if node.kind == "formula" and node.tree is None)
+        return self.leaf(gold.text, answer.text) if all(any(map(str.isalpha, text)) for text in unread) else False
+
+
+def _any(verdicts: Iterable[bool | None]) -> bool | None:
+    found = set(verdicts)
+    return True if True in found else None if None in found else False
+
+
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
+    found = set(verdicts)
+    return False if False in found else None if None in found else True
+
+
+def _squeezed(node: Node) -> str:
+    text = "".join(node.text.replace(", ", ";").split())  # `1, 200` is not `1,200`
+    return text.casefold() if len(text) > 3 and node.is_text else text
+
+
+def _distinct(nodes: Sequence[Node]) -> list[Node]:
+    seen: dict[object, Node] = {}
+    for node in nodes:
+        number = node.number if node.kind == "formula" else None
+        seen.setdefault((number, node.percent) if isinstance(number, Fraction) else _squeezed(node), node)
+    return list(seen.values())
+
+
+def _is_integer(number: object) -> bool:
+    return isinstance(number, Fraction) and number.denominator == 1
+
+
+def _differ_in_unit(gold: str, answer: str) -> bool:
+    """Return whether two answers are measured in two units; a unit on one side only is ignored, and so are things that are counted."""
+    shorter, longer = sorted((gold, answer), key=len)
+    return (
+        bool(shorter)
+        and gold != answer
+        and not (shorter in ("degree", "dollar", "euro") and longer.startswith(shorter))
+    )
+
+
+def _rounds(exact: Node, decimal: Node, scale: int = 1) -> bool:
+    """Return whether a decimal of enough digits is another number, rounded; of two decimals the shorter is."""
+    number = decimal.number
+    if decimal.decimals < 0 or 0 <= exact.decimals <= decimal.decimals or not isinstance(number, Fraction):
+        return False
+    return rounds_to(exact.number * scale, number, decimal.decimals)
+
+
+# ---------------------------------------------------------------- the value of a relation
+
+
+def is_name(node: Node) -> bool:
+    """Return whether a side of an equation names a quantity."""
+    return node.kind == "words" or _NAME.fullmatch("".join(node.text.split())) is not None
+
+
+def value_forms(relation: Node, strict: bool) -> list[Node]:
+    r"""Return the forms of the value that a relation gives: of `x = 5`, `5 = x`, `\sqrt2 \approx 1.41` and `x = 2+3 = 5`.
+
+    None where its sides contradict each other (`3+4 = 42`), or where it asks for an unknown: `\frac{x}{2} = 5`, `\ln x = 5`.
+    `strict`: the left side must be a name or a number.
+    """
+    signs, items = relation.mark.split(), relation.items
+    first, rest, last = items[0], list(items[1:]), items[-1]
+    if signs == [r"\in"]:
+        return [last] if is_name(first) and last.kind in ("bracket", "set", "union", "list") else []
+    if signs == [r"\equiv"]:
+        return [last] if is_name(first) or first.number is not None else []
+    if any(sign not in ("=", r"\approx") for sign in signs) or _contradicts(relation):
+        return []
+    if is_name(first):
+        return [item for item in rest if item.text != first.text]
+    if last.kind == "bracket" and any(item.kind == "bracket" for item in last.items):
+        return [last]  # A^2 = a matrix
+    constants = [item for item in items if item.number is not None]
+    if len(constants) == len(items) or (len(items) == 2 and is_name(last)):
+        return constants
+    # One unknown, once, is asked for; but `\pi r^2 = 25\pi` says the area.
+    asks = len(items) == 2 and first.tree is not None and len(names_of(first.tree)) == 1 and r"\pi" not in first.text
+    if strict or asks or last.kind == "words":
+        return []
+    if last.kind == "formula" and last.tree is None:
+        return [last]
+    return [last, *(item for item in constants if item is not last)]
+
+
+def _contradicts(relation: Node) -> bool:
+    """Return whether sides are numbers that no rounding makes equal; with a sign of approximation they may differ by a hundredth."""
+    constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
+    pairs = list(pairwise(constants))
+    if r"\approx" in relation.mark:
+        pairs = [
+            (a, b) for a, b in pairs if not abs(as_real(a.number) - as_real(b.number)) <= abs(as_real(a.number)) / 100
+        ]
+    return not all(agree(a, b) for a, b in pairs)
+
+
+def assigned_name(node: Node) -> str:
+    """Return the name that an assignment gives a value to, empty for other nodes."""
+    if node.kind != "relation" or node.mark.split()[0] not in ("=", r"\approx", r"\in", r"\equiv"):
+        return ""
+    sides = [side for side in (node.items[0], node.items[-1]) if is_name(side) and side.kind != "words"]
+    return "".join(char for char in sides[0].text if char not in " {}") if sides else ""
+
+
+def _bare(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Return items without the names assigned to them."""
+    return tuple((value_forms(node, strict=True) or [node])[-1] if node.kind == "relation" else node for node in nodes)
+
+
+def _may_be_renamed(gold: str, answer: str) -> bool:
+    """Return whether two names may name one thing: `f(x)` and `y`, `x` and `x_1`; `x_1` and `x_2`, `AB` and `CD` are two things."""
+    if "(" in (gold[0], answer[0]):  # `(p,q)` and `(q,p)` are two things
+        return gold[0] == answer[0] and sorted(gold) != sorted(answer)
+    if "(" in gold + answer:
+        return gold in "yz" or answer in "yz" or gold[0] == answer[0]
+    return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)

@@ -1,0 +1,98 @@
+"""A gold answer: which part of its text it is, whether it can be one at all, and answers that tell whether it is read."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import unicodedata
+from fractions import Fraction
+
+from harness.verify.compare import value_forms
+from harness.verify.extract import extract
+from harness.verify.read.answers import read_text
+from harness.verify.read.grammar import Node
+from harness.verify.read.symbols import restore_escapes
+from harness.verify.read.tokens import OverLimit
+
+OWN_TEXT = "own text only"
+UNRELATED = "982451653"  # of no gold; only one that is not read has no verdict on it
+_SHORT_GOLD = 120
+_LONGEST = 12  # digits
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)", re.DOTALL)
+_LAST_NUMBER = re.compile(r"\d+(?=\D*\Z)")
+# What stands where an answer is missing, in words without marks.
+_NO_ANSWER = re.compile(
+    r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|missing|omitted|unavailable|various|proof|not (available|given|applicable|provided)|"
+    r"no answer|no (answer|solution) given|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
+    r"(the )?(fig|figure|diagram|graph)( \w+)?"
+)
+_SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
+
+
+class Gold:
+    """A gold answer prepared once.
+
+    Attributes:
+        node: what it says; nothing where it is refused.
+        refused: it cannot be read, or is no answer.
+        integer: its value when it is a plain integer, else None.
+        is_pair: it is `(a,b)`, which may be a point or an interval.
+    """
+
+    __slots__ = ("integer", "is_pair", "node", "refused")
+
+    def __init__(self, raw: str) -> None:
+        self.node = Node("words", "")
+        if not is_no_answer(raw):
+            with contextlib.suppress(OverLimit, RecursionError):
+                self.node = read_text(_answer_in(restore_escapes(raw)))
+        self.refused = not self.node.text or self.node.is_out_of_reach
+        number = self.node.number if self.node.is_numeral and not self.node.percent and not self.node.unit else None
+        self.integer = str(number) if isinstance(number, Fraction) and number.denominator == 1 else None
+        self.is_pair = self.node.kind == "bracket" and self.node.mark == "()" and len(self.node.items) == 2
+
+
+def is_no_answer(gold: str) -> bool:
+    """Return whether a gold stands where an answer is missing: `see figure`, `N/A`, `?`, `...`, `None`; `none` is an answer."""
+    letters = (
+        " " if unicodedata.category(letter)[0] in "PZC" and letter != "\\" else letter
+        for letter in _SILENT.sub(" ", gold)
+    )
+    return gold != "none" and _NO_ANSWER.fullmatch(" ".join("".join(letters).lower().split())) is not None
+
+
+def _answer_in(raw: str) -> str:
+    """Return the answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
+    answer = None
+    if box := _BOX.search(raw):
+        answer = extract(raw, "boxed")
+        if answer is None:
+            return "" if box[1].lstrip().startswith("}") else box[1]
+    elif "####" in raw:
+        return raw.rpartition("####")[2]
+    elif "\n" in raw.strip() or "answer" in raw[:40].casefold():
+        answer = extract(raw, "answer_line")
+    if answer is None and len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
+        answer = extract(raw, "any")
+    return raw if answer is None else ", ".join(answer.neighbours) or answer.text
+
+
+def equal_spellings(gold: Node) -> list[str]:
+    """Return answers that equal a gold one and are written otherwise; none where nothing is known of it but its text."""
+    number = gold.number if gold.kind == "formula" and not gold.percent else None
+    if isinstance(number, Fraction):
+        fraction = rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
+        return [fraction] if len(fraction) < 40 else []
+    if gold.kind == "relation":
+        return [form.text for form in value_forms(gold, strict=True)[-1:]]
+    return (
+        [", ".join(item.text for item in reversed(gold.items))] if gold.kind in ("list", "set") and gold.items else []
+    )
+
+
+def wrong_neighbours(gold: Node) -> list[str]:
+    """Return answers that differ from a gold one by one in its last number; none where it has none, or a letter decides."""
+    match = _LAST_NUMBER.search(gold.text)
+    if gold.kind == "choice" or match is None or len(match[0]) > _LONGEST:
+        return []
+    return [gold.text[: match.start()] + str(int(match[0]) + 1).zfill(len(match[0])) + gold.text[match.end() :]]

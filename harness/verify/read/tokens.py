@@ -1,0 +1,365 @@
+r"""One tokenizer for answers as people write them: Unicode, LaTeX, plain formulas, Markdown and words.
+
+The tokens are nested: what stands between two brackets is the items of one token. Spacing, fonts and sizes are gone, `\dfrac`, `\tfrac`
+and `frac` are one command, a number is one token (`1,234`, `2\frac12`, `3\times 10^5`, `0.\overline{3}`), and `render` writes LaTeX again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness.verify.read import words
+from harness.verify.read.symbols import FONTS, KNOWN, LETTERS, SPELLED, SYMBOLS, TEXT_FONTS, fold, restore_escapes
+
+MAX_CHARS = 4_096
+MAX_DEPTH = 24
+MAX_TOKENS = 2_000
+MAX_DIGITS = 400
+
+# What is gone before the text is read: colours and what is not seen, environments and tags of layout, fonts that are no text.
+_DRESS = re.compile(
+    r"\\(?:(?:text)?color|colorbox|[hv]?phantom|label|tag|[hv]space\*?)\s*\{[^{}]*\}|&nbsp;"
+    r"|\\(?:begin|end)\s*\{(?:align|aligned|equation|gather|gathered|split|displaymath|math|center)\*?\}"
+    r"|</?(?:b|i|em|strong|u|p|br|span|(?:final_)?answer)\s*/?>|\\(?:"
+    + "|".join(sorted(FONTS - TEXT_FONTS))
+    + r")\s*(?=\{)"
+)
+_MATRIX = re.compile(
+    r"\\begin\s*\{([pb]?(?:small)?matrix|array|cases)\}(?:\s*\{[lcr| ]*\})?(.*?)\\end\s*\{\1\}", re.DOTALL
+)
+_RAISED = re.compile(r"<su([pb])>([^<>]*)</su[pb]>")
+_MONEY = re.compile(r"(?<!\\)\$(?=\d[^$\s]*(?:\s[^$]*)?$|\d[^$\s]*\s(?:[^$]*\s)?\$\d)")
+_GROUPING = r"(?:,|\{,\}|,\\!|\\[,;!: ]|[' ~])"
+NUMBER = (
+    rf"(?P<grouped>(?<!\d)(?<!\d,)[1-9](?:\d{{0,2}}(?:{_GROUPING}\d{{3}})+|\d?(?:,\d\d)+,\d{{3}})(?:\.\d+)?(?!,?\d))"
+    r"|(?P<european>(?<![\d.])[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+,\d{1,2})(?![\d,]))"
+    r"|(?P<repeating>\d*\.\d*(?:\\(?:overline|bar|dot)\s*\{?\d+\}?|\(\d+\)))"
+    r"|(?P<mixed>\d+(?:\s*\\[dtc]?frac\s*(?:\{\s*\d+\s*\}\s*\{\s*\d+\s*\}|\d\d(?!\d))| +\d+\s*/\s*\d+(?!\d)))"
+    r"|(?P<scientific>(?<![\d.,])(?:\d+(?:\.\d*)?[eE][+-]?\d{1,3}(?!\.?\d|[A-Za-z])"
+    r"|[1-9](?:\.\d+)?\s*\{?(?:\\times|\\cdot|[*x×])\s*\}?\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[+-]?\d{1,3}\s*\}|[+-]?\d{1,3}(?!\d))))"
+    r"|(?P<number>\d+(?:\.\d+)?|\.\d+)"
+)
+_TOKEN = re.compile(
+    r"(?P<power>(?<=[A-Za-z0-9)}])\*\*(?=[A-Za-z0-9({-]))|(?P<space>(?:\s|~|\\[,;:!> \n]|\*\*\*?|__|[`\"#]|^==|==$)+)"
+    rf"|{NUMBER}|\\(?P<text>{'|'.join(sorted(TEXT_FONTS))})\*?\s*\{{"
+    r"|(?P<environment>\\begin\s*\{(?P<kind>\w+)\}.*?\\end\s*\{(?P=kind)\})|(?P<row>\\\\)|\\(?P<command>[a-zA-Z]+|.|$)"
+    # An article; two letters that are a word with spaces around them and no operator beside those; `4.5 x 10`; `5 m` at the end.
+    r"|(?P<word>(?<!\S)(?<!option )(?<!choice )(?<!answer )(?<!is )[aAI](?= (?!(?:and|or|is)\b)[a-z]{3})"
+    rf"|(?<!\S)(?<![+*/^_=<>] )(?i:{'|'.join(sorted(words.LITTLE_WORDS))})(?=[\s.,;:?!$]|$)(?!\s*(?:[+/^=<>]|\*(?!\*)))"
+    r"|(?<=[\d)}] )[mgshl](?=[\s.,;)}$]|/[a-z]|$))|(?P<times>(?<=\d )[xX](?= ?\d))"
+    r"|(?P<ordinal>(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[04-9])th|(?<=1[1-3])th)(?![a-zA-Z]|\s*[-+*/^=])"
+    r"|(?<=\d)\^\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*(?:st|nd|rd|th)\s*\}{0,2})"
+    r"|(?P<letters>[^\W\d_]+(?:'(?:t|s|re|ve|ll|d|m)(?![a-zA-Z]))?(?:(?<=\be)\.g|(?<=\bi)\.e|(?<=\b[ap])\.?\s?m(?![a-zA-Z]))?)"
+    r"|(?P<dash>—|–(?=\s)|--+)|(?P<quote>(?<![\w)}])'|'(?=\w{2}))"
+    r"|(?P<mark>(?<=[\d)}\]])!(?==)|<=|>=|=<|!=|==|:=|&[lg][te];|\.\.\.|\+/-|.)",
+    re.DOTALL,
+)
+_FIRST_TERM = re.compile(r"[+-]?[\d.]+")
+_PARTNER = {")": "([", "]": "([", "}": "{", r"\}": r"\{", r"\rfloor": r"\lfloor", r"\rceil": r"\lceil", "|": "|"}
+_OPERANDS = frozenset(("number", "name", "letters", "group", "word"))
+
+
+class OverLimit(Exception):
+    """A text that no grammar reads: too long, nested too deeply, or with too long a number."""
+
+
+class Token(NamedTuple):
+    """One token.
+
+    Attributes:
+        kind: `number`, `name`, `letters` (that may be a product), `word`, `operator`, `relation`, `separator`, `command`, `group`, `mark`.
+        text: canonical; of a group its opening bracket, of a matrix its name.
+        spaced: white space stands before it.
+        upright: it stands in a text, not in a formula.
+        items: of a group.
+        raw: as it was written: a number with commas, a word with its capitals; of a group its closing bracket.
+    """
+
+    kind: str
+    text: str
+    spaced: bool = False
+    upright: bool = False
+    items: tuple[Token, ...] = ()
+    raw: str = ""
+
+
+@lru_cache(maxsize=20_000)
+def tokenize(text: str) -> tuple[Token, ...]:
+    """Return the nested tokens of a text. Raises `OverLimit`."""
+    if len(text) > MAX_CHARS:
+        raise OverLimit
+    text = fold(restore_escapes(text))
+    if "\\" in text or "<" in text or "&" in text:
+        text = _MATRIX.sub(_as_tuple, text)
+        text = _DRESS.sub(" ", _RAISED.sub(lambda match: ("^" if match[1] == "p" else "_") + f"{{{match[2]}}}", text))
+    return _Scanner(_MONEY.sub(r"\\$", text) if "$" in text else text).tokens()
+
+
+def _as_tuple(matrix: re.Match[str]) -> str:
+    r"""Write a column or a row as a tuple, other matrices as tuples of rows, and cases as a set of pairs."""
+    rows = [row.strip().split("&") for row in re.split(r"\\\\(?:\[[\w.]+\])?", matrix[2]) if row.strip()]
+    if matrix[1] == "cases":
+        pairs = (
+            ",".join(cell.strip(" ,").removeprefix(r"\text{if }").removeprefix(r"\text{if}") for cell in row)
+            for row in rows
+        )
+        return rf"\{{{','.join(f'({pair})' for pair in pairs)}\}}"
+    is_column = all(len(row) == 1 for row in rows)
+    cells = (
+        [row[0] for row in rows] if is_column else rows[0] if len(rows) == 1 else [f"({','.join(row)})" for row in rows]
+    )
+    return f"({','.join(cells)})" if cells else matrix[0]
+
+
+class _Frame(NamedTuple):
+    """An open bracket with what stands behind it so far; a text leaves no bracket."""
+
+    opening: str
+    spaced: bool
+    upright: list[bool]
+    items: list[Token]
+
+
+class _Scanner:
+    """Reads a text from left to right, once; `frames` are the brackets that are open."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position, self.count = text, 0, 0
+        self.is_delimited = "$" in text.replace(r"\$", "") or r"\(" in text or r"\[" in text
+        self.frames = [_Frame("", True, [self.is_delimited], [])]
+        self.spaced = True
+
+    def tokens(self) -> tuple[Token, ...]:
+        while self.position < len(self.text):
+            match = _TOKEN.match(self.text, self.position)
+            assert match is not None
+            assert match.lastgroup is not None
+            self.position, kind = match.end(), match.lastgroup
+            if kind in ("space", "quote", "ordinal"):
+                self.spaced = True
+            elif kind in _SIMPLE:
+                self._put(*_SIMPLE[kind])
+            elif kind == "word":
+                self._put("word", match[0] if match[0] in words.UNIT_LETTERS else match[0].lower(), match[0])
+            elif kind == "environment":
+                self._put("command", "".join(match[0].split()))  # a matrix: Math-Verify reads it
+            elif kind == "text":
+                self._open("text", True)
+            elif kind in ("row", "command", "letters", "mark"):
+                getattr(self, f"_{kind}")(match)
+            else:
+                is_grouped = kind == "grouped" and not {"{", "\\"} & set(match[0]) and "," in match[0]
+                number = _number(kind, match[0])
+                self._put("number" if number else "mark", number or match[0], match[0] if is_grouped else "")
+        while len(self.frames) > 1:
+            self._splice()
+        return _settled(self.frames[0].items)
+
+    def _put(self, kind: str, text: str, raw: str = "", items: tuple[Token, ...] = ()) -> None:
+        self.count += 1
+        if self.count > MAX_TOKENS or (kind == "number" and len(text) > MAX_DIGITS):
+            raise OverLimit
+        frame, last = self.frames[-1], self._last()
+        is_degree = text in ("degree", "o") or (len(items) == 1 and items[0].text in ("degree", "o"))
+        if is_degree and last is not None and last.text == "^":
+            frame.items.pop()
+            kind, text, items = "operator", "degree", ()
+        frame.items.append(Token(kind, text, self.spaced, frame.upright[0], items, raw))
+        self.spaced = False
+
+    def _last(self) -> Token | None:
+        for frame in reversed(self.frames):
+            if frame.items or frame.opening != "text":
+                return frame.items[-1] if frame.items else None
+        return None
+
+    def _is_behind_operand(self) -> bool:
+        last = self._last()
+        return last is not None and (last.kind in _OPERANDS or last.text in ("!", "%", "'", "degree"))
+
+    def _symbol(self, name: str, otherwise: tuple[str, str]) -> None:
+        if name.startswith("var") and f"\\{name[3:]}" in self.text:
+            kind, text = (
+                otherwise if otherwise[0] != "command" else ("name", otherwise[1])
+            )  # beside the other shape it is another letter
+        else:
+            kind, text = SYMBOLS.get(name, otherwise)
+        if kind == "space":
+            self.spaced = True
+        elif kind == "open":
+            self._open(text)
+        elif kind == "close":
+            self._close(text)
+        elif kind == "bar":
+            self._bar()
+        else:
+            self._put(kind, text, "$" if text == "!" and self.is_delimited and not self.frames[-1].upright[0] else "")
+
+    # ---------------------------------------------------------------- brackets
+
+    def _open(self, opening: str, upright: bool = False) -> None:
+        if len(self.frames) > MAX_DEPTH:
+            raise OverLimit
+        self.frames.append(_Frame(opening, self.spaced, [self.frames[-1].upright[0] or upright], []))
+        self.spaced = opening == "text"
+
+    def _close(self, closing: str) -> None:
+        """Close the innermost bracket that fits; those inside it that stay open are no brackets."""
+        fits = (
+            ("{", "text") if closing == "}" else tuple(_PARTNER[closing]) if len(closing) == 1 else (_PARTNER[closing],)
+        )
+        place = len(self.frames) - 1
+        while place and self.frames[place].opening not in fits:
+            # Braces hold everything; no other bracket closes beyond one.
+            place = 0 if self.frames[place].opening in ("{", "text") else place - 1
+        if not place:
+            self._put("mark", closing)
+            return
+        inner = self.frames[place + 1 :]
+        if self.frames[place].opening == "text" and inner and all(frame.opening in "([" for frame in inner):
+            frame = self.frames.pop(place)  # `\text{ (or }0.75)`
+            self.frames[place - 1].items.extend(frame.items)
+            return
+        while len(self.frames) - 1 > place:
+            self._splice()
+        self._finish(self.frames.pop(), closing)
+
+    def _finish(self, frame: _Frame, closing: str) -> None:
+        """Put a closed bracket; braces around one sign are none, but for an argument."""
+        items, last = _settled(frame.items), self._last()
+        is_sign = frame.opening == "{" and len(items) == 1 and items[0].kind not in _OPERANDS
+        is_argument = last is not None and (last.kind == "command" or last.text in ("^", "_"))
+        if frame.opening == "text" or (is_sign and not is_argument):
+            self.frames[-1].items.extend(items)
+            self.spaced = self.spaced or frame.upright[0]
+        else:
+            self.spaced = frame.spaced
+            self._put("group", frame.opening, closing, items)
+
+    def _splice(self) -> None:
+        frame = self.frames.pop()
+        if frame.opening != "text":
+            self.frames[-1].items.append(Token("mark", frame.opening, frame.spaced))
+        self.frames[-1].items.extend(frame.items)
+
+    def _bar(self) -> None:
+        frame, is_behind = self.frames[-1], self._is_behind_operand()
+        if frame.opening == "|" and is_behind:
+            self._close("|")
+        elif frame.opening == r"\{" and is_behind:
+            self._put("mark", "|")
+        else:
+            self._open("|")
+
+    # ---------------------------------------------------------------- kinds of tokens
+
+    def _row(self, match: re.Match[str]) -> None:
+        """A doubled backslash before a command, or the end of a line."""
+        self.position, self.spaced = match.start() + 1, True
+        command = _TOKEN.match(self.text, self.position)
+        if command is None or (command["text"] or command["command"]) not in KNOWN:
+            self.position += 1
+
+    def _letters(self, match: re.Match[str]) -> None:
+        run, last = match[0], self._last()
+        small, upright = run.lower(), self.frames[-1].upright[0]
+        is_called = self.text[self.position : self.position + 2].strip("}")[:1] in ("(", "{")
+        is_measured = (
+            last is not None and (self._is_behind_operand() or last.text in ("/", "*", "-")) and last.kind != "name"
+        )
+        is_unit = is_measured and (words.unit_of(small) if len(run) > 1 else upright and run in words.UNIT_LETTERS)
+        if run in LETTERS or (run in SYMBOLS and SYMBOLS[run][0] == "command" and is_called):
+            self._put(*SYMBOLS[run])
+        elif small in SPELLED:
+            self._put(*SPELLED[small])
+        elif is_unit or (len(run) > 1 and (upright or words.is_word(small))) or not (run.isascii() and run.isalpha()):
+            self._put("word", run if len(run) == 1 else small, run)
+        else:
+            self._put("name" if len(run) == 1 or run.isupper() else "letters", run)
+
+    def _mark(self, match: re.Match[str]) -> None:
+        if match[0] == "{":
+            self._open("{")
+        elif match[0] == "}":
+            self._close("}")
+        elif match[0] == "$":
+            self.frames[-1].upright[0], self.spaced = not self.frames[-1].upright[0], True
+            self.position += self.text.startswith("$", self.position)
+        else:
+            self._symbol(match[0], ("mark", match[0]))
+
+    def _command(self, match: re.Match[str]) -> None:
+        name = match["command"]
+        if name in ("(", "[", ")", "]"):
+            self.frames[-1].upright[0], self.spaced = name in ")]", True
+        elif name in ("mathbb", "Bbb"):
+            self._put("name", rf"\mathbb{{{self._argument()}}}")
+        elif name == "not" and self.text.startswith("=", self.position):
+            self.position += 1
+            self._put("relation", r"\ne")
+        else:
+            self._symbol(name, ("command" if name.isalpha() else "mark", "\\" + name))
+
+    def _argument(self) -> str:
+        """Take `R` or `{R}`."""
+        token = _TOKEN.match(self.text, self.position)
+        while token is not None and token.lastgroup == "space":
+            token = _TOKEN.match(self.text, token.end())
+        if token is None:
+            return ""
+        end = self.text.find("}", token.end()) if token[0] == "{" else -1
+        self.position = token.end() if end < 0 else end + 1
+        return token[0] if end < 0 else self.text[token.end() : end].strip()
+
+
+def _settled(items: list[Token]) -> tuple[Token, ...]:
+    r"""Return tokens in which letters beside words are a word (`12 red apples`, `es 5`), and `{a \over b}` is `\frac{a}{b}`."""
+    for place in range(len(items) - 2, -1, -1):
+        token, follower = items[place], items[place + 1]
+        is_told = place and items[place - 1].kind == "word" and follower.spaced and follower.kind == "number"
+        if token.kind == "letters" and token.spaced and (is_told or follower.kind == "word"):
+            items[place] = token._replace(kind="word", raw=token.text)
+        elif token.text in _INFIX:
+            sides = (Token("group", "{", items=tuple(side), raw="}") for side in (items[:place], items[place + 1 :]))
+            return (Token("command", _INFIX[token.text]), *sides)
+    return tuple(items)
+
+
+_INFIX = {r"\over": r"\frac", r"\choose": r"\binom"}
+_SIMPLE = {"power": ("operator", "^"), "times": ("operator", "*"), "dash": ("mark", "—")}
+
+
+def _number(kind: str, text: str) -> str:
+    """Return a number in the notation that `expressions.number` reads; `4 10/3` is none."""
+    parts = _FIRST_TERM.findall(text)
+    if kind == "european":
+        return text.replace(".", "").replace(",", ".")
+    if kind == "repeating":
+        return rf"{parts[0]}\overline{{{parts[1]}}}"
+    if kind == "mixed":
+        top, bottom = parts[1:] if len(parts) == 3 else parts[1]
+        return rf"{parts[0]}\frac{{{top}}}{{{bottom}}}" if int(top) < int(bottom) else ""
+    if kind == "scientific":
+        return rf"{parts[0]}\times 10^{{{int(parts[-1])}}}"
+    return "".join(char for char in text if char.isdigit() or char == ".")
+
+
+_PRINTED = {"degree": r"^\circ", "and": " and ", "or": " or ", "%": r"\%", r"\surd": r"\sqrt"}
+
+
+def render(tokens: Iterable[Token]) -> str:
+    """Return tokens as LaTeX."""
+    text = ""
+    for token in tokens:
+        piece = token.raw or token.text if token.kind in ("number", "word") else _PRINTED.get(token.text, token.text)
+        if token.kind == "group":
+            piece = f"{token.text}{render(token.items)}{token.raw}"
+        elif token.kind == "word":
+            piece = f" {piece} "
+        ends_with_command = text[-1:].isalpha() and text.rpartition("\\")[2].isalpha() and "\\" in text
+        touches = text[-1:].isalnum() and piece[:1].isalnum() and (token.spaced or ends_with_command)
+        text += f" {piece}" if touches or (token.spaced and text[-1:] in (",", ";", ".", ":", ")")) else piece
+    return " ".join(text.split())
