@@ -95,8 +95,9 @@ class Grader:
         size = len(golds)
         cases = list(zip(responses, golds, problems or [None] * size, truncated or [False] * size, strict=True))
         distinct = list(dict.fromkeys(cases))
-        pairs, asked, cut_off = ([case[:2] for case in distinct], *([case[n] for case in distinct] for n in (2, 3)))
-        verdicts = self.verifier.verify_many(pairs, asked, cut_off)
+        verdicts = self.verifier.verify_many(
+            [case[:2] for case in distinct], [case[2] for case in distinct], [case[3] for case in distinct]
+        )
         verdict_of = dict(zip(distinct, verdicts, strict=True))
         return Grades([verdict_of[case] for case in cases])
 

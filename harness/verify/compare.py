@@ -88,7 +88,7 @@ class Comparison:
         return self._by_leaf(gold, answer) if not is_open and (is_unread or other.kind == "bracket") else False
 
     def _two_relations(self, gold: Node, answer: Node) -> bool | None:
-        """Two relations: by their values where both give one, else whether one is a multiple of the other."""
+        """Two relations: by their values where both give one, else whether one is a multiple of the other, or turned round."""
         gold_forms, answer_forms = value_forms(gold, strict=True), value_forms(answer, strict=True)
         if gold_forms and answer_forms:
             names = assigned_name(gold), assigned_name(answer)
@@ -100,7 +100,9 @@ class Comparison:
             or len(answer.items) != 2
             or any(item.tree is None for item in (*gold.items, *answer.items))
         ):
-            return self._by_leaf(gold, answer)
+            turned = " ".join(_TURNED.get(sign, sign) for sign in reversed(answer.mark.split()))
+            is_turned = len(gold.items) > 2 and gold.mark == turned
+            return self._sequences(gold.items, answer.items[::-1]) if is_turned else self._by_leaf(gold, answer)
         sign = ratio_sign(*(("-", node.items[0].tree, node.items[1].tree) for node in (gold, answer)))
         if not sign:
             return self._by_leaf(gold, answer) if sign is None or gold.mark == answer.mark == "=" else False
@@ -281,7 +283,7 @@ def _rounds(exact: Node, decimal: Node, scale: int = 1) -> bool:
 
 def is_name(node: Node) -> bool:
     """Return whether a side of an equation names a quantity."""
-    return node.kind == "words" or _NAME.fullmatch("".join(node.text.split())) is not None
+    return node.kind == "words" or (node.text != r"\pi" and _NAME.fullmatch("".join(node.text.split())) is not None)
 
 
 def value_forms(relation: Node, strict: bool) -> list[Node]:

@@ -40,9 +40,9 @@ def is_unevaluated(gold: Node, answer: Node, problem: str | None = None) -> bool
         is_scalar = len(golds) == 1 and golds[0].tree is not None and not names_of(golds[0].tree)
         new = set().union(*map(_functions, answers)) - set().union(*map(_functions, golds))
         is_open = sum(map(_open_of, answers)) > allowed or (is_scalar and bool(new))
-    return is_open or (
-        bool(problem) and len(golds) == len(answers) == 1 and _is_restated(golds[0], answers[0], problem)
-    )
+    if is_open or problem is None or len(golds) != 1 or len(answers) != 1:
+        return is_open
+    return _is_restated(golds[0], answers[0], problem)
 
 
 def is_open(gold: Node) -> bool:

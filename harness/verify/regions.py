@@ -25,10 +25,12 @@ class _NoSet(Exception):
 def same_set(gold: Node, answer: Node) -> bool | None:
     """Return whether two nodes are one set, said of one unknown; None where either is none."""
     try:
-        ends, names = set[Number](), set[str]()
-        for node in (gold, answer):
-            _survey(node, ends, names)
-        return len(names) < 2 and all(_contains(gold, x) == _contains(answer, x) for x in _probes(ends))
+        ends, names = set[Number](), (set[str](), set[str]())
+        for node, own in zip((gold, answer), names, strict=True):
+            _survey(node, ends, own)
+        if max(map(len, names)) > 1:
+            return None
+        return len(set.union(*names)) < 2 and all(_contains(gold, x) == _contains(answer, x) for x in _probes(ends))
     except _NoSet:
         return None
 
@@ -55,11 +57,11 @@ def _survey_bounds(node: Node, ends: set[Number], names: set[str]) -> None:
     if any(sign not in _ALLOWED for sign in node.mark.split()):
         raise _NoSet
     bounds = [item.number for item in node.items if item.number is not None]
-    for tree in (item.tree for item in node.items if item.number is None):
-        is_modulus = tree is not None and tree[:2] == ("call", "abs") and tree[2][0] in ("name", "+", "-")
-        inside = tree[2] if is_modulus and tree is not None else tree
-        name = inside[1] if is_modulus and inside is not None and inside[0] != "name" else inside
-        if tree is None or name is None or name[0] != "name" or names_of(tree) != [name[1]]:
+    for tree in (item.tree or ("none",) for item in node.items if item.number is None):
+        is_modulus = tree[:2] == ("call", "abs") and tree[2][0] in ("name", "+", "-")
+        inside = tree[2] if is_modulus else tree
+        name = inside[1] if is_modulus and inside[0] != "name" else inside
+        if name[0] != "name" or names_of(tree) != [name[1]]:
             raise _NoSet
         names.add(name[1])
         middle = value(inside, {name[1]: Fraction(0)}) if is_modulus else Fraction(0)  # of `|x-2|`: -2

@@ -35,7 +35,8 @@ _GOLDS_REMEMBERED = 50_000
 _VERDICTS_REMEMBERED = 100_000
 _SHOWN_CHARS = 1_000
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9][0-9]{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
-_DENIALS = ("not ", "never ", "nor ", "n't ", "n’t ", "than ", "but ", "cannot ", "of ", "be ")
+# What may deny a box: `extract` looks closer.
+_DENIALS = "not |never |nor |n't |n’t |than |but |cannot |of |be |equal |possibly |really |the "
 _INEQUALITIES = ("<", ">", r"\le", r"\ge")
 _Key = tuple[str, str]
 _Graded = tuple[Verdict | None, Node, Node]  # the verdict by value, the gold answer and the answer
@@ -68,7 +69,8 @@ class MathVerifier:
         responses were cut off; these have no answer but a closed box or a line that ends.
         """
         problems, truncated = problems or [None] * len(pairs), truncated or [False] * len(pairs)
-        graded = [self._grade(*pair, *rest) for pair, *rest in zip(pairs, problems, truncated, strict=True)]
+        cases = zip(pairs, problems, truncated, strict=True)
+        graded = [self._grade(*pair, problem, is_cut_off) for pair, problem, is_cut_off in cases]
         slow = self._grade_in_pool((gold.text, answer.text) for verdict, gold, answer in graded if verdict is None)
         return [
             self._with_form(verdict or slow[gold.text, answer.text], gold, answer, problem)
@@ -231,7 +233,7 @@ def _plain_integer(response: str) -> str:
         return ""
     before = response[max(0, start - 24) : start].lower().rstrip("$*_([\\ \n") + " "
     match = _PLAIN_BOX.fullmatch(response, start)
-    return "" if match is None or before.endswith(_DENIALS) else match[1]
+    return "" if match is None or before.endswith(tuple(_DENIALS.split("|"))) else match[1]
 
 
 def _shown(answer: Node) -> str:

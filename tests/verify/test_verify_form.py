@@ -16,7 +16,7 @@ CASES = [json.loads(line) for line in _LINES]
 @pytest.mark.parametrize("extraction", ["boxed", "answer_line"])
 def test_every_case_gets_its_verdict(extraction: str) -> None:
     cases = [case for case in CASES if case["extraction"] == extraction]
-    with MathVerifier(VerifierConfig(extraction=extraction, answer_must_end=False)) as verifier:
+    with MathVerifier(VerifierConfig(extraction=extraction, answer_must_end=False, timeout_cpu_seconds=10)) as verifier:
         pairs = [(case["response"], case["gold"]) for case in cases]
         verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
     differing = [(case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]]

@@ -12,8 +12,8 @@ import pytest
 from harness.verify import MathVerifier
 from harness.verify.cross_check import last_numeral_is
 from harness.verify.extract import extract
-from harness.verify.read.answers import read_text
-from harness.verify.read.tokens import OverLimit
+from harness.verify.read.answers import read_answer, read_text
+from harness.verify.read.tokens import OverLimit, tokenize
 
 SENTENCES = ["It is 5. ", "the answer is ", "The answer is 5. ", "so so so ", "not ", "wait ", "I hope "]
 MARKS = [
@@ -37,6 +37,8 @@ UNITS = SENTENCES + MARKS + NUMBERS + SPACES
 
 
 def read_or_refuse(text: str) -> None:
+    tokenize.cache_clear()
+    read_answer.cache_clear()
     with contextlib.suppress(OverLimit):
         read_text(text)
 

@@ -22,7 +22,7 @@ CASES = [json.loads(line) for line in _LINES]
 
 @pytest.fixture(scope="module")
 def verdicts() -> Iterator[list[Verdict]]:
-    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False)) as verifier:
+    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, timeout_cpu_seconds=10)) as verifier:
         yield verifier.verify_many([(case["response"], case["gold"]) for case in CASES])
 
 

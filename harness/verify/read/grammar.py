@@ -58,7 +58,7 @@ class Node:
     modulus: str = ""
 
     @property
-    def number(self) -> Number | None:
+    def number(self) -> Number:
         """The value of a formula without unknowns, without its percent sign; None for others."""
         return None if self.tree is None else constant(self.tree)
 
@@ -197,6 +197,8 @@ def label(tokens: Sequence[Token]) -> tuple[str, Sequence[Token]] | None:
         rest = rest[1:]
     if not rest or named:
         return letter, rest
+    if rest[0].text == "(" and letter_of(rest[0]):
+        return None  # two options
     follows = rest[0].spaced and rest[0].kind not in ("operator", "relation", "separator")
     return (letter, rest) if (follows or rest[0].upright) and words.class_of(rest[0].text) not in "crk" else None
 

@@ -28,7 +28,7 @@ _SIGNS = {
 _TABLE = str.maketrans(
     _SIGNS
     | {char: rf"\{name} " for char, name in zip(_GREEK_LETTERS, GREEK, strict=True)}
-    | {char: f" {value} " for char, *digits in _VULGAR.split() for value in ["".join(digits)]}
+    | {item[0]: f" {item[1:]} " for item in _VULGAR.split()}
     | {char: f"{mark}{{{plain}}}" for chars, plains, mark in (_RAISED, _LOWERED) for char, plain in zip(chars, plains, strict=True)}
 )  # fmt: skip
 
