@@ -114,9 +114,10 @@ class Comparison:
         if kinds <= {"formula", "choice"}:
             return self._formulas(gold, answer)
         if kinds == {"bracket"}:
-            # `[1,2,3]` and `[[1,2],[3,4]]` are tuples as well; two numbers are an interval.
-            is_tuple = len(gold.items) > 2 or all(item.kind == "bracket" for item in gold.items)
-            is_tuple = is_tuple and {gold.mark, answer.mark} == {"()", "[]"}
+            if gold.mark != answer.mark and all(item.kind == "bracket" for item in (*gold.items, *answer.items)):
+                return self._sequences(_flat(gold), _flat(answer))  # `[[1,2],[3,4]]` is a matrix
+            # `[1,2,3]` is a tuple as well; of two numbers it is an interval.
+            is_tuple = {gold.mark, answer.mark} == {"()", "[]"} and len(gold.items) > 2
             return self._sequences(gold.items, answer.items) if gold.mark == answer.mark or is_tuple else False
         if kinds <= {"list", "set"}:
             return self._lists(gold.items, answer.items)
@@ -333,6 +334,10 @@ def assigned_name(node: Node) -> str:
         return ""
     sides = [side for side in (node.items[0], node.items[-1]) if is_name(side) and side.kind != "words"]
     return "".join(char for char in sides[0].text if char not in " {}") if sides else ""
+
+
+def _flat(rows: Node) -> list[Node]:
+    return [item for row in rows.items for item in row.items]
 
 
 def _bare(nodes: Sequence[Node]) -> tuple[Node, ...]:

@@ -53,12 +53,13 @@ class Gold:
 
 
 def is_no_answer(gold: str) -> bool:
-    """Return whether a gold stands where an answer is missing: `see figure`, `N/A`, `?`, `...`, `None`; `none` is an answer."""
+    """Return whether a gold stands where an answer is missing: `see figure`, `N/A`, `?`, Python's `None`; `none` is an answer."""
     letters = (
         " " if unicodedata.category(letter)[0] in "PZC" and letter != "\\" else letter
         for letter in _SILENT.sub(" ", gold)
     )
-    return gold != "none" and _NO_ANSWER.fullmatch(" ".join("".join(letters).lower().split())) is not None
+    text = " ".join("".join(letters).lower().split())
+    return gold == "None" or (text != "none" and _NO_ANSWER.fullmatch(text) is not None)
 
 
 def _answer_in(raw: str) -> str:
