@@ -30,10 +30,6 @@ from harness.configuration.identity import flatten, run_id
 from harness.configuration.registry import nearest, own_members
 from harness.configuration.schema import RunConfig, load
 
-_HYDRA_WORDS = {  # what Hydra has a word of its own for
-    "config_dir": "give --config-dir {}, as Hydra calls it",
-    "launcher": "say where runs are sent as Hydra does: hydra/launcher=submitit_slurm, submitit_local, ray, joblib or processes",
-}
 _SHORT_KEYS = ("match", "checks")  # what stands for a key, beside groups
 # Keys of a declaration whose mapping, given whole, takes the place of the file's.
 REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together")
@@ -66,7 +62,10 @@ def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
     try:
         return load(values)
     except UnknownKeyError as error:
-        raise ConfigError(_place_hint(error.key, overrides) or f"{error}{_patch_hint(error.key, overrides)}") from error
+        files = " and ".join(item for item in overrides if item.startswith(("patch=", "rung=", "preset=")))
+        raise ConfigError(
+            f"{error}" + f" ({files} may set it: the members chosen here do not have it)" * bool(files)
+        ) from error
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -92,18 +91,11 @@ def of_hydra(override: str) -> bool:
 
 
 def hydra_overrides(overrides: Sequence[str]) -> list[str]:
-    """The overrides as Hydra takes them. Raises `ConfigError` for what it would take and ignore.
-
-    That is no member of a group, or an empty mapping; and words that Hydra has its own for.
-    """
+    """The overrides as Hydra takes them. Raises `ConfigError` for what it would take and ignore: no member of a group, an empty mapping."""
     # `checks=` is said so often that it may stand without its section.
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
     # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
     overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
-    for item in overrides:
-        key, _, value = item.lstrip("+").partition("=")
-        if key in _HYDRA_WORDS:
-            raise ConfigError(f"{item}: {_HYDRA_WORDS[key].format(value)}")
     for override in parse_overrides(overrides):
         group = override.key_or_group
         if override.is_sweep_override():
@@ -179,15 +171,11 @@ def refuse_second_choice(overrides: Sequence[str]) -> None:
             raise ConfigError(f"{item.input_line}: {doubled} stands twice; keep one of them")
         if first := first_lines.get(group):
             names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
-            fix = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"
-            raise ConfigError(f"{first} {item.input_line}: the second would take the place of the first; {fix}")
+            raise ConfigError(
+                f"{first} {item.input_line}: the second would take the place of the first; keep one of them, or give "
+                f"{group}=[{','.join(names)}] where a run takes several"
+            )
         first_lines[group] = str(item.input_line)
-
-
-def _takes_several(group: str) -> bool:
-    """Say if several members of a group may be chosen together."""
-    defaults = yaml.safe_load((config_directory() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
-    return any(isinstance(entry, dict) and isinstance(entry.get(group), list) for entry in defaults)
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
@@ -241,93 +229,46 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 # ---- what is wrong with overrides that do not compose -----------------------------------------------------------------------
 
 
-def _patch_hint(key: str, overrides: Sequence[str]) -> str:
-    """Name the patch of the command line that wrote a key which its configuration does not have; empty without one."""
-    for name, path in _chosen_files("patch", overrides):
-        if OmegaConf.select(OmegaConf.load(path), key) is not None:
-            return f" (patch={name} sets it; the members chosen here do not have it)"
-    return ""
-
-
-def _place_hint(key: str, overrides: Sequence[str]) -> str:
-    """Name the file of a patch, rung or preset that says nothing of its place, so that its keys stand under its group; else empty."""
-    if key not in ("patch", "rung", "preset"):
-        return ""
-    for name, path in _chosen_files(key, overrides):
-        if not re.search(r"^# *@package +_global_", path.read_text(encoding="utf-8"), re.MULTILINE):
-            return f"{key}={name} changes nothing: {path} must begin with the line `# @package _global_`"
-    return ""
-
-
-def _chosen_files(group: str, overrides: Sequence[str]) -> list[tuple[str, Path]]:
-    """The members of a group that overrides choose, with their files."""
-    values = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith(f"{group}=")]
-    names = [part.strip() for item in values for part in item.split(",")]
-    return [(name, path) for name in names if (path := file_of(group, name)).exists()]
-
-
 def explanation(error: BaseException, overrides: Sequence[str]) -> str:
-    """The message of Hydra or OmegaConf, with the nearest valid key, option or group where one was mistyped, else with its cause."""
-    message, cause = str(error), error.__cause__
-    if isinstance(error, yaml.MarkedYAMLError):
-        return f"a configuration file is no YAML: {' '.join(message.split())}"
+    """What Hydra or OmegaConf says in one line, with the nearest valid key, option or group where one was mistyped."""
+    message, cause = " ".join(str(error).split()), error.__cause__
     if isinstance(cause, ConfigError):
         return str(cause)
-    first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
-    if first.startswith("Error merging override") and cause is not None:
-        first = f"{first}: {str(cause).strip().splitlines()[0]}"
-    if first.endswith("composing config:"):
-        first = " ".join([first, *message.strip().splitlines()[1:2]])
-    if first.startswith("Ambiguous value"):
-        return f"{first}; for a run of each value add -m"
-    if "INTERVAL_SWEEP" in first:
-        return "an interval is for a search: add hydra/sweeper=search, or give range() or choice()"
-    word = re.match(r"Error parsing override '([\w./-]+)'$", first)
-    if word:
-        return f"{word[1]!r} is no key=value{_member_hint(word[1])}"
+    if isinstance(error, yaml.MarkedYAMLError):
+        return f"a configuration file is no YAML: {message}"
     if isinstance(error, OverrideParseException):
-        return _unread(error.override) or first
-    return _nearest_hint(message, overrides) or first
+        return _unread(error.override)
+    if "Error merging override" in message:
+        return f"{message}: {str(cause).strip().partition(chr(10))[0]}"
+    option = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", message)
+    if option and not option[1].startswith("hydra/"):
+        return no_option(option[1], option[2])
+    key = re.search(r"Could not override '([^']+)'", message)
+    return f"unknown key {key[1]!r}{_nearest_key(key[1], overrides)}" if key and not of_hydra(key[1]) else message
 
 
 def _unread(override: str) -> str:
-    """Say how to quote an override that Hydra's grammar cannot read; empty where it has no key."""
+    """Say how to write an override that Hydra's grammar cannot read."""
     key, equals, value = override.partition("=")
-    if not equals or not re.fullmatch(r"[\w./@:+~-]+", key):
-        return ""
-    if value.startswith(("[", "{")):
-        return f'{override} cannot be read: quote the texts inside the brackets, as in \'{key}=["a=1","b=2"]\''
-    value = os.path.expanduser(value.strip("'\""))
-    return f"{override} cannot be read; quote it: '{key}=\"{value}\"'"
+    if not equals:
+        members = {name: group for group in (*reversed(_groups()), "experiment") for name in options(group)}
+        matches = get_close_matches(key, members, n=1, cutoff=0.8)
+        hint = (
+            f"did you mean {members[matches[0]]}={matches[0]}?"
+            if matches
+            else "give KEY=VALUE, for example experiment=NAME"
+        )
+        return f"{key!r} is no key=value; {hint}"
+    text = os.path.expanduser(value.strip("'\""))
+    form = '["a=1","b=2"]' if value.startswith(("[", "{")) else f'"{text}"'
+    return f"{override} cannot be read; quote the texts in it, as in '{key}={form}'"
 
 
 def refuse_below_a_list(error: ValueError, overrides: Sequence[str]) -> None:
     """Raise `ConfigError` where OmegaConf took a part of an override's key for a place in a list."""
-    word = re.fullmatch(r"invalid literal for int\(\) with base 10: '(\w+)'", str(error))
-    for override in overrides if word else ():
-        key, _, value = override.lstrip("+~").partition("=")
-        section, found, _ = f"{key}.".partition(f".{word[1]}." if word else "")
-        if found:
-            whole = f"{{{key.removeprefix(f'{section}.')}: {value}}}" if section == "experiment.seeds" else "[...]"
-            raise ConfigError(f"{key}={value}: {section} is a list; give it whole, '{section}={whole}'") from error
-
-
-def _nearest_hint(message: str, overrides: Sequence[str]) -> str:
-    """Say what is near a key, group or option that there is not; empty where the message is of something else."""
-    key = re.search(r"Could not override '([^']+)'", message)
-    if key and key[1].startswith("hydra."):
-        return f"unknown key {key[1]!r}; the same command with `--cfg hydra -p {key[1].rpartition('.')[0]}`, without it and -m, lists them"
-    if key and "No match in the defaults list" not in message:
-        return f"unknown key {key[1]!r}{_nearest_key(key[1], overrides)}"
-    if key:
-        return f"unknown group {key[1]!r}{nearest(key[1], _groups())}"
-    option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
-    if option is None:
-        return ""
-    if option[1].startswith("hydra/"):
-        valid_options = re.findall(r"^\t(\S+)$", message, re.MULTILINE)
-        return f"{option[1]} has no option {option[2]!r}{nearest(option[2], valid_options)}"
-    return no_option(option[1], option[2])
+    if word := re.fullmatch(r"invalid literal for int\(\) with base 10: '(\w+)'", str(error)):
+        names = " ".join(item for item in overrides if f".{word[1]}" in item)
+        raise ConfigError(f"{names}: what .{word[1]} stands in is a list; give it whole, KEY=[...]") from error
 
 
 def _groups() -> list[str]:
@@ -337,36 +278,18 @@ def _groups() -> list[str]:
     return sorted(name for name in names if name != "declared")
 
 
-def _member_hint(word: str) -> str:
-    """The member of a group that a word without `=` may stand for."""
-    members = {name: group for group in reversed(_groups()) for name in options(group)}
-    members |= dict.fromkeys(options("experiment"), "experiment")
-    matches = get_close_matches(word, members, n=1, cutoff=0.8)
-    if matches:
-        return f"; did you mean {members[matches[0]]}={matches[0]}?"
-    return "; give KEY=VALUE, for example experiment=NAME"
-
-
 def _nearest_key(key: str, overrides: Sequence[str]) -> str:
     """The nearest key of the chosen members; of a single word also the nearest group."""
     if key in _keys([]):
-        return (
-            f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
-            "does not list it"
-        )
+        return f": it is of another choice of {key.partition('.')[0]}=, or the YAML of a member of your own does not list it"
     keys = _keys([str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()])
-    if "." not in key:
-        return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_SHORT_KEYS}))
     section, _, leaf = key.rpartition(".")
-    leaves = {name.removeprefix(f"{section}."): name for name in keys if name.rpartition(".")[0] == section}
-    if matches := get_close_matches(leaf, leaves, n=1):
-        return f"; did you mean {leaves[matches[0]]!r}?"
-    if namesakes := [name for name in sorted(keys) if name.endswith(f".{leaf}")]:
+    leaves = [name.rpartition(".")[2] for name in keys if name.rpartition(".")[0] == section]
+    leaves += [] if section else [*_groups(), *_SHORT_KEYS]
+    namesakes = [name for name in sorted(keys) if name.endswith(f".{leaf}")]
+    if namesakes and not get_close_matches(leaf, leaves):
         return f"; did you mean {' or '.join(map(repr, namesakes))}?"
-    if leaves:
-        return f"; {section} has {', '.join(sorted(leaves))}"
-    matches = get_close_matches(key, keys, n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else "; `harness keys` lists them"
+    return nearest(leaf, leaves) if leaves else "; `harness keys` lists them"
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

@@ -168,7 +168,11 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     for name, value in values.items():
         item_path = f"{path}.{name}" if path else str(name)
         if name not in fields_by_name:
-            own_section = name == path  # a file of the group `experiment` that says `experiment:`
+            own_section = name == path or item_path in (
+                "patch",
+                "rung",
+                "preset",
+            )  # of a file that says nothing of its place
             first_line = "; the file that says so must begin with the line `# @package _global_`"
             raise UnknownKeyError(item_path, first_line if own_section else nearest(str(name), list(fields_by_name)))
         metadata = fields_by_name[name].metadata

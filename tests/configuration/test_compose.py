@@ -84,8 +84,6 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
         ("hydra.sweep.dir=elsewhere", r"hydra\.sweep\.dir=elsewhere: a setting of Hydra is for `harness run`"),
         ("hydra/launcher=basic", "hydra/launcher=basic: a setting of Hydra is for `harness run`"),
         ("+hydra.job.env_set.A=b", "a setting of Hydra is for `harness run`; leave it out here"),
-        ("config_dir=mine", "config_dir=mine: give --config-dir mine"),
-        ("launcher=slurm", "hydra/launcher=submitit_slurm"),
         ("seed=0,1", "seed=0,1"),
     ],
 )

@@ -113,7 +113,7 @@ def test_what_follows_the_cap_changes_with_it() -> None:
 @pytest.mark.parametrize(
     ("override", "culprit", "fix"),
     [
-        ("algorithm.surrogate.clip_hihg=0.3", "algorithm.surrogate.clip_hihg", "algorithm.surrogate.clip_high"),
+        ("algorithm.surrogate.clip_hihg=0.3", "algorithm.surrogate.clip_hihg", "'clip_high'"),
         ("algorthm=dapo", "algorthm", "'algorithm'"),
         ("rung=dapo_5_dynamic_samplin", "dapo_5_dynamic_samplin", "'dapo_5_dynamic_sampling'"),
         ("patch=[clip_highr]", "clip_highr", "'clip_higher'"),
