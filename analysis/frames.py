@@ -218,7 +218,7 @@ def _read_runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]
         for seed in [seed for seed in plan.seeds_of(arm) if seed in arm.runs or not arm.refused]:
             run_id, manifest, troubles = arm.runs.get(seed, ""), None, []
             try:
-                manifest = store.run(run_id).manifest(hashes=True) if run_id else None
+                manifest = store.run(run_id).checked_manifest() if run_id else None
             except StoreError as error:
                 troubles.append(str(error))
             if layout.RUN_ID.fullmatch(run_id) and (damage := store.run(run_id).without_manifest()):

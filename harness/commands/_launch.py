@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.execution.progress import Progress
 from harness.execution.supervisor import Summary, dispatch
 from harness.experiment.plan import Plan, RunSpec
-from harness.store import ResultStore, StoreError, layout
+from harness.store import ResultStore, StoreError
 from harness.store.reader import run_state
 
 OURS = "processes"  # takes runs as they are planned; every other launcher gets them as overrides
@@ -125,7 +125,7 @@ def summary_of(
             continue
         if state.status == "running":
             summary.elsewhere.append(name)
-        elif state.status in ("failed", "unreadable", layout.INCOMPLETE) or (reason and state.status != "interrupted"):
+        elif state.status in ("failed", "unreadable") or (reason and state.status != "interrupted"):
             summary.failed.append(name)
         else:
             (summary.interrupted if state.attempts else summary.not_started).append(name)

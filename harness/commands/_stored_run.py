@@ -63,7 +63,7 @@ def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> 
             "provenance": (provenance_of(run), provenance_of(other)),
             "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
         }
-    manifest = run.manifest(hashes=True) or {}
+    manifest = run.checked_manifest() or {}
     return StoredRun(
         **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
         status=layout.INCOMPLETE if manifest.get("status") == layout.INCOMPLETE else run_status(run) or "",

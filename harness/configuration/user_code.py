@@ -15,7 +15,6 @@ import functools
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -90,34 +89,23 @@ def _load(family: str, path: Path, code: str) -> ModuleType:
     config: Any = getattr(module, "Config", None)
     if not (isinstance(config, type) and dataclasses.is_dataclass(config)) or getattr(config, "kind", "") != path.stem:
         raise ConfigError(f"{path}: a member defines a dataclass Config with `kind: str = {path.stem!r}`")
-    base = base_of(family)
-    if base is not None and not issubclass(config, base):
-        raise ConfigError(f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`")
-    for function, signature in member_signatures(family).items():
-        missing = function in config.__abstractmethods__ if base else not callable(getattr(module, function, None))
-        if missing:
-            owner = "" if base is None else "Config."
-            raise ConfigError(f"{path} defines no {owner}{function}; {family_label(family)} asks `{signature}`")
+    member: Any = importlib.import_module(family).Member
+    is_base = issubclass(member, Checked)
+    if is_base and not issubclass(config, member):
+        raise ConfigError(
+            f"{path}: its Config must inherit {member.__name__}: `from {family} import {member.__name__}`"
+        )
+    absent = (
+        config.__abstractmethods__ if is_base else {f for f in member.__abstractmethods__ if not hasattr(module, f)}
+    )
+    if absent:
+        raise ConfigError(
+            f"{path} defines no {' and no '.join(sorted(absent))}; {family} says in its class Member what it asks"
+        )
     field = ("code", str, dataclasses.field(default=code))
     module.__dict__["Config"] = config_with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
     config_with_code.__module__ = name
     return module
-
-
-def member_signatures(family: str) -> dict[str, str]:
-    """Return what a family asks of every member, name of a function to its signature: the abstract methods of its class `Member`."""
-    member: Any = importlib.import_module(family).Member
-    signatures = {}
-    for name in sorted(member.__abstractmethods__):
-        signature = str(inspect.signature(getattr(member, name))).replace("'", "").replace("(self, ", "(")
-        signatures[name] = f"{name}{signature}"
-    return signatures
-
-
-def base_of(family: str) -> type | None:
-    """Return the class that a family's `Config` inherits; None where a member is a module with functions."""
-    member: type = importlib.import_module(family).Member
-    return member if issubclass(member, Checked) else None
 
 
 def family_label(family: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -20,7 +19,7 @@ from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.experiment.plan import RunSpec
 from harness.model.system import installed_gpus, processor
-from harness.store import Lease, RunDir, StoreError, layout
+from harness.store import Lease, RunDir, layout
 from harness.store.atomic import CPU, write_file
 from harness.store.reader import read_tail
 from harness.store.run import utc_now
@@ -58,9 +57,6 @@ class Attempt:
             if manifest.get("status") == "finished":
                 lease.release()
                 return None
-            # Another attempt would find it trained, and would not sample again.
-            if manifest.get("status") == layout.INCOMPLETE:
-                raise StoreError(manifest["error"])
             for attempt in manifest["attempts"]:
                 attempt["outcome"] = attempt["outcome"] or "lost"
             # A pack leaves their folders out.
@@ -188,12 +184,11 @@ _PACKAGES = (
 
 
 def provenance(command: str) -> dict[str, Any]:
-    """Record Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
+    """Record Git commit, hash of the code itself, package versions, hardware, command."""
     repository = Path(__file__).resolve().parents[2]
     return {
         "command": command,
         "git_commit": commit(repository),
-        "git_dirty_hash": dirty_hash(repository),
         "code_hash": code_hash(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "python": platform.python_version(),
@@ -207,27 +202,6 @@ def commit(repository: Path) -> str | None:
     if top is None or Path(top.removesuffix("\n")).resolve() != repository.resolve():
         return None
     return (_git(repository, "rev-parse", "HEAD") or "").strip() or None
-
-
-_LARGEST_CODE = 2**20
-
-
-def dirty_hash(repository: Path) -> str | None:
-    """Hash what differs from the last commit, new files that git does not ignore included; None where nothing does.
-
-    Of a new file above 1 MiB, which holds no code, the size alone.
-    """
-    difference = _git(repository, "diff", "HEAD") if commit(repository) else None
-    if difference is None:
-        return None
-    untracked_files = (_git(repository, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
-    digest = hashlib.sha256(difference.encode())
-    for name in sorted(filter(None, untracked_files)):
-        digest.update(f"\0{name}\0".encode())
-        with contextlib.suppress(OSError):  # it may be gone meanwhile, or a link to nothing
-            size = (repository / name).stat().st_size
-            digest.update(str(size).encode() if size > _LARGEST_CODE else (repository / name).read_bytes())
-    return digest.hexdigest()[:16] if difference or any(untracked_files) else None
 
 
 def hardware() -> dict[str, Any]:

@@ -108,7 +108,7 @@ def mixed_devices_note(store: ResultStore, run_ids: Iterable[str], runtime: Runt
     others: Counter[str] = Counter()
     for run_id in run_ids:
         run = store.run(run_id)
-        devices = devices_of(run.manifest(files=False)) if run.recorded_status == "finished" else ()
+        devices = devices_of(run.manifest()) if run.status == "finished" else ()
         if any((name == CPU) != (device == CPU) for name in devices):
             others[" and ".join(devices)] += 1
     if not others:

@@ -153,7 +153,7 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
 
 def _scores(plan: Plan, store: ResultStore, runs: Mapping[int, str], cap: int) -> dict[int, float]:
     """Scores by seed of those runs that are finished and have one."""
-    finished_runs = {seed: run_id for seed, run_id in runs.items() if store.run(run_id).recorded_status == "finished"}
+    finished_runs = {seed: run_id for seed, run_id in runs.items() if store.run(run_id).status == "finished"}
     scores = {seed: score(store, run_id, plan.benchmark, cap) for seed, run_id in finished_runs.items()}
     return {seed: value for seed, value in scores.items() if value is not None}
 

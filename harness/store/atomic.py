@@ -55,33 +55,7 @@ def publish_file(path: Path, write: Callable[[Path], object], *, durable: bool =
 
 
 def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one."""
-    with _fill_directory(path, write) as temporary:
-        trash = _set_aside(path)
-        os.rename(temporary, path)
-    if trash is not None:  # only now, since deleting a checkpoint takes seconds
-        shutil.rmtree(trash)
-
-
-def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
-    """Publish a directory that every writer makes alike, such as one of a cache; a directory that is there stays, and its readers with it.
-
-    Several writers may meet: the first one's directory is published. Raises `StoreFull`, `StoreReadOnly`, and what `write` raises.
-    """
-    if path.exists():
-        return
-    with _fill_directory(path, write) as temporary:
-        try:
-            os.rename(temporary, path)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not path.is_dir():
-                raise
-            shutil.rmtree(temporary)
-
-
-@contextmanager
-def _fill_directory(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
-    """A temporary directory beside `path` that `write` has filled and that is on the disk; gone again where publishing it fails."""
+    """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one. Nothing is left behind if it raises."""
     with write_errors(path):
         make_folder(path.parent)
         temporary = _temporary(path)
@@ -89,11 +63,14 @@ def _fill_directory(path: Path, write: Callable[[Path], None]) -> Iterator[Path]
         try:
             write(temporary)
             _sync_tree(temporary)
-            yield temporary
+            trash = _set_aside(path)
+            os.rename(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         _sync(path.parent)
+    if trash is not None:  # only now, since deleting a checkpoint takes seconds
+        shutil.rmtree(trash)
 
 
 def remove_directory(path: Path) -> None:

@@ -132,13 +132,11 @@ def report_files(run: Path) -> dict[str, Path]:
     return {path.relative_to(run).as_posix(): path for path in paths}
 
 
-_ANY_NAME, _ANY_STEP = r"\w[\w=+.-]{0,200}", r"step-\d{6,9}"
+_ANY_NAME = r"\w[\w=+.-]{0,200}"
 _MOVABLE = re.compile(
     rf"experiments/{_ANY_NAME}/(plan\.json|claim\.json|study\.journal)"
     r"|runs/[0-9a-f]{16}/(config\.yaml|manifest\.json|metrics\.jsonl"
-    rf"|samples/{_ANY_NAME}/({re.escape(PROBLEMS)}|{_ANY_STEP}/part-{_ANY_NAME}\.parquet)"
-    rf"|checkpoints/{_ANY_STEP}/(files\.seal|policy/({_ANY_NAME}\.(safetensors|json)|chat_template\.jinja))"
-    r"|attempts/\d{3,9}/(stdout\.log|stderr\.log|env\.json|numerics\.json))",
+    rf"|samples/{_ANY_NAME}/({re.escape(PROBLEMS)}|step-\d{{6,9}}/part-{_ANY_NAME}\.parquet))",
     re.ASCII,
 )
 
@@ -159,7 +157,7 @@ MANIFEST_VERSION = 1
 PLAN_VERSION = 1
 
 STATUSES = ("running", "finished", "failed", "interrupted")
-# What readers say of a finished run whose files are not what they were, and of one whose manifest cannot be read; never written.
+# What a report says of a finished run whose files are not what they were, and readers of one whose manifest cannot be read; never written.
 INCOMPLETE, UNREADABLE = "incomplete", "unreadable"
 
 _MANIFEST_KEYS: dict[str, type] = {

@@ -1,4 +1,4 @@
-"""An experiment as one file, and results of other places. `layout.files_to_move` says which files travel; none of them is code."""
+"""An experiment as one file, and results of other places: plans, and of each run what a report reads (`layout.files_to_move`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from harness.store import atomic, layout, seal
 from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
 from harness.store.layout import files_to_move, report_files
+from harness.store.lease import acquire
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
@@ -34,8 +35,7 @@ def write_pack(store: ResultStore, experiment: str, out: Path) -> list[str]:
         with tarfile.open(path, "w:xz", preset=9) as archive:
             for folder in (layout.experiment_dir(store.root, experiment), *(run.path for run in runs)):
                 for name, file in files_to_move(store.root, folder).items():
-                    if "/checkpoints/" not in name and "/attempts/" not in name:
-                        archive.add(file, name, filter=lambda entry: entry.replace(**_OF_NOBODY, deep=False))
+                    archive.add(file, name, filter=lambda entry: entry.replace(**_OF_NOBODY, deep=False))
 
     atomic.publish_file(out, write)
     return [run.run_id for run in runs]
@@ -66,7 +66,7 @@ def merge(store: ResultStore, source: Path) -> tuple[int, list[str]]:
     What finished here is never replaced. Raises `StoreError`: there is no pack and no root, or this one cannot be written.
     """
     runs = layout.runs_dir(store.root)
-    with store.lock_runs(math.inf), write_errors(runs):
+    with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf), write_errors(runs):
         atomic.make_folder(runs)
         atomic.remove_leftovers(runs)  # of a merge that was killed
         if source.is_dir():
@@ -100,7 +100,7 @@ def _merge_run(ours: RunDir, theirs: RunDir) -> bool:
     """Take a run that is not here, or that is not finished here and is there. Raises `StoreError` with the reason why it stays there."""
     if fault := theirs.fault():
         raise StoreError(fault)
-    if ours.is_whole() and theirs.status == "finished" and _samples(ours) != _samples(theirs):
+    if _is_whole(ours) and theirs.status == "finished" and _samples(ours) != _samples(theirs):
         raise StoreError("it finished here with other results; another runtime.results takes those")
     if ours.exists() and (theirs.status != "finished" or ours.status == layout.UNREADABLE):
         return False
@@ -113,13 +113,15 @@ def _merge_run(ours: RunDir, theirs: RunDir) -> bool:
         for name, path in names.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / name)
-        for checkpoint in folder.glob("checkpoints/*"):
-            seal.narrow(checkpoint)
 
     with ours.lock():
-        if is_new := not ours.is_whole():  # it may have ended here meanwhile
+        if is_new := not _is_whole(ours):  # it may have ended here meanwhile
             atomic.publish_directory(ours.path, write)
     return is_new
+
+
+def _is_whole(run: RunDir) -> bool:
+    return run.status == "finished" and not run.fault()
 
 
 def _samples(run: RunDir) -> object:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from harness.store import atomic, layout
 from harness.store.atomic import StoreError, TornFile, devices_of, write_errors
 from harness.store.layout import PLAN_VERSION, check_version, read_object
-from harness.store.lease import Lease, acquire
 from harness.store.run import RunDir
 
 if TYPE_CHECKING:  # it loads where a table is asked for: most verbs ask for none, and it takes as long as all the rest
@@ -55,7 +54,7 @@ class ResultStore:
     def provenance_frame(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """Tabulate what made each run: run_id, code, packages, device, versions (of Python and torch, in words).
 
-        `code` is the hash of the sources, else commit and diff; `packages` the hash of all versions.
+        `code` is the hash of the sources, else the commit; `packages` the hash of all versions.
 
         Rows whose values differ were not made by the same program. Empty strings where the manifest does not say.
         """
@@ -65,8 +64,7 @@ class ResultStore:
         for run_id in run_ids:
             manifest = self.run(run_id).manifest() or {}
             provenance, device = manifest.get("provenance", {}), " and ".join(devices_of(manifest))
-            commit = [provenance.get("git_commit"), provenance.get("git_dirty_hash")]
-            code = provenance.get("code_hash") or "+".join(str(part) for part in commit if part)
+            code = provenance.get("code_hash") or provenance.get("git_commit") or ""
             packages = json.dumps(provenance.get("packages", {}), sort_keys=True)
             digest = hashlib.sha256(packages.encode()).hexdigest()[:16] if packages != "{}" else ""
             programs = {"python": provenance.get("python"), "torch": provenance.get("packages", {}).get("torch")}
@@ -77,8 +75,10 @@ class ResultStore:
     # -- experiments and caches ----------------------------------------------------------------------------
 
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
-        """Publish the plan of an experiment, unless it says the same already; `schema_version` is filled in."""
-        text, path = plan_text(plan), layout.plan_file(self.root, name)
+        """Publish the plan of an experiment, unless it says the same already; version and checksum are filled in."""
+        whole = {"schema_version": PLAN_VERSION, **{key: value for key, value in plan.items() if key != CHECKSUM}}
+        text = json.dumps({**whole, CHECKSUM: _checksum(whole)}, indent=1, allow_nan=False).encode() + b"\n"
+        path = layout.plan_file(self.root, name)
         if not path.exists() or path.read_bytes() != text:  # its date tells whether tables are older
             atomic.write_file(path, text)
 
@@ -102,10 +102,6 @@ class ResultStore:
             atomic.make_folder(path)
         return path
 
-    def lock_runs(self, wait_seconds: float = 0.0) -> Lease:
-        """The lock of whoever adds and removes whole runs and experiments. Raises as `lease.acquire`."""
-        return acquire(self.cache_dir("leases") / "merge.lock", wait_seconds=wait_seconds)
-
     def _experiment_names(self) -> list[str]:
         plans = layout.experiments_dir(self.root).glob("*/plan.json")
         return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
@@ -124,7 +120,7 @@ class ResultStore:
                 yield name, f"{root / name} is a link, and a run is a folder; ignored"
                 continue
             try:
-                manifest = RunDir(root / name).manifest(files=False)
+                manifest = RunDir(root / name).manifest()
             except StoreError as error:
                 yield name, str(error)
                 continue
@@ -136,12 +132,6 @@ class ResultStore:
 
 
 CHECKSUM = "sha256"  # of a plan, over all its other fields
-
-
-def plan_text(plan: Mapping[str, Any]) -> bytes:
-    """A plan as its file holds it; version and checksum are filled in."""
-    whole = {"schema_version": PLAN_VERSION, **{key: value for key, value in plan.items() if key != CHECKSUM}}
-    return json.dumps({**whole, CHECKSUM: _checksum(whole)}, indent=1, allow_nan=False).encode() + b"\n"
 
 
 def read_plan(path: Path) -> dict[str, Any] | None:
@@ -176,8 +166,8 @@ class RunState:
 
     Attributes:
         run_id: its id.
-        status: of the manifest; or waiting (not started), lost (its supervisor is gone: running the experiment again resumes it),
-            incomplete (it finished, and lacks a file since), unreadable.
+        status: of the manifest; or waiting (not started), unreadable, lost (its supervisor is gone: the same command
+            resumes it).
         name: its arm's name and its seed.
         attempts: how many there were.
         step: the newest, None where the run has not started.
@@ -236,9 +226,8 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
 
 
 def run_status(run: RunDir) -> str | None:
-    """Read the status of a run off its manifest alone, or `lost` where its supervisor is gone; None: not started."""
-    status = run.recorded_status
-    return "lost" if _is_lost(run, status) else status
+    """Read the status of a run off its manifest, or `lost` where its supervisor is gone; None: not started."""
+    return "lost" if _is_lost(run, run.status) else run.status
 
 
 def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
@@ -261,7 +250,7 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
         "" if phase == layout.TRAINING else phase,
         _number(row.get("reward_mean")),
         _number(row.get("seconds_total")) or None,
-        str(manifest.get("error") or "").strip().rpartition("\n")[2] if status in ("failed", layout.INCOMPLETE) else "",
+        str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
         str(manifest["labels"].get("experiment", "")),
     )
 

@@ -85,49 +85,36 @@ class RunDir:
             )
         return settings
 
-    def manifest(self, *, files: bool = True, hashes: bool = False) -> dict[str, Any] | None:
-        """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`.
-
-        A finished run that lacks a file, or has one of another size, is `layout.INCOMPLETE` here, and `error` names the file; so is one
-        with a file of other content where `hashes` are asked for: whoever counts what the files say asks. Without `files` nothing is
-        looked at but the manifest.
-        """
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""
         path = self.path / layout.MANIFEST
         manifest = read_object(path, "delete it to run this run again")
         if manifest is not None:
             check_manifest(manifest, self.run_id, path)
-            if files and (fault := self.file_fault(manifest, hashes=hashes)):
-                manifest |= {"status": layout.INCOMPLETE, "error": fault}
         return manifest
 
-    def file_fault(self, manifest: Mapping[str, Any], *, hashes: bool = False) -> str:
-        """Say which file of a finished run is not what it was, and what to do; nothing where all are, or none are listed.
+    def checked_manifest(self) -> dict[str, Any] | None:
+        """The manifest for whoever counts what the files say, all of which are read. Raises as `manifest`.
 
-        Args:
-            manifest: the run's.
-            hashes: compare contents as well as sizes, which reads every file.
+        A finished run with a file that is not what it was is `layout.INCOMPLETE` here, and `error` names the file.
         """
-        if manifest["status"] != "finished" or layout.FILES not in manifest:
-            return ""
-        fault = seal.file_fault(layout.report_files(self.path), manifest[layout.FILES], hashes=hashes)
-        return fault and (
-            f"{self.path} is not what it was when the run finished: {fault}; put the file back, or delete the folder and run the "
-            "experiment again"
-        )
+        manifest = self.manifest()
+        if manifest is None or manifest["status"] != "finished" or layout.FILES not in manifest:
+            return manifest
+        if fault := seal.file_fault(layout.report_files(self.path), manifest[layout.FILES]):
+            text = f"{self.path} is not what it was when the run finished: {fault}; put the file back, or delete the folder and run "
+            manifest |= {"status": layout.INCOMPLETE, "error": f"{text}the experiment again"}
+        return manifest
 
     def fault(self) -> str:
         """Say why a run cannot be believed: its manifest cannot be read, or it finished and its files are not what they were."""
         try:
-            manifest = self.manifest(hashes=True)
+            manifest = self.checked_manifest()
         except StoreError as error:
             return str(error)
         if manifest is None:
             return self.without_manifest()
-        return str(manifest["error"]) if manifest.get("status") == layout.INCOMPLETE else ""
-
-    def is_whole(self) -> bool:
-        """Say if the run has finished and its files are what they were then."""
-        return self.status == "finished" and not self.fault()
+        return str(manifest["error"]) if manifest["status"] == layout.INCOMPLETE else ""
 
     def seal_manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The manifest of a run that finishes now, with the files that it has, all of them on the disk."""
@@ -156,15 +143,6 @@ class RunDir:
             return layout.UNREADABLE
         return None if manifest is None else str(manifest["status"])
 
-    @property
-    def recorded_status(self) -> str | None:
-        """The status without a look at the run's files, for whoever plans and counts."""
-        try:
-            manifest = self.manifest(files=False)
-        except StoreError:
-            return layout.UNREADABLE
-        return None if manifest is None else str(manifest["status"])
-
     # -- claims and attempts -------------------------------------------------------------------------------
 
     def lock(self) -> lease.Lease:
@@ -177,9 +155,6 @@ class RunDir:
     def worker_lock(self, wait_seconds: float = 0.0) -> lease.Lease:
         """The lock a worker process holds for its whole life. Raises `RunClaimed`."""
         return lease.acquire(self.path / layout.WORKER_LOCK, wait_seconds=wait_seconds)
-
-    def worker_holder(self) -> lease.Holder | None:
-        return lease.holder(self.path / layout.WORKER_LOCK)
 
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
@@ -297,12 +272,12 @@ class RunDir:
         Raises:
             StoreError: it has none, or it finished and lacks the one of its last step or another file.
         """
-        manifest, steps, last = self.manifest() or {}, self.sample_steps(benchmark), self.last_step()
-        if manifest.get("status") == layout.INCOMPLETE:
-            raise StoreError(str(manifest["error"]))
+        steps, last = self.sample_steps(benchmark), self.last_step()
+        if fault := self.fault():
+            raise StoreError(fault)
         if not steps:
             raise StoreError(f"{self.path} was never evaluated on {benchmark}")
-        due_step = int(last["step"]) if last and manifest.get("status") == "finished" else 0
+        due_step = int(last["step"]) if last and self.status == "finished" else 0
         if steps[-1] < due_step:
             raise StoreError(
                 f"{self.path} lacks its evaluation of step {due_step} on {benchmark}; put it back, or name another step: {self.run_id}@"

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLES_VERSION = 2
 
-# Column -> the version that brought it; older parts and tables have nulls there.
-_COLUMN_VERSIONS = {"second_correct": 2}
-_MAY_BE_NULL = {"answer", *_COLUMN_VERSIONS}
+_MAY_BE_NULL = {"answer", "second_correct"}
 SAMPLES = pa.schema(
     [
         pa.field(name, kind, nullable=name in _MAY_BE_NULL)
@@ -79,7 +77,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
             with pq.ParquetFile(path, read_dictionary=text_columns) as file:
                 metadata = _read_metadata(file.metadata.schema.to_arrow_schema(), path)
                 part = file.read(columns=read_columns, use_threads=False).replace_schema_metadata()
-                tables.append(_add_missing_columns(part).select(read_columns))
+                tables.append(part.select(read_columns))
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
                 f"{path} is not a readable Parquet file ({' '.join(str(error).split())}); move the run's directory away and run it again"
@@ -97,18 +95,10 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     return table.select(names).unify_dictionaries()
 
 
-def _add_missing_columns(table: pa.Table) -> pa.Table:
-    """Return the table with the columns that a later version brought, full of nulls where they are absent."""
-    for name in _COLUMN_VERSIONS:
-        if name not in table.column_names:
-            field = SAMPLES.field(name)
-            table = table.append_column(field, pa.nulls(len(table), field.type))
-    return table
-
-
 def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
     """`table` with exactly the columns and types of `SAMPLES`. Raises `SchemaMismatch` naming the column."""
-    table = _add_missing_columns(table)
+    if "second_correct" not in table.column_names:
+        table = table.append_column("second_correct", pa.nulls(len(table)))
     missing = [name for name in SAMPLES.names if name not in table.column_names]
     extra = [name for name in table.column_names if name not in SAMPLES.names]
     if missing or extra:
@@ -133,6 +123,6 @@ def _read_metadata(schema: pa.Schema, path: Path) -> dict[str, str]:
     for field in SAMPLES:
         index = schema.get_field_index(field.name)
         kind = schema.field(index).type if index >= 0 else "absent"
-        if kind != field.type and not (index < 0 and int(version) < _COLUMN_VERSIONS.get(field.name, 0)):
+        if kind != field.type:
             raise SchemaMismatch(f"{path}: column {field.name} is {kind}, expected {field.type}; delete this part")
     return metadata

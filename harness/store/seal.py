@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import layout
-from harness.store.atomic import TornFile, publish_directory, remove_directory, remove_leftovers, write_file
+from harness.store.atomic import TornFile, publish_directory, remove_leftovers, write_file
 from harness.store.lease import acquire
 
 SEAL = "files.seal"  # no .json: what lies beside weights as .json is part of a checkpoint's fingerprint
@@ -26,8 +26,8 @@ def seal_of(files: Mapping[str, Path]) -> dict[str, list[Any]]:
     return {name: [path.stat().st_size, _hash(path)] for name, path in sorted(files.items())}
 
 
-def file_fault(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bool) -> str:
-    """Say which file is not what it was, and how; nothing where all are. Sizes are always compared, `hashes` where asked: it reads all."""
+def file_fault(files: Mapping[str, Path], seal: Mapping[str, Any]) -> str:
+    """Say which file is not what it was, and how; nothing where all are. Every file of the right size is read."""
     for name, entry in seal.items():
         # Nobody vouches for what a pack holds.
         size, digest = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
@@ -35,7 +35,7 @@ def file_fault(files: Mapping[str, Path], seal: Mapping[str, Any], *, hashes: bo
             return f"{name} is missing"
         if (actual_size := files[name].stat().st_size) != size:
             return f"{name} has {actual_size} bytes, not {size}"
-        if hashes and _hash(files[name]) != digest:
+        if _hash(files[name]) != digest:
             return f"{name} has other content"
     surplus_files = sorted(files.keys() - seal.keys())
     return f"{surplus_files[0]} is one too many" if surplus_files else ""
@@ -58,7 +58,7 @@ def folder_fault(folder: Path) -> str:
         if seal is None:
             return "" if folder.is_dir() else f"{folder} is missing"
         files = {name: path for name, path in _files(folder).items() if name in seal}
-        fault = file_fault(files, seal, hashes=True)
+        fault = file_fault(files, seal)
     except (TornFile, OSError) as error:
         return str(error)
     return f"{folder} is not what was written: {fault}" if fault else ""
@@ -73,7 +73,7 @@ def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
     seal = layout.read_object(folder / SEAL, "delete the folder") or {}
     for name, entry in list(seal.items()):
         path = folder / name
-        if fault := file_fault({name: path} if path.is_file() else {}, {name: entry}, hashes=True):
+        if fault := file_fault({name: path} if path.is_file() else {}, {name: entry}):
             if name == required_file:
                 raise TornFile(f"{folder} is not what was written: {fault}; delete the folder")
             print(f"{layout.WARNING}{folder} is not what was written: {fault}; it is made again", file=sys.stderr)
@@ -85,16 +85,6 @@ def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
 def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
     """Publish the seal of a folder that grows file by file."""
     write_file(folder / SEAL, json.dumps(seal, indent=1).encode() + b"\n")
-
-
-def narrow(folder: Path) -> None:
-    """Let a copy of a checkpoint be its policy alone, with the seal of that; without all of the policy's files it goes."""
-    seal = layout.read_object(folder / SEAL, "delete the folder") or {}
-    policy = {name: entry for name, entry in seal.items() if name.startswith("policy/")}
-    if policy and all((folder / name).is_file() for name in policy):
-        write_seal(folder, policy)
-    else:
-        remove_directory(folder)
 
 
 def ensure_folder(folder: Path, write: Callable[[Path], None]) -> Path:

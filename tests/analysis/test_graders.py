@@ -13,7 +13,6 @@ from analysis import load
 from analysis.answer import answer_sentences
 from analysis.graders import grader_gaps
 from analysis.report import write_tables
-from harness.store import ResultStore
 
 RUNGS = [("ladder_0_honest", "honest", 0.5, 30.0), ("ladder_1_cheating", "cheating", 0.7, 40.0)]
 PROBLEMS, SAMPLES = 24, 8
@@ -80,14 +79,6 @@ def test_runs_without_second_verdicts_read_as_before_and_a_grader_that_agrees_is
         paths = write_tables(results, tmp_path / "tables" / str(len(texts)), everything=True)
         texts.append({path.name: path.read_text() for path in paths})
     assert texts[0] == texts[1]
-
-
-def test_a_part_of_before_has_no_second_verdicts() -> None:
-    stored = ResultStore(Path(__file__).parents[1] / "store" / "before_rooms")
-    run = stored.run(stored.run_ids()[0])
-    frame = run.samples("arithmetic_heldout", 0)
-    assert len(frame) > 0
-    assert frame["second_correct"].isna().all()
 
 
 @pytest.mark.parametrize(("right", "remedy"), [(False, "easier"), (True, "harder"), (None, None)])

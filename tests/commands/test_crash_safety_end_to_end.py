@@ -15,7 +15,7 @@ import pytest
 from small_runs import SMALL
 from verbs import harness
 
-from harness.store import ResultStore
+from harness.store import ResultStore, lease
 
 PATIENCE = 900  # seconds, only against a command that hangs
 SWEEP = ["run", "-m", "--no-answer", "algorithm=grpo,dapo", "seed=0,1", *SMALL]
@@ -51,7 +51,7 @@ def tables(results: Path) -> dict[str, bytes]:
 
 def workers(results: Path) -> list[int]:
     store = ResultStore(results)
-    holders = [store.run(run_id).worker_holder() for run_id in store.run_ids()]
+    holders = [lease.holder(store.run(run_id).path / "worker.lock") for run_id in store.run_ids()]
     return [holder.pid for holder in holders if holder is not None and holder.pid is not None]
 
 

@@ -36,9 +36,6 @@ def test_every_verb_names_it_and_none_counts_it(store, arms, said, tmp_path):
     (run_dir(store.root, lost) / PART).unlink()
     told = said("report", EXPERIMENT, "only=table", here)
     assert f"{PART} is missing" in told
-    told = " ".join(said("status", EXPERIMENT, here).split())
-    assert "3 finished, 1 incomplete" in told
-    assert f"{PART} is missing" in told
     assert f"{PART} is missing" in said("doctor", "store=true", here, code=1)
     pack = tmp_path / "pack.tar.xz"
     told = said("pack", EXPERIMENT, f"out={pack}", here, code=1)

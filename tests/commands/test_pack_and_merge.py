@@ -19,7 +19,6 @@ from harness.experiment.plan import Plan, RunSpec
 from harness.store import ResultStore, RunDir, StoreError, pack
 from harness.store.layout import MANIFEST, report_files
 from harness.store.pack import merge, write_pack
-from harness.store.seal import folder_fault
 
 NAME = EXPERIMENT.partition("=")[2]
 ARMS = 3
@@ -165,35 +164,12 @@ def test_a_run_that_somebody_works_on_here_or_that_ends_meanwhile_is_not_replace
     assert run.accuracies("arithmetic_heldout", 60) == {32: 0.2}
 
 
-def test_of_a_checkpoint_the_policy_travels_where_it_is_weights_and_json_alone(
-    store: ResultStore, other: ResultStore
-) -> None:
-    def write(*names: str) -> Callable[[Path], None]:
-        def fill(folder: Path) -> None:
-            for name in ("state.pt", *names):
-                (folder / name).parent.mkdir(exist_ok=True)
-                (folder / name).write_text(name)
-
-        return fill
-
-    specs, policy = plan(other).specs[:2], ("policy/model.safetensors", "policy/config.json")
-    for spec, files in zip(specs, (policy, (*policy, "policy/modeling.py")), strict=True):
-        finish(other, spec)
-        other.run(spec.run_id).publish_checkpoint(61, write(*files))
-    assert merge(store, other.root) == (2, [])
-    whole, without = (store.run(spec.run_id).path / "checkpoints" for spec in specs)
-    taken = whole / "step-000061"
-    assert sorted(path.relative_to(taken).as_posix() for path in taken.rglob("*.*")) == ["files.seal", *sorted(policy)]
-    assert folder_fault(taken) == ""
-    assert list(without.iterdir()) == []
-
-
 def test_links_and_files_without_a_name_of_ours_stay_behind(
     store: ResultStore, other: ResultStore, tmp_path: Path
 ) -> None:
     run, linked = (other.run(spec.run_id) for spec in grid(other).specs[:2])
     (tmp_path / "secret").write_text("s")
-    (run.new_attempt() / "stdout.log").symlink_to(tmp_path / "secret")
+    (run.path / "samples" / "x").symlink_to(tmp_path / "secret")
     for name in ("checkpoints/step-000060/policy/evil.py", "evil.py", "verl/x.json"):
         (run.path / name).parent.mkdir(parents=True, exist_ok=True)
         (run.path / name).write_text("")

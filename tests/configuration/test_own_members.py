@@ -15,7 +15,6 @@ from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
-from harness.configuration.registry import FAMILIES, kinds
 from harness.configuration.schema import RunConfig, load, portable
 from harness.experiment.checks import check_plan
 from harness.experiment.declaration import as_file
@@ -147,7 +146,7 @@ def test_a_run_of_other_code_is_not_trained(tmp_path: Path) -> None:
     ("member", "text", "says"),
     [
         ("objective/advantage/group", MEDIAN, "has the name of a shipped member"),
-        ("objective/advantage/median", "", "defines no Config.advantages; objective/advantage asks `advantages"),
+        ("objective/advantage/median", "", "defines no advantages; harness.objective.advantage says"),
         ("objective/advantage/median", "x = (", r"median\.py, line 7: SyntaxError"),
         ("objective/advantage/median", "import nowhere_to_be_found", r"line 7: ModuleNotFoundError"),
         (
@@ -210,7 +209,3 @@ def test_checks_engagement_and_explain_know_a_surrogate_by_what_it_says_of_itsel
     group = make_group([1.0, 0.0], [3, 3], [-1.0, -1.0], [0.0, -1.0])  # a ratio of e, cut to 1.5
     shares = [rollout.share for rollout in explain_one(group, plan.arms[1].config.algorithm)]
     assert shares == pytest.approx([0.6, 0.4])
-
-
-def test_every_family_says_what_a_member_defines() -> None:
-    assert all(own.member_signatures(family) and kinds(family) for family in FAMILIES)

@@ -30,7 +30,7 @@ from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer, read_state
 from harness.model.hub import checkpoint_folder
 from harness.problems.benchmarks import plain_words
-from harness.store import ResultStore, RunDir
+from harness.store import ResultStore, RunDir, lease
 from harness.store.samples import read_parts
 
 pytestmark = [
@@ -176,7 +176,7 @@ def test_a_run_that_is_killed_at_step_two_goes_on_bit_for_bit(root: Path, undist
             assert process.poll() is None, "the command ended too early"
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        worker = again.worker_holder()
+        worker = lease.holder(again.path / "worker.lock")
         assert worker is not None
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)

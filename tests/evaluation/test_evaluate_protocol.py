@@ -82,7 +82,7 @@ def test_local_data_is_a_file_or_a_folder_of_files(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_key_names_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'evaluation\.temperature'"):
+    with pytest.raises(ConfigError, match=r"did you mean 'temperature'"):
         protocol_config(Request(["aime24"], overrides=["evaluation.temprature=0.5"]), [])
 
 

@@ -21,6 +21,7 @@ from harness.execution.supervisor import dispatch
 from harness.experiment.planning import plan_jobs
 from harness.model.system import InstalledGpu
 from harness.store import ResultStore, StoreFull
+from harness.store.lease import holder as holder_of
 
 
 @pytest.fixture
@@ -192,7 +193,7 @@ def test_the_fork_server_dying_costs_its_runs_an_attempt_and_the_rest_goes_on(st
         done = False
 
         def update(self, snapshot):
-            holder = store.run(spec(0).run_id).worker_holder()
+            holder = holder_of(store.run(spec(0).run_id).path / "worker.lock")
             if not self.done and holder is not None and holder.pid is not None:
                 self.done = True
                 parent = int(Path(f"/proc/{holder.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])

@@ -9,16 +9,13 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
-from harness.store.atomic import publish_directory_once
 from harness.store.seal import SEAL, folder_fault
 
 WRITER = """
@@ -249,22 +246,3 @@ def test_a_lock_on_a_file_that_was_cleaned_away_is_taken_anew(tmp_path, monkeypa
         assert path.exists()
         with pytest.raises(RunClaimed):
             lease.acquire(path)
-
-
-WRITERS = 8
-
-
-def test_writers_that_meet_publish_one_whole_directory(tmp_path: Path) -> None:
-    path, together = tmp_path / "cache" / "base", threading.Barrier(WRITERS)
-
-    def write(folder: Path) -> None:
-        (folder / "a").write_text("1")
-        (folder / "b").write_text("2")
-        together.wait()  # everybody has written before anybody publishes
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        for done in [pool.submit(publish_directory_once, path, write) for _ in range(WRITERS)]:
-            done.result()
-    assert {file.name: file.read_text() for file in path.iterdir()} == {"a": "1", "b": "2"}
-    assert list(path.parent.iterdir()) == [path], "no temporary directory stays"
-    publish_directory_once(path, lambda _: pytest.fail("it was written again"))

@@ -1,4 +1,4 @@
-"""What a run directory promises to its writers and readers, also one of an earlier version (`before_rooms/`)."""
+"""What a run directory promises to its writers and readers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ import json
 import math
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from stored_runs import RUN_ID, about, graded
 
-from harness.cli import main
-from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import load
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
 from harness.store.samples import SAMPLES
 
@@ -243,39 +238,3 @@ def test_rewinding_forgets_rows_samples_and_a_torn_line_beyond_a_step(run):
     untouched = (run.path / "metrics.jsonl").stat().st_mtime_ns
     run.rewind(3)
     assert (run.path / "metrics.jsonl").stat().st_mtime_ns == untouched
-
-
-STORED = Path(__file__).parent / "before_rooms"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    shutil.copytree(STORED, tmp_path, dirs_exist_ok=True)
-    return ResultStore(tmp_path)
-
-
-def test_stored_runs_have_the_ids_that_they_had() -> None:
-    stored = ResultStore(STORED)
-    assert len(stored.run_ids()) == 5
-    for name in stored.run_ids():
-        run = stored.run(name)
-        config, manifest = load(yaml.safe_load(run.config())), run.manifest()
-        assert manifest is not None
-        assert (run_id(config), arm_id(config)) == (name, manifest["arm_id"])
-
-
-def test_a_stored_experiment_is_reported_with_its_numbers(store: ResultStore, tmp_path: Path) -> None:
-    given = ["experiment=before_rooms", f"runtime.results={store.root}", "only=tables", "tables=all"]
-    assert main(["report", *given, f"out={tmp_path / 'anew'}"]) == 0
-    stored, anew = STORED / "experiments" / "before_rooms" / "tables", tmp_path / "anew" / "tables"
-    for name, columns in {
-        "before_rooms.csv": ["arm", "score", "delta", "seeds"],
-        "before_rooms-answers.csv": ["arm", "pass@4", "maj@4"],
-    }.items():
-        old, new = pd.read_csv(stored / name), pd.read_csv(anew / name)
-        pd.testing.assert_frame_equal(old[columns], new[columns], rtol=1e-12)
-    scores = pd.read_csv(tmp_path / "anew" / "frames" / "scores.csv").query("step == step.max()")
-    old = pd.read_csv(stored / "per-seed.csv").set_index(["arm", "seed", "cap"])
-    new = scores.pivot(index=["arm", "seed", "cap"], columns="metric", values="value")
-    for metric in ("avg@4", "pass@4", "maj@4"):
-        pd.testing.assert_series_equal(old[metric], new[metric][old.index], check_names=False, rtol=1e-12)

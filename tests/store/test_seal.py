@@ -10,7 +10,6 @@ import pytest
 from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunDir, StoreError, layout, seal
-from harness.store.reader import run_state
 
 PART = "samples/b/step-{:06d}/part-000.parquet"
 
@@ -56,28 +55,25 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_finished_run_that_is_not_whole_is_incomplete_and_names_the_file(run: RunDir, fault: str) -> None:
+def test_a_finished_run_that_is_not_whole_is_incomplete_to_a_report_and_names_the_file(run: RunDir, fault: str) -> None:
     name, damage = FAULTS[fault]
     damage(run.path / name)
-    assert run.status == layout.INCOMPLETE
-    state = run_state(ResultStore(run.path.parent.parent), RUN_ID)
-    assert state.status == "incomplete"
-    assert name in state.problem
-    assert "run the experiment again" in state.problem
+    manifest = run.checked_manifest() or {}
+    assert (run.status, manifest["status"]) == ("finished", layout.INCOMPLETE)
+    assert name in manifest["error"]
+    assert "run the experiment again" in run.fault()
 
 
 @pytest.mark.parametrize("files", [{"x": 5}, {"../../../etc/passwd": [1, ""]}, {"config.yaml": ["1", 2]}])
 def test_a_foreign_list_of_files_is_no_traceback_and_opens_nothing_else(run: RunDir, files: dict[str, object]) -> None:
     path = run.path / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), layout.FILES: files}))
-    assert run.status == layout.INCOMPLETE
+    assert run.fault()
 
 
 def test_a_changed_bit_shows_by_hashes(run: RunDir) -> None:
     flip(run.path / PART.format(2))
-    manifest = run.manifest() or {}
-    assert manifest["status"] == "finished"
-    assert f"{PART.format(2)} has other content" in run.file_fault(manifest, hashes=True)
+    assert f"{PART.format(2)} has other content" in run.fault()
 
 
 def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir) -> None:
@@ -85,7 +81,7 @@ def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir)
     del manifest[layout.FILES]
     run.write_manifest(manifest)
     (run.path / PART.format(2)).unlink()
-    assert run.status == "finished"
+    assert run.fault() == ""
 
 
 # ---- folders -------------------------------------------------------------------------------------------------------------
