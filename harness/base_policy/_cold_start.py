@@ -37,13 +37,9 @@ Example = tuple[list[int], int]
 
 
 def prepare_cold_start(recipe: ColdStart, task: Any, base: int, source: Path, cache: Path, bfloat16: bool) -> Path:
-    """The checkpoint folder of cold start number `base` of the checkpoint `source`, trained first where it does not exist yet.
+    """The checkpoint folder of cold start number `base` of `source`, trained where it is absent; `bfloat16` is the precision of products.
 
-    Several processes may ask at once: one trains, the others wait. The folder appears complete or not at all.
-    `bfloat16` is the precision of products.
-
-    Raises:
-        ConfigError: the demonstrations cannot be had, the tokenizer lacks what the template asks for, or training diverged.
+    Raises `ConfigError`: there are no demonstrations, the tokenizer lacks what the template asks for, or training diverged.
     """
     solutions = demonstrations(recipe, task, base)
     benchmark, responses = as_benchmark(solutions, task), [each.response for each in solutions]

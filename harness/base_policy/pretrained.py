@@ -55,9 +55,7 @@ class Config(Checked, key="model"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bases != Bases() and not self.cold_start.steps:
-            raise ConfigError(
-                "model.bases are cold starts, and there is none: set model.cold_start.steps, or leave them out"
-            )
+            raise ConfigError("model.bases are cold starts, and there is none: set model.cold_start.steps")
 
     def without_cold_start(self) -> Config:
         """The policy that the cold start begins from."""
@@ -68,18 +66,11 @@ def check(config: Config, task: Any) -> None:
     """Refuse a cold start that nobody writes demonstrations for. Raises `ConfigError`."""
     recipe = config.cold_start
     if recipe.steps and not recipe.path and not hasattr(implementation(BENCHMARK, task), "demonstrate"):
-        raise ConfigError(
-            f"task={task.kind} writes no demonstrations for model.cold_start; give model.cold_start.path=FILE.jsonl of lines "
-            '{"problem", "answer", "response"}'
-        )
+        raise ConfigError(f"task={task.kind} writes no demonstrations; give model.cold_start.path=FILE.jsonl")
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
-    """The checkpoint's folder, fetched from the Hub if it is not there, or its cold start; see the family's contract.
-
-    Raises:
-        ConfigError: no such folder, no pinned revision, the Hub cannot be reached, or the cold start cannot be made.
-    """
+    """The checkpoint's folder, fetched from the Hub if it is not there, or its cold start. Raises `ConfigError`."""
     from harness.model.hub import checkpoint_folder, path_fault
 
     if not config.path:

@@ -12,11 +12,7 @@ from harness.testbed.recipe import base_set, check_recipe
 
 
 def check(config: Config, task: Any) -> None:
-    """Refuse a base policy that cannot be had as configured.
-
-    Raises:
-        ConfigError: the task is not the arithmetic one that the demonstrator knows, or a shipped policy was made otherwise.
-    """
+    """Refuse a task that the demonstrator does not know, or a recipe that the shipped policies were not made by."""
     if task.kind != "arithmetic":
         raise ConfigError(f"model=testbed is warmed up on task=arithmetic only, not on task={task.kind}")
     if config.bases.set is not None:
@@ -26,11 +22,7 @@ def check(config: Config, task: Any) -> None:
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
-    """The shipped policy of this training seed, or the warm-up of this recipe, made once; see the family's contract.
-
-    Raises:
-        ConfigError: as `check`.
-    """
+    """The shipped policy of this training seed, or the warm-up of this recipe, made once. Raises as `check`."""
     check(config, task)
     bases = config.bases
     if bases.set is not None:

@@ -103,10 +103,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
         if override.package is None and _is_group(group) and (override.is_delete() or override.value() is None):
             raise ConfigError(f"{override.input_line}: a run needs a member of {group}; choose {group}=NAME")
         if override.value() == {} and override.is_force_add() and group not in REPLACED:
-            raise ConfigError(
-                f"{str(override.input_line).lstrip('+')} changes nothing, since mappings are merged; take single entries out with "
-                f"~{group}.NAME"
-            )
+            raise ConfigError(f"{group}={{}} changes nothing: take single entries out with ~{group}.NAME")
     return overrides
 
 
@@ -160,10 +157,7 @@ def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
 
 
 def refuse_second_choice(overrides: Sequence[str]) -> None:
-    """Raises `ConfigError` for a group that one list chooses twice, of which Hydra takes the last, and for a member that is chosen twice.
-
-    A value may be given twice: the last one is meant.
-    """
+    """Raise `ConfigError` for a group that one list chooses twice, of which Hydra takes the last, and for a member chosen twice."""
     first_lines: dict[str, str] = {}
     for group, item in choices(overrides):
         members = item.value() if isinstance(item.value(), list) else []
@@ -324,9 +318,7 @@ def _folder(name: str) -> Path:
         raise ConfigError(f"--config-dir {name}: there is no folder {folder}")
     files = sorted(folder.glob("*/**/*.yaml"))
     if not files:
-        raise ConfigError(
-            f"--config-dir {name}: no YAML file in a group below it; an experiment is {name}/experiment/NAME.yaml"
-        )
+        raise ConfigError(f"--config-dir {name}: no YAML file in a group below it, such as experiment/NAME.yaml")
     duplicate = next((file for file in files if (config_directory() / file.relative_to(folder)).exists()), None)
     if duplicate is not None:
         raise ConfigError(f"{duplicate} has the name of a shipped file; rename it")

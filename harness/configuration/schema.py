@@ -92,7 +92,7 @@ class RunConfig(Checked):
 def load(values: dict[str, Any]) -> RunConfig:
     """Build a `RunConfig` from what a command line or a file says now, or from what a worker was given to train.
 
-    It registers the folders of `runtime.config_dir`, whose members it imports: what lies in a store is read by `load_stored`. Raises
+    It registers the folders of `runtime.config_dir`, whose members it imports: what lies in a store is data (`RunDir.settings`). Raises
     `ConfigError` that names the key.
     """
     runtime = values.get("runtime")
@@ -101,20 +101,9 @@ def load(values: dict[str, Any]) -> RunConfig:
     return load_dataclass(RunConfig, values, "")
 
 
-@dataclass(frozen=True)
-class StoredConfig:
-    """The configuration of a stored run as data, whoever wrote it: nothing that it names is imported, opened, resolved or asked."""
-
-    values: Mapping[str, Any]
-
-    def section(self, key: str) -> dict[str, Any]:
-        """The values of one section. Raises `ConfigError` where it has none."""
-        return _mapping(self.values.get(key), key)
-
-
-def load_stored(values: Mapping[str, Any]) -> StoredConfig:
-    """Read the configuration of a run of the store (`RunDir.settings`): every verb but the worker that trains a run does so by this."""
-    return StoredConfig(values)
+def section(stored: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The values of one section of a stored configuration (`RunDir.settings`), as data. Raises `ConfigError` where it has none."""
+    return _mapping(stored.get(key), key)
 
 
 def places(config: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -153,11 +142,10 @@ T = TypeVar("T")
 
 
 def load_dataclass(cls: type[T], values: Any, path: str) -> T:
-    """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages.
+    """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages. Raises `ConfigError`.
 
     Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
-    a mapping. A field that was added with a new meaning as its default (`registry.neutral_when`) means the old one where the mapping lacks
-    it. Raises `ConfigError`.
+    a mapping. An absent field of `registry.neutral_when` means what its absence meant.
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
@@ -270,8 +258,7 @@ def _convert_to_one(choices: list[Any], value: Any, path: str) -> Any:
 def check_combinations(config: RunConfig) -> None:
     """Raise `ConfigError` with the first refusal: a section or a member says itself what it cannot be combined with.
 
-    A part of the algorithm may have a method `refusals(config)`, which yields sentences that name the key and the fix; where a run starts,
-    a function `check(model, task)` that raises.
+    A part of the algorithm by its method `refusals(config)`; where a run starts, by a function `check(model, task)` that raises.
     """
     for part in (getattr(config.algorithm, item.name) for item in fields(config.algorithm)):
         for refusal in part.refusals(config) if hasattr(part, "refusals") else ():
@@ -287,24 +274,11 @@ def _refusals(config: RunConfig) -> Iterator[str]:
     """What sections beside the algorithm cannot be combined with."""
     algorithm, sampling, engine = config.algorithm, config.sampling, implementation(ENGINE, config.engine)
     if algorithm.top_entropy_fraction < 1 and not getattr(engine, "EXACT_ENTROPY", True):
-        yield (
-            f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} chooses tokens by their entropy, and "
-            f"engine={config.engine.kind} reports none (minus the log-probability of the sampled token stands for it); use engine=native "
-            "or engine=transformers"
-        )
+        yield f"algorithm.top_entropy_fraction: engine={config.engine.kind} reports none; use native or transformers"
     if sampling.lag_steps and not algorithm.samples_policy:
-        yield (
-            f"sampling.lag_steps={sampling.lag_steps} lets the sampling policy lag; algorithm.source={algorithm.source.kind} does not "
-            "sample from it: set it to 0"
-        )
+        yield f"sampling.lag_steps: algorithm.source={algorithm.source.kind} samples no policy that lags; set it to 0"
     if max(config.evaluation.caps) < sampling.max_response_tokens:
-        yield (
-            f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
-            f"{sampling.max_response_tokens}; add the training cap"
-        )
+        yield f"evaluation.caps={config.evaluation.caps} lack {sampling.max_response_tokens} tokens; add the training cap"
     problems, prompts = getattr(config.task, "problems", None), algorithm.prompts_per_step
     if isinstance(problems, int) and problems < prompts:
-        yield (
-            f"task.problems={problems} is less than algorithm.prompts_per_step={prompts}: a step draws distinct problems; raise the "
-            "one or lower the other"
-        )
+        yield f"task.problems={problems} is less than algorithm.prompts_per_step={prompts}; a step draws distinct ones"

@@ -179,16 +179,9 @@ class VerlRuntime(Checked, key="runtime.verl"):
     ray_address: str | None = None
     tensor_parallel: int = ranged(1, low=1)
     sequence_parallel: int = ranged(1, low=1)
-    gpu_memory_utilization: float = 0.5
+    gpu_memory_utilization: float = ranged(0.5, low=0.01, high=0.99)
     offload: bool = False
     reward_workers: int = ranged(8, low=1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.gpu_memory_utilization < 1:
-            raise ConfigError(
-                f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must be between 0 and 1"
-            )
 
 
 @dataclass
@@ -282,8 +275,7 @@ class RewardConfig(Checked, key="algorithm.reward"):
             )
         if not self.function and self.correct <= self.wrong:
             raise ConfigError(
-                f"algorithm.reward.correct={self.correct:g} must be above algorithm.reward.wrong={self.wrong:g}; "
-                "for a reward that errs set algorithm.reward.true_positive and false_positive"
+                f"algorithm.reward.correct={self.correct:g} must be above algorithm.reward.wrong={self.wrong:g}"
             )
 
     @property
@@ -347,10 +339,7 @@ class OverlongConfig(Checked, key="algorithm.overlong"):
     def refusals(self, run: Any) -> Iterator[str]:
         """Yield what it cannot be combined with in a `RunConfig`."""
         if self.multiplies and run.algorithm.reward.may_be_negative:
-            yield (
-                "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong or format_credit would *raise* the reward "
-                "of long wrong answers; use shape=additive, or 0 for both"
-            )
+            yield "algorithm.overlong.shape=multiplicative raises negative rewards of long answers; use shape=additive"
 
 
 @dataclass
@@ -381,14 +370,9 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
         if refills and algorithm.responses_per_prompt < 2:
             yield "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
         if refills and not algorithm.samples_policy:
-            yield (
-                f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
-            )
+            yield f"algorithm.source={algorithm.source.kind} is no sampling to refill; set dead_groups.policy=keep"
         if algorithm.overlong.policy == "wrong" and self.policy != "keep" and self.metric == "accuracy":
-            yield (
-                "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep "
-                "groups without contrast and drop others; set algorithm.dead_groups.metric=reward"
-            )
+            yield "algorithm.overlong.policy=wrong changes no verdict; set algorithm.dead_groups.metric=reward"
         if self.policy == "never_give_up":
             yield from self._refusals_of_retries(algorithm)
 
@@ -403,24 +387,15 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
             "algorithm.dead_groups.metric": self.metric != "accuracy",
         }
         for key in (key for key, is_continuous in continuous.items() if is_continuous):
-            yield (
-                f"{setting} needs a reward that is right or wrong alone: put {key} back to its default, or set dead_groups.policy=refill"
-            )
+            yield f"{setting} needs a reward that is right or wrong alone: put {key} back to its default"
         if fix := algorithm.advantage.centring_fix():
             yield f"{setting} rescales advantages whose sum in a group is zero: set {fix}"
         if not algorithm.samples_policy:
             yield f"{setting} samples anew, and algorithm.source={algorithm.source.kind} is no sampling: set algorithm.source=policy"
         if not getattr(algorithm.curriculum, "draws_in_turn", False):
-            yield (
-                f"{setting} fills a step up from a curriculum that draws every problem in turn, and "
-                f"algorithm.curriculum={algorithm.curriculum.kind} may give only those that wait already: set it to uniform or "
-                "offline_filter"
-            )
+            yield f"{setting} needs algorithm.curriculum=uniform or offline_filter, which draw every problem in turn"
         if self.max_attempts > algorithm.prompts_per_step:
-            yield (
-                f"algorithm.dead_groups.max_attempts={self.max_attempts} gives one prompt more groups than a step has "
-                f"(algorithm.prompts_per_step={algorithm.prompts_per_step}); lower it"
-            )
+            yield f"algorithm.dead_groups.max_attempts={self.max_attempts} is above prompts_per_step; lower it"
 
 
 @dataclass
@@ -450,16 +425,10 @@ class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
         algorithm, sampling = run.algorithm, run.sampling
         one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.one_loss
         if self.weighs_tokens and one_loss:
-            yield (
-                f"algorithm.engine_correction.kind={self.kind} weighs tokens, and this algorithm has one loss a response "
-                "(algorithm.importance_ratio=sequence or surrogate=geometric_mean): set it to sequence or sequence_mask"
-            )
+            yield f"algorithm.engine_correction.kind={self.kind} weighs tokens of one loss: set sequence or sequence_mask"
         sampler_is_old = self.old_log_probs == "sampler"
         if sampler_is_old and self.kind != "none":
-            yield (
-                f"algorithm.engine_correction.kind={self.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
-                "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
-            )
+            yield f"algorithm.engine_correction.kind={self.kind} corrects twice without old_log_probs=recomputed"
         filtered = sampling.top_p < 1 or sampling.top_k > 0
         if filtered and self.kind != "none":
             yield (
@@ -468,10 +437,7 @@ class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
                 "the mass that the filter leaves; set top_p=1 and top_k=0, or algorithm.engine_correction.kind=none"
             )
         if filtered and sampler_is_old:
-            yield (
-                "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
-                "those of the filtered distribution, so the importance ratio would not start at 1"
-            )
+            yield "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed"
 
 
 @dataclass
@@ -566,8 +532,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
 def base_policy_count(models: Iterable[Mapping[str, Any]]) -> int | None:
     """Count the base policies that seeds take in turn in all of these models' values: seed s starts from number s modulo that.
 
-    None where they differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
-    that one policy then, and seeds are the replicates.
+    None where they differ in it, have no set, or declare one base policy for all seeds: then seeds are the replicates.
     """
     bases = [model.get("bases") for model in models]
     # The testbed's `set` is null where each run warms up one of its own.

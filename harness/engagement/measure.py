@@ -152,13 +152,9 @@ _INFINITE = float("inf")
 
 
 def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str = "") -> list[Measure]:
-    """Find the measures of every key in which `new` differs from its reference `old`.
+    """Find the measures of every key in which `new` differs from its reference `old`; `names` are those of the two arms, old first.
 
-    Args:
-        old: the reference's configuration.
-        new: the arm's configuration.
-        names: of the two arms in the plan, the reference's first.
-        ignore: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
+    `ignore`: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
     """
     pairs = difference(old, new)
     changed_keys = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]

@@ -15,7 +15,7 @@ from harness.configuration.compose import compose_values, options, values_named
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, load, load_stored, places
+from harness.configuration.schema import RunConfig, load, places, section
 from harness.problems.problem import benchmark_config
 from harness.store import RunDir
 from harness.store.layout import CONFIG
@@ -79,9 +79,9 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
 
 def base_policy_config(run: RunDir) -> RunConfig:
     """The configuration whose `model`, `task` and `seed` say where a stored run began. Raises `ConfigError` as `protocol_config`."""
-    stored = load_stored(run.settings())
-    values = {**_composed([]), "seed": stored.values.get("seed", 0)}
-    values |= {key: stored.section(key) for key in ("model", "task")}
+    stored = run.settings()
+    values = {**_composed([]), "seed": stored.get("seed", 0)}
+    values |= {key: section(stored, key) for key in ("model", "task")}
     config = _load(values, run)
     for key in ("model", "task"):
         _refuse_places(run, getattr(config, key), key, key, set())
@@ -90,11 +90,11 @@ def base_policy_config(run: RunDir) -> RunConfig:
 
 def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own benchmarks, sampling and verifier with value overrides; engine, addresses and machine come from here and now."""
-    stored, named_groups = load_stored(run.settings()), set(map(_key, request.overrides))
+    stored, named_groups = run.settings(), set(map(_key, request.overrides))
     composed = [*request.machine, *(item for item in request.overrides if _key(item) == "verifier")]
-    values = {**_composed(composed), "evaluation": stored.section("evaluation")}
+    values = {**_composed(composed), "evaluation": section(stored, "evaluation")}
     if "verifier" not in named_groups:
-        values["verifier"] = stored.section("verifier")
+        values["verifier"] = section(stored, "verifier")
     rest = [item for item in request.overrides if item not in composed]
     try:
         override_values: Any = OmegaConf.to_container(OmegaConf.from_dotlist(rest))

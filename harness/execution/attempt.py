@@ -41,12 +41,9 @@ class Attempt:
     ) -> Attempt | None:
         """Claim `spec` and record a new attempt; None if the run is finished.
 
-        An attempt without an outcome belongs to a supervisor that died: it is marked "lost". One that died before it wrote a manifest
-        has computed nothing, so its start is made again.
+        An attempt without an outcome belongs to a supervisor that died: it is marked "lost". A start without a manifest is made again.
 
-        Raises:
-            RunClaimed: a living supervisor has it.
-            StoreError: the run cannot be read or written.
+        Raises `RunClaimed`: a living supervisor has it; `StoreError`: the run cannot be read or written.
         """
         lease = run.lock()
         try:

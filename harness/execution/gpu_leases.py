@@ -25,13 +25,9 @@ class GpuLease:
 
 
 class GpuLeases:
-    """Hands out GPUs by file locks, so that two supervisors never exceed `runs_per_gpu` together.
+    """Hands out GPUs by file locks in a directory, so that two supervisors never exceed `runs_per_gpu` together.
 
-    Args:
-        directory: where the lock files lie (`store.cache_dir("leases")`).
-        gpus: device names as CUDA_VISIBLE_DEVICES takes them (indices, or UUIDs of GPUs or MIG slices).
-        runs_per_gpu: how many runs may share one GPU.
-        gpus_per_run: how many GPUs one run gets.
+    `gpus`: device names as CUDA_VISIBLE_DEVICES takes them (indices, or UUIDs of GPUs or MIG slices).
     """
 
     def __init__(

@@ -136,14 +136,7 @@ def supervise(
     Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT, SIGTERM, SIGHUP, SIGUSR1
     and SIGUSR2 are forwarded to the workers as SIGTERM. They end the call when the workers have stopped; a second one kills them.
 
-    Args:
-        batch: the runs; the same `run_id` twice counts once.
-        progress: who is told.
-        gpus: GPUs to lease, one lease per run; None for CPU runs.
-        poll_seconds: the longest that a stop signal waits.
-
-    Raises:
-        StoreFull, StoreReadOnly: nothing can be recorded here, or a worker could not write. Checkpoints stay.
+    `gpus`: one lease a run; None for CPU runs. Raises `StoreFull`, `StoreReadOnly`: nothing can be recorded. Checkpoints stay.
     """
     return _Supervisor(batch, progress, gpus).run(poll_seconds)
 
@@ -344,12 +337,9 @@ def dispatch(
 ) -> Summary:
     """Run what is not finished of these runs, in their order; see `supervise`.
 
-    `data`: content hashes of what the runs read, for the record. `leases`: the folder of the GPU locks; a job whose GPUs are its own alone
-    has a folder of its own.
+    `data`: content hashes of what the runs read, for the record. `leases`: the folder of the GPU locks, where it is not the store's.
 
-    Raises:
-        ConfigError: runs want other shares of this machine than others, or more GPUs than there are.
-        StoreError: nothing can be recorded.
+    Raises `ConfigError`: runs want other shares of this machine than others, or more GPUs than there are.
     """
     runtime = _shared_runtime(specs)
     batch = RunBatch(store.root.resolve(), list(specs), runtime, provenance(command) | ({"data": data} if data else {}))
@@ -379,7 +369,6 @@ def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
         return None
     if runtime.gpus_per_run > len(gpus):
         raise ConfigError(
-            f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here; lower it, or widen "
-            "CUDA_VISIBLE_DEVICES"
+            f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here; lower it"
         )
     return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_per_run)

@@ -27,9 +27,9 @@ def main(run_path: Path) -> int:
     SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    newest = RunDir(run_path).newest_attempt()  # the supervisor has made it for this process
+    run = RunDir(run_path)
+    newest = run.newest_attempt()  # the supervisor has made it for this process
     attempt = int(newest.name) if newest else 0
-    run = RunDir(run_path, attempt)
     config = load(run.settings())
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):

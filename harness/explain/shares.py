@@ -55,13 +55,10 @@ def make_group(
     cap: int | None = None,
     value: float | None = None,
 ) -> Group:
-    """Check and complete a group; log-probabilities are one number a rollout, or one a token.
+    """Check and complete a group; log-probabilities are one number a rollout, or one a token. Raises `ConfigError`.
 
     Defaults: old and new log-probabilities equal (ratio 1); right is what lies above the middle of the group's rewards (all equal: what is
     positive); the cap is the longest length; the critic's value is the mean reward.
-
-    Raises:
-        ConfigError: naming the argument and the fix.
     """
     if not rewards or len(rewards) != len(lengths):
         raise ConfigError(f"explain needs one length a reward; got {len(rewards)} rewards and {len(lengths)} lengths")

@@ -22,11 +22,7 @@ _ADVICE = "download or save the checkpoint again, and see that its configuration
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint folder, sharded or not.
-
-    Raises:
-        ConfigError: there are none.
-    """
+    """The safetensors files of a checkpoint folder, sharded or not. Raises `ConfigError`: there are none."""
     index = folder / f"{_WEIGHTS}.index.json"
     if index.exists():
         with _refuse_torn_file(index):
@@ -72,9 +68,7 @@ def _refuse_torn_file(path: Path) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ConfigError(
-            f"{path} is not a whole file of weights ({error}); download or save the checkpoint again"
-        ) from error
+        raise ConfigError(f"{path} is not a whole file of weights ({error}); download or save it again") from error
 
 
 def read_state(folder: Path) -> dict[str, torch.Tensor]:
@@ -103,12 +97,7 @@ def tensor_names(folder: Path) -> set[str]:
 def load_decoder(
     folder: Path, linear_kernel: str = "torch", dtype: torch.dtype = torch.float32, head_kernel: str = "auto"
 ) -> Decoder:
-    """The fused decoder of a checkpoint folder, in `dtype`; its kernels as in `Linear`.
-
-    Raises:
-        UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
-        ConfigError: the tensors are not those of the architecture.
-    """
+    """The fused decoder of a checkpoint folder, in `dtype`; kernels as in `Linear`. Raises `ConfigError`: it computes another model."""
     config, linear = architecture_of(folder), Linear(linear_kernel, head_kernel)
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
     with blame_folder(folder):
@@ -134,8 +123,7 @@ def decodable(folder: Path) -> bool:
 def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     """The `transformers` causal language model of a checkpoint folder, or of the GGUF file `gguf` in it, on the CPU.
 
-    Raises:
-        ConfigError: the checkpoint lacks tensors of the model, which `transformers` would draw at random.
+    Raises `ConfigError`: it lacks tensors, which `transformers` would draw at random.
     """
     from transformers import AutoModelForCausalLM
 

@@ -68,9 +68,7 @@ class Shape:
         }
         for feature, present in features.items():
             if present:
-                raise UnsupportedArchitectureError(
-                    f"the native engine has no {feature}; such a model can be evaluated with engine=transformers"
-                )
+                raise UnsupportedArchitectureError(f"the native engine has no {feature}; use engine=transformers")
         return cls(
             model_type=config.model_type,
             vocab=config.vocab_size,
@@ -205,11 +203,9 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def load_named(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Copy tensors given under `transformers` names into the fused parameters, in place; a tied head and rotary tables may come along.
+        """Copy tensors given under `transformers` names into the fused parameters; a tied head and rotary tables may come along.
 
-        Raises:
-            KeyError: a tensor of this architecture is missing, or one that it has not is given; the message names it.
-            ValueError: a tensor has another shape.
+        Raises `KeyError` for a tensor that is missing or foreign, `ValueError` for another shape.
         """
         slots = self.named_tensors()
         missing = set(slots)

@@ -23,11 +23,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
-    """Return the folder of a policy to train: as it is, fetched from the Hub, or made of a GGUF file under `cache`.
-
-    Raises:
-        ConfigError: neither a folder, a GGUF file nor an id with a pinned revision, or it cannot be fetched.
-    """
+    """Return the folder of a policy to train: as it is, from the Hub, or made of a GGUF file under `cache`. Raises `ConfigError`."""
     gguf = gguf_file(path)
     if gguf is not None:
         return gguf_checkpoint(gguf, revision, cache)
@@ -83,12 +79,9 @@ _VERSION = 1  # of the conversion; a change makes new folders
 
 
 def gguf_file(path: str) -> Path | None:
-    """Find the GGUF file that a path names, or None where it names none.
+    """Find the GGUF file that a path names, or None where it names none. Raises `ConfigError`.
 
     A path is a file, a folder that holds one GGUF file and no `config.json`, or `PACKAGE:FILE` inside an installed Python package.
-
-    Raises:
-        ConfigError: the package or its file is missing, or a folder holds several GGUF files.
     """
     package, _, inside = path.partition(":")
     if inside and package.isidentifier():
@@ -122,13 +115,7 @@ def _find_in_package(path: str, package: str, inside: str) -> Path:
 def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
     """Return the checkpoint folder of a GGUF file, in bfloat16, made under `cache` where it is not there yet.
 
-    Args:
-        file: the GGUF file.
-        sha256: what its bytes must hash to, 64 hexadecimal digits; None takes any file.
-        cache: where checkpoints are kept, by the hash of the file.
-
-    Raises:
-        ConfigError: another hash, an architecture that `transformers` cannot read from GGUF, or the package gguf is missing.
+    Raises `ConfigError`: another SHA-256 than the one asked for, an architecture that `transformers` cannot read, or no package gguf.
     """
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -114,9 +114,8 @@ class Layout:
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sequences end to end, without padding, for kernels that take them so.
 
-        Returns:
-            The token at each of their places, the place of each token that is no padding (of a shared one, in its first sequence), and
-            the boundaries of the B sequences (int32 [B + 1]).
+        The token at each of their places, the place of each token that is no padding (of a shared one, in its first sequence), and the
+        boundaries of the B sequences (int32 [B + 1]).
         """
         ends = self.lengths_B.cumsum(0)
         starts = ends - self.lengths_B
@@ -182,8 +181,7 @@ class PromptGrids:
 def _paths(prompts: Sequence[Sequence[int]], share: Share) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Number the prompts' tokens, the same ones as far as prompts share them.
 
-    Returns:
-        The numbers of each prompt's tokens, the id of each number, and the first prompt that has it and its position there [2, numbers].
+    Returns the numbers of each prompt's tokens, the id of each number, and the first prompt that has it and its place there [2, numbers].
     """
     tree: dict[tuple[int, int], int] = {}  # of beginnings: the number before and a token's id, to its number
     paths: dict[object, np.ndarray] = {}

@@ -78,9 +78,7 @@ def packed_causal(
     """
     refused_options = [name for name in _REFUSED_OPTIONS if kwargs.get(name) is not None]
     if refused_options:
-        raise NotImplementedError(
-            f"this architecture's attention uses {', '.join(refused_options)}, which packed training does not compute"
-        )
+        raise NotImplementedError(f"its attention uses {', '.join(refused_options)}, which packed training has not")
     if cu_seq_lens_q is None or max_length_q is None or expand is None or places is None:
         raise NotImplementedError("this architecture does not tell its attention where packed sequences end")
     window = sliding_window if sliding_window and sliding_window < max_length_q else None
@@ -192,9 +190,7 @@ def misfit(kind: str, error: Exception) -> ConfigError:
 def rehearse(config: Any, score: Callable[..., Any], dtype: torch.dtype) -> None:
     """Score a small pack before training does: each layer must attend over it, and each sequence score as it does alone.
 
-    Raises:
-        ConfigError: the architecture's code fails, attends in a way of its own, or lets one sequence reach another (a running state, a
-            convolution).
+    Raises `ConfigError`: its code fails, attends in a way of its own, or lets one sequence reach another (a running state, a convolution).
     """
     kind, layers = config.model_type, int(getattr(config.get_text_config(), "num_hidden_layers", 1))
     prompts, tokens, lengths = [[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3])
@@ -215,6 +211,4 @@ def rehearse(config: Any, score: Callable[..., Any], dtype: torch.dtype) -> None
     elif float((packed - alone).abs().max()) > _LEAK.get(dtype, 0.1):
         fault = "the tokens of one sequence change the scores of another"
     if fault:
-        raise ConfigError(
-            f"{kind} cannot be trained here: {fault}, so packed sequences would run into one another; {_ADVICE}"
-        )
+        raise ConfigError(f"{kind} cannot be trained here: {fault}; {_ADVICE}")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.nn.functional as functional
@@ -17,59 +17,19 @@ from harness.model.decoder import Decoder
 from harness.model.layout import Layout, Share
 from harness.model.scoring import token_scores
 
+if TYPE_CHECKING:
+    from harness.model.transformers_policy import TransformersPolicy
+
 # Below this vocabulary the logits are small and the plain operators faster.
 FUSED_SCORES_ABOVE = 4096
 
 
-class Policy(Protocol):
-    """The contract of a policy with the training loop. `folder` is the checkpoint it came from (config and tokenizer).
-
-    With several ranks `named_weights`, `state`, `restore` and `save` are collective: every rank calls them.
-    """
-
-    folder: Path
-    # A micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest.
-    shares_prompts: bool
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def compute_dtype(self) -> torch.dtype:
-        """The precision of forward products, which an engine should sample in."""
-        ...
-
-    def constant_weights(self) -> AbstractContextManager[None]:
-        """Inside, nobody changes a weight: what is computed from weights alone may be computed once."""
-        ...
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]: ...
-
-    def frozen_copy(self) -> Policy: ...
-
-    def token_log_probs(
-        self,
-        prompts: Sequence[Sequence[int]],
-        tokens_N: torch.Tensor,
-        lengths_R: torch.Tensor,
-        temperature: float = 1.0,
-        with_entropy: bool = False,
-        targets_NK: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
-
-    def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Every tensor whole, under `transformers` names, adapters merged: what an engine samples from."""
-        ...
-
-    def state(self) -> dict[str, Any]: ...
-
-    def restore(self, state: Mapping[str, Any]) -> None: ...
-
-    def save(self, folder: Path) -> None: ...
-
-
 class NativePolicy:
-    """A policy whose forward is the fused decoder; `folder` is the checkpoint it came from (config and tokenizer)."""
+    """A policy whose forward is the fused decoder; `TransformersPolicy` keeps the same contract with the training loop.
+
+    `folder`: the checkpoint it came from (config and tokenizer). `shares_prompts`: a micro-batch costs its responses and each distinct
+    prompt once, instead of its rows times the longest.
+    """
 
     def __init__(self, decoder: Decoder, folder: Path, shares_prompts: bool = False) -> None:
         self.decoder, self.folder, self.shares_prompts = decoder, folder, shares_prompts
@@ -85,13 +45,8 @@ class NativePolicy:
     ) -> NativePolicy:
         """Read a checkpoint folder onto a device.
 
-        Args:
-            folder: an ordinary `transformers` checkpoint.
-            linear_kernel: see `Linear`, as `head_kernel`.
-            device: of the weights.
-            shares_prompts: for a model whose prompts are dear. Micro-batches are cut by groups, and on a CPU what prompts begin with in
-                common is computed once.
-            head_kernel: of the product with the vocabulary, where `linear_kernel` rounds.
+        `shares_prompts` is for a model whose prompts are dear: micro-batches are cut by groups, and on a CPU what prompts begin with in
+        common is computed once. `head_kernel`: of the product with the vocabulary, where `linear_kernel` rounds.
         """
         decoder = load_decoder(folder, linear_kernel, head_kernel=head_kernel)
         return cls(decoder.to(device), folder, shares_prompts)
@@ -103,9 +58,11 @@ class NativePolicy:
 
     @property
     def compute_dtype(self) -> torch.dtype:
+        """The precision of forward products, which an engine should sample in."""
         return torch.bfloat16 if self.decoder.linear.rounds else self.decoder.embed.dtype
 
     def constant_weights(self) -> AbstractContextManager[None]:
+        """Inside, nobody changes a weight: what is computed from weights alone may be computed once."""
         return self.decoder.linear.constant_weights()
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
@@ -163,6 +120,7 @@ class NativePolicy:
         return self.decoder.hidden_of(layout)[layout.predictors_M]
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every tensor whole, under `transformers` names, adapters merged: what an engine samples from."""
         yield from self.decoder.named_tensors().items()
 
     def state(self) -> dict[str, Any]:
@@ -173,6 +131,9 @@ class NativePolicy:
 
     def save(self, folder: Path) -> None:
         save_decoder(self.decoder, self.folder, folder)
+
+
+Policy: TypeAlias = "NativePolicy | TransformersPolicy"
 
 
 def adamw(parameters: Iterable[torch.nn.Parameter], config: OptimizerConfig, rate: float) -> torch.optim.AdamW:

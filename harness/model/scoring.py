@@ -31,14 +31,9 @@ class ScoringModel(nn.Module):
         with_entropy: bool,
         recompute: bool,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Log-probabilities of tokens, shaped as these, in the places that a layout predicts, and the entropies [M] there or None.
+        """Log-probabilities of tokens, [M] or several a place [M, K], where a layout predicts them, and the entropies [M] there or None.
 
-        Args:
-            layout: prompts and responses.
-            tokens_M: one token a place, or several [M, K].
-            temperature: divides the logits.
-            with_entropy: also return entropies.
-            recompute: keep no logits for backward.
+        `recompute` keeps no logits for backward.
         """
         expand, places, boundaries = layout.end_to_end()
         output = self.model.base_model(
@@ -62,9 +57,7 @@ def check_logits(model: Any) -> None:
     if getattr(head, "bias", None) is not None:
         changes.append("an output bias")
     if changes:
-        raise ConfigError(
-            f"{model.config.model_type}: {', '.join(changes)} is not computed in training; choose a model without it"
-        )
+        raise ConfigError(f"{model.config.model_type}: {', '.join(changes)} is not computed in training; take another")
 
 
 LinearMap = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -142,9 +135,7 @@ class _TokenScores(torch.autograd.Function):
         whole, ctx.logits = ctx.logits, None
         grads_NK = _columns(grads[0])
         if whole is None and not recompute:
-            raise RuntimeError(
-                "token_scores can be differentiated once: its backward turns the logits into their gradient"
-            )
+            raise RuntimeError("token_scores can be differentiated once: its backward uses the logits up")
         grad_hidden = torch.empty_like(hidden_NE) if recompute else None
         # Hundreds of chunks are added up: in float32, whatever the model's precision.
         adds_head = recompute and ctx.needs_input_grad[1]

@@ -50,10 +50,7 @@ def parse_cpuinfo(text: str) -> Processor:
 
 
 def trim_heap() -> None:
-    """Return free pages of glibc's heap to the system; elsewhere nothing happens.
-
-    The activations of an update come in pieces that glibc keeps for the next one. What sampling takes would come on top of them.
-    """
+    """Return free pages of glibc's heap to the system: what sampling takes would come on top of an update's activations."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
@@ -66,14 +63,10 @@ _LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
 
 
 def content_fingerprint(folder: Path) -> str:
-    """Fingerprint a checkpoint: 16 hexadecimal digits that tell it from any other.
+    """Fingerprint a checkpoint: 16 hexadecimal digits that tell it from any other. Raises `OSError`.
 
-    A hash of the files beside the weights and, for every file of weights, of its name, size, header and the first bytes of every tensor. A
-    trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
-    tensors as they were, so every one is looked at.
-
-    Raises:
-        OSError: the folder or one of its files cannot be read.
+    A hash of the files beside the weights and, for every file of weights, of its name, size, header and the first bytes of every tensor:
+    a trained tensor changes nearly everywhere, and adapters leave whole tensors as they were.
     """
     digest = hashlib.sha256()
     for path in sorted(item for item in folder.iterdir() if item.suffix in SIDE_FILES and item.is_file()):

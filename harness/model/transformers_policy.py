@@ -40,16 +40,9 @@ class TransformersPolicy:
 
     @classmethod
     def load(cls, folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool = True) -> TransformersPolicy:
-        """Read a checkpoint folder.
+        """Read a checkpoint folder; without `trainable` as a frozen policy, in the product's precision.
 
-        Args:
-            folder: an ordinary `transformers` checkpoint.
-            settings: `precision` and `lora` of the model's configuration.
-            runtime: device and gradient checkpointing.
-            trainable: False for a frozen policy, held in the product's precision.
-
-        Raises:
-            ConfigError: the architecture cannot be trained here, or adapters are asked for without peft.
+        Raises `ConfigError`: the architecture cannot be trained here, or adapters are asked for without peft.
         """
         open_group()
         scoring = build_sharded(folder, settings, runtime, trainable)
@@ -105,7 +98,7 @@ class TransformersPolicy:
 
     @torch.no_grad()
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `Policy`: one whole tensor at a time; collective."""
+        """See `NativePolicy`: one whole tensor at a time; collective."""
         yield from merged_weights(self.scoring.model)
 
     def state(self) -> dict[str, Any]:
@@ -153,12 +146,7 @@ def save_model(
 ) -> None:
     """Write named weights as an ordinary checkpoint, with configuration and tokenizer of the folder `source`.
 
-    Args:
-        weights: whole tensors by name.
-        source: the checkpoint that the policy came from.
-        folder: where to write.
-        writes: this rank writes; the others only take part in making the tensors whole.
-        dtype: the number type to write; None: that of `source`.
+    `writes`: this rank writes, the others only make tensors whole. `dtype`: None takes that of `source`.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -224,11 +212,7 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
 
 
 def decoder_layers(model: Any) -> nn.ModuleList:
-    """The transformer blocks: the longest list of equal modules.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The transformer blocks: the longest list of equal modules. Raises `ConfigError` where there is none."""
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module)]
     uniform = [item for item in lists if len({type(block) for block in item}) == 1]
     if not uniform:
@@ -237,11 +221,7 @@ def decoder_layers(model: Any) -> nn.ModuleList:
 
 
 def load_weights(scoring: ScoringModel, folder: Path) -> None:
-    """Read the checkpoint on rank 0 and spread it; adapters start at their usual zero update.
-
-    Raises:
-        ConfigError: the checkpoint lacks tensors of the model (on every rank).
-    """
+    """Read the checkpoint on rank 0 and spread it; adapters start at their zero update. Raises `ConfigError` on every rank."""
     state: dict[str, Any] = {}
     model, ranks, fault = scoring.model, Ranks(dist.get_rank(), dist.get_world_size()), ""
     if ranks.first:
@@ -283,18 +263,12 @@ def _fresh_adapters(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _recompute_layers(model: Any) -> None:
-    """Keep only each layer's input for the backward pass. Layers recompute while `training` is set, so it is set on them alone.
-
-    Raises:
-        ConfigError: the architecture cannot do it.
-    """
+    """Keep only each layer's input for the backward pass, while `training` is set on it alone. Raises `ConfigError`."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers or not model.supports_gradient_checkpointing:
-        raise ConfigError(
-            f"{model.config.model_type} has no layers that can be computed again; set runtime.gradient_checkpointing=false"
-        )
+        raise ConfigError(f"{model.config.model_type} cannot recompute layers: runtime.gradient_checkpointing=false")
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     for layer in layers:
         layer.training = True
@@ -324,9 +298,7 @@ def adapter_settings(model: Any, lora: Any) -> Any:
     try:
         from peft import LoraConfig
     except ImportError as error:
-        raise ConfigError(
-            "model.lora.rank > 0 needs the package peft: pip install -e '.[lora]', or set model.lora.rank=0"
-        ) from error
+        raise ConfigError("model.lora.rank > 0 needs the package peft: pip install -e '.[lora]'") from error
     targets = lora.targets if lora.targets == "all-linear" else [t.strip() for t in lora.targets.split(",")]
     settings = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, lora_dropout=0.0)
     if lora.targets == "all-linear":

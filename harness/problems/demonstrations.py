@@ -22,20 +22,14 @@ from harness.verify import MathVerifier, VerifierConfig
 
 
 def demonstrations(recipe: Any, task: Any, base: int) -> list[Demonstration]:
-    """The demonstrations of the base policy with number `base`: the same ones at every call, in the same order.
-
-    Raises `ConfigError`: the file is missing, malformed or too short, or the task has too few problems.
-    """
+    """The demonstrations of base policy number `base`, the same at every call. Raises `ConfigError`: file or task has too few."""
     draw = random.Random(f"cold start/{recipe.seed}/{base}")
     if not recipe.path:
         demos: list[Demonstration] = implementation(BENCHMARK, task).demonstrate(task, recipe.demonstrations, draw)
         return demos
     demos = read_demonstrations(Path(recipe.path))
     if len(demos) < recipe.demonstrations:
-        raise ConfigError(
-            f"model.cold_start.path={recipe.path} has {len(demos)} demonstrations and model.cold_start.demonstrations="
-            f"{recipe.demonstrations} were asked for; lower the number"
-        )
+        raise ConfigError(f"{recipe.path} has {len(demos)} lines; lower model.cold_start.demonstrations")
     return draw.sample(demos, recipe.demonstrations)
 
 
@@ -46,9 +40,7 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
         has_response = row.get("response") is not None
         response = row["response"] if has_response else row["answer"]
         if has_response and (isinstance(response, bool) or not isinstance(response, str | int | float)):
-            raise ConfigError(
-                f"{where}: response must be a text, not {json.dumps(response)[:40]}; give what the assistant writes"
-            )
+            raise ConfigError(f"{where}: response must be a text, not {json.dumps(response)[:40]}")
         demos.append(Demonstration(where, str(row["problem"]), str(row["answer"]), str(response)))
     return demos
 
@@ -61,7 +53,7 @@ def as_benchmark(demos: Sequence[Demonstration], task: Any) -> Benchmark:
 
 
 def check_demonstrations(demos: Sequence[Demonstration], rules: VerifierSection, sets: Mapping[str, Any]) -> None:
-    """Refuse demonstrations that teach what earns no reward, or that tell answers of one of the `sets`, the run's benchmarks by name.
+    """Refuse demonstrations that earn no reward, or tell answers of one of the `sets`, the run's benchmarks by name.
 
     A benchmark that cannot be loaded is left out; the run itself refuses it. Raises `ConfigError` that names the first demonstration.
     """

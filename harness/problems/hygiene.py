@@ -40,10 +40,7 @@ def report(
 ) -> list[DataFault]:
     """Return the faults of benchmarks (`RunConfig.evaluation.benchmarks`), of the training task, and of the two together.
 
-    `rules` are the verifier's, a dataclass with the fields of `VerifierConfig`; its defaults where None. `skip_unread`: what cannot be read
-    here has no faults.
-
-    Raises `ConfigError`: data is missing or malformed.
+    `rules`: the verifier's. `skip_unread`: what cannot be read here has no faults; else `ConfigError` is raised.
     """
     faults: list[DataFault] = []
     loaded_sets: dict[str, Benchmark] = {}

@@ -37,10 +37,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Named problems; `version` changes whenever prompts or golds do. `chat`: prompts are user turns of a chat template.
-
-    `system`: the system turn before them, if any.
-    """
+    """Named problems, maybe user turns of a `chat` template behind a `system` turn; `version` changes whenever prompts or golds do."""
 
     name: str
     version: int
@@ -186,9 +183,7 @@ def lines_of(
         raise ConfigError(f"cannot read {path}: {error.strerror}; give a JSONL file{form}") from error
     except UnicodeDecodeError as error:
         number = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            f"{path} line {number} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
-        ) from error
+        raise ConfigError(f"{path} line {number} is not UTF-8 (offset {error.start}); write it so") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path} line {number}"
@@ -252,10 +247,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:
-    """Return the rows of one split at one commit, through the optional package `datasets` (which caches what it downloads).
-
-    Raises `ConfigError`: `datasets` is not installed, the revision is no commit, or the Hub cannot be reached.
-    """
+    """Return the rows of one split at one commit, through the optional package `datasets`. Raises `ConfigError`."""
     if revision is None or _COMMIT.fullmatch(revision) is None:
         raise ConfigError(
             f"the data of {source} is not pinned (revision={revision!r}): set revision= to a commit of 40 hexadecimal digits, "
@@ -322,10 +314,7 @@ class DuplicateReport:
 
 
 def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateReport]:
-    """Return the first record of every prompt, in order, without prompts whose copies conflict (which is right cannot be known).
-
-    `records` are read once, so a stream of millions is fine.
-    """
+    """Return the first record of every prompt, in order, without prompts whose copies conflict. `records` are read once."""
     first: dict[str, Record] = {}
     copies: dict[str, int] = {}
     answers: dict[str, list[str]] = {}

@@ -76,10 +76,7 @@ class RewardFunction:
                 )
             return self.reward.wrong
         if value < 0 and self.nonnegative_for:
-            raise ConfigError(
-                f"{self.reward.function} returned {value:g}, and {self.nonnegative_for} needs rewards of at least 0; shift them, or "
-                "choose another setting"
-            )
+            raise ConfigError(f"{self.reward.function} returned {value:g}; {self.nonnegative_for} needs 0 or more")
         if isinstance(result, bool | np.bool_):
             return self.reward.correct if result else self.reward.wrong
         return value

@@ -197,11 +197,7 @@ def passes(
 def check_request(
     prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, positions: int | None = None
 ) -> None:
-    """Refuse what no engine can answer; `positions` is the model's longest prompt and response together, where it has one.
-
-    Raises:
-        ValueError: seeds for another number of prompts, a prompt without tokens, or one that is too long.
-    """
+    """Refuse a malformed or too long request; `positions`: the longest prompt and response together. Raises `ValueError`."""
     if seeds_PG.shape[0] != len(prompts):
         raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
     if not all(map(len, prompts)):
@@ -234,11 +230,7 @@ _SPECIAL = re.compile(r"<\|[^<|>\s]{1,40}\|>")
 
 
 def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
-    """The token ids of every prompt: as it stands, or as the user turn of the tokenizer's chat template.
-
-    Raises:
-        ConfigError: the benchmark wants a chat template and the tokenizer has none, or it has no token for one of the template's marks.
-    """
+    """The token ids of every prompt: as it stands, or as the user turn of the chat template. Raises `ConfigError` where there is none."""
     if not benchmark.chat:
         _require_marks(tokenizer, benchmark, [problem.prompt for problem in benchmark.problems[:1]])
         return [_text_tokens(tokenizer, problem.prompt) for problem in benchmark.problems]
@@ -255,11 +247,7 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
 
 
 def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tuple[list[str], int]:
-    """Return texts that `tokenizer(text, **settings)` turns into our prompts, and the longest of these in tokens.
-
-    Raises:
-        ConfigError: as `prompt_tokens`, or no text gives a prompt's tokens.
-    """
+    """Return texts that `tokenizer(text, **settings)` turns into our prompts, and the longest in tokens. Raises `ConfigError`."""
 
     def tokens(text: str, **settings: bool) -> list[int]:
         return list(tokenizer(text, **settings)["input_ids"])
@@ -281,11 +269,7 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tupl
 
 
 def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
-    """A prompt as the user turn of the tokenizer's chat template, behind a system turn if there is one; the same text on every day.
-
-    Raises:
-        ConfigError: the chat template cannot be read, or refuses these turns.
-    """
+    """A prompt as the user turn of the chat template, behind a system turn if any; the same every day. Raises `ConfigError`."""
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
     try:
@@ -361,12 +345,9 @@ def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -
 
 
 def stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
-    """The tokenizer's end token and the checkpoint's own (chat models end turns with another).
+    """The tokenizer's end token and the checkpoint's own (chat models end turns with another). Raises `ConfigError`: there is none.
 
     The checkpoint's are those of its `generation_config.json`, or where it has none those of its `config.json`, as in `transformers`.
-
-    Raises:
-        ConfigError: there is none.
     """
     ends_response = {int(tokenizer.eos_token_id)} if tokenizer.eos_token_id is not None else set()
     files = (folder / name for name in ("generation_config.json", "config.json"))

@@ -99,11 +99,6 @@ class RecordingEngine(EngineWrapper):
 
     A line is `{"prompt": [ids], "sampling": {...}, "responses": [{"tokens": [ids], "log_probs": [nats], "entropy": [nats],
     "finish_reason": "stop" | "length", "seed": 123}]}`. A step that is taken again begins its file anew.
-
-    Args:
-        engine: what samples.
-        folder: where the files lie.
-        suffix: of their names, where several processes record.
     """
 
     def __init__(self, engine: RolloutEngine, folder: Path, suffix: str = "") -> None:
@@ -176,14 +171,9 @@ class EngineMismatch(RuntimeError):
 
 
 class WeightSync:
-    """Loads a policy's weights into an engine and checks that they arrived.
+    """Loads a policy's weights into an engine and checks that they arrived, by the first few of `prompts`.
 
-    Args:
-        engine: the engine.
-        policy: whose weights it follows.
-        prompts: token ids of some problems; the first few are the fixed requests.
-        params: the run's sampling; the check samples at the same temperature without filters.
-        ranks: each has an engine of its own.
+    The check samples at the temperature of `params` without filters. Each rank has an engine of its own.
     """
 
     def __init__(
@@ -321,13 +311,7 @@ def filter_logits(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Te
 
 
 class ResponseBuffers:
-    """The tokens of a batch of responses while they are decoded, one column a response.
-
-    Args:
-        seeds_R: one seed a response.
-        params: of the request.
-        device: where the logits are.
-    """
+    """The tokens of a batch of responses while they are decoded, one column a response, each with a seed."""
 
     def __init__(self, seeds_R: np.ndarray, params: SamplingParams, device: torch.device) -> None:
         count, cap = len(seeds_R), params.max_response_tokens

@@ -109,9 +109,7 @@ class Search:
         name, store = self.experiment.name, self.store
         arms = store.plan(name)["arms"] if name in store.plans() else []
         if not all(arm["name"].startswith(_TRIAL) for arm in arms):
-            raise ConfigError(
-                f"experiment.name={name}: the store holds another experiment under this name; choose another"
-            )
+            raise ConfigError(f"experiment.name={name} is another experiment of the store; choose another")
 
     def _refuse_what_cannot_run(self) -> None:
         """Raise `ConfigError` for a key of the space none of whose values can be composed by itself, before anything runs."""
@@ -342,9 +340,7 @@ def _refuse_options(options: Mapping[str, Any]) -> None:
     for key, value in options.items():
         if value != defaults[key]:
             own_key = "experiment.seeds" if key == "seeds" else f"experiment.search.{key}"
-            raise ConfigError(
-                f"hydra.sweeper.{key}={value} is for a search of ranges, and this one is declared; set {own_key}="
-            )
+            raise ConfigError(f"hydra.sweeper.{key}={value} is for ranges, and this one is declared; set {own_key}=")
 
 
 def _from_arguments(arguments: Sequence[str], options: Mapping[str, Any]) -> tuple[Experiment, list[str]]:

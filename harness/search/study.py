@@ -146,9 +146,7 @@ def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
     values: dict[str, list[Any]] = {}
     for parameter in parameters:
         if parameter.values is None:
-            raise ConfigError(
-                f"experiment.search.sampler=grid cannot count the values of {parameter.key}; use choice() or range()"
-            )
+            raise ConfigError(f"sampler=grid cannot count the values of {parameter.key}; use choice() or range()")
         values[parameter.key] = parameter.values
     return values
 
@@ -202,9 +200,7 @@ def parse_space(space: Sequence[str]) -> list[Parameter]:
         if keys.count(key) > 1:
             raise ConfigError(f"experiment.search.space varies {key} twice; keep one")
     if not parameters:
-        raise ConfigError(
-            "nothing to search: give overrides such as 'optimizer.learning_rate=tag(log,interval(1e-5,1e-3))'"
-        )
+        raise ConfigError("nothing to search: give 'optimizer.learning_rate=tag(log,interval(1e-5,1e-3))'")
     return parameters
 
 
@@ -232,9 +228,7 @@ def _parameter(item: Override) -> Parameter:
         if all(isinstance(number, int) for number in (low, stop, value.step)):
             return Parameter(key, IntDistribution(low, int(high), step=value.step))
         return Parameter(key, FloatDistribution(float(low), float(high), step=float(step)))
-    raise ConfigError(
-        f"{line} has one value only; a search needs interval(), range() or choice() (fixed overrides stand beside them)"
-    )
+    raise ConfigError(f"{line} has one value only; a search needs interval(), range() or choice()")
 
 
 def _bounds(low: Any, high: Any, line: str) -> tuple[Any, Any]:

@@ -217,10 +217,7 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
     """Refuse a manifest of another schema, run or status, or without what readers need. Raises `SchemaMismatch`."""
     check_version(manifest.get("schema_version"), MANIFEST_VERSION, path)
     if manifest.get("run_id") != run_id:
-        raise SchemaMismatch(
-            f"{path} is the manifest of run {manifest.get('run_id')!r}, not of {run_id}; a run directory "
-            "cannot be renamed: move it back or delete it"
-        )
+        raise SchemaMismatch(f"{path} is the manifest of run {manifest.get('run_id')!r}; move it back or delete it")
     if manifest.get("status") not in STATUSES:
         raise SchemaMismatch(f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}")
     manifest = {"provenance": {}, FILES: {}, **manifest}  # the first runs have none

@@ -29,14 +29,10 @@ class RunDir:
     """The files of one run. Reading takes no lock; see `layout` for who may write what.
 
     Every method that writes raises `StoreFull` or `StoreReadOnly` when the file system refuses.
-
-    Args:
-        path: the directory.
-        attempt: the number of the attempt that this process makes, if it makes one: it publishes no checkpoint once there is a newer one.
     """
 
-    def __init__(self, path: Path, attempt: int | None = None) -> None:
-        self.path, self.attempt = Path(path), attempt
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
         self.run_id = self.path.name
         self._metrics = MetricsLog(self.path / layout.METRICS_FILE)
 
@@ -267,11 +263,7 @@ class RunDir:
         return [step for step, path in steps if layout.part_paths(path)]
 
     def last_evaluation(self, benchmark: str) -> int:
-        """The step of its last evaluation on a benchmark.
-
-        Raises:
-            StoreError: it has none, or it finished and lacks the one of its last step or another file.
-        """
+        """The step of its last evaluation on a benchmark. Raises `StoreError`: none, not of its last step, or a file is broken."""
         steps, last = self.sample_steps(benchmark), self.last_step()
         if fault := self.fault():
             raise StoreError(fault)

@@ -57,10 +57,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
 
     `coded` gives text columns as dictionaries, which takes half the time to read and a fraction of it to count.
 
-    Raises:
-        StoreError: there is no part, or a sample stands in two parts.
-        SchemaMismatch: a part is newer, foreign, or of another benchmark version than the others.
-        TornFile: a part is not Parquet.
+    Raises `StoreError`: there is no part, or one sample in two; `SchemaMismatch`: of another schema or version; `TornFile`: no Parquet.
     """
     paths = part_paths(directory)
     if not paths:

@@ -67,8 +67,7 @@ def folder_fault(folder: Path) -> str:
 def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
     """Delete the files of a folder that are not what its seal says, so that they are made again, and say so; returns the seal of the rest.
 
-    Raises:
-        TornFile: the seal cannot be read, or the file `required_file` is not what it was: the folder is to be deleted.
+    Raises `TornFile`: the seal cannot be read, or the file `required_file` is not what it was: the folder is to be deleted.
     """
     seal = layout.read_object(folder / SEAL, "delete the folder") or {}
     for name, entry in list(seal.items()):
@@ -90,10 +89,7 @@ def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
 def ensure_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """Return a sealed folder of a cache, made where it is absent, and made again, which is said, where it is not what it was.
 
-    Several processes may ask at once: one makes it, the others wait. It appears complete or not at all.
-
-    Raises:
-        StoreError: it cannot be written; and what `write` raises.
+    Several processes may ask at once: one makes it, the others wait. It appears complete or not at all. Raises what `write` raises.
     """
     if folder_fault(folder):
         with acquire(Path(f"{folder}.lock"), wait_seconds=math.inf):

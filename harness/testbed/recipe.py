@@ -77,28 +77,19 @@ def read_set(folder: Path) -> BaseSet:
 
 
 def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> None:
-    """Refuse sections `architecture`, `demonstrator` and `warmup`, or a longest chain of the task, that a set was not made with.
-
-    Raises `ConfigError` that names the key, the value the set has, and the fix.
-    """
+    """Refuse sections, or a longest chain of the task, that a set was not made with. Raises `ConfigError` with the fix."""
     recipe = base_set(name).recipe
-    shipped_values = flatten({section: recipe[section] for section in sections}) | {"warmup.seed": 0}
-    for key, value in flatten(sections).items():
-        if key == "warmup.seed" and value != 0:
+    values = {f"model.{key}": value for key, value in flatten(sections).items()} | {
+        "task.max_operations": max_operations
+    }
+    shipped = {f"model.{key}": value for key, value in flatten(recipe).items()}
+    shipped |= {"model.warmup.seed": 0, "task.max_operations": recipe["operations"][1]}
+    for key, value in values.items():
+        if value != shipped[key]:
             raise ConfigError(
-                f"model.warmup.seed={value} changes nothing with model.bases.set={name}: choose a shipped policy with "
-                f"model.bases.first and model.bases.count, or set model.bases.set=null for a warm-up of the run's own"
-            )
-        if value != shipped_values[key]:
-            raise ConfigError(
-                f"model.{key}={value}, but the shipped policies of model.bases.set={name} were made with {shipped_values[key]}: set "
+                f"{key}={value}, but the shipped policies of model.bases.set={name} were made with {shipped[key]}: set "
                 "model.bases.set=null for a warm-up of the run's own, or leave the key as it is"
             )
-    if max_operations != recipe["operations"][1]:
-        raise ConfigError(
-            f"task.max_operations={max_operations}, but the shipped policies of model.bases.set={name} read prompts of at most "
-            f"{recipe['operations'][1]} operations: set model.bases.set=null for a warm-up of the run's own, or leave the key as it is"
-        )
 
 
 @dataclass
@@ -192,13 +183,9 @@ class Bases:
                     "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"
                 )
             return
-        count = len(base_set(self.set).weights)
-        require_range("model.bases.first", self.first, 0, count - 1)
-        require_range("model.bases.count", self.count, 1, count)
-        if self.first + self.count > count:
-            raise ConfigError(
-                f"model.bases.first={self.first} and count={self.count} reach beyond the {count} policies of model.bases.set={self.set}"
-            )
+        policies = len(base_set(self.set).weights)
+        require_range("model.bases.first", self.first, 0, policies - 1)
+        require_range("model.bases.count", self.count, 1, policies - self.first)
 
     def index(self, seed: int) -> int:
         return self.first + seed % self.count

@@ -25,10 +25,7 @@ _BETAS = (0.9, 0.98)
 
 
 def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_kernel: str) -> Path:
-    """The cached checkpoint folder of this recipe, warmed up first where it does not exist yet.
-
-    Several processes may ask at once: one warms up, the others wait. The folder appears complete or not at all.
-    """
+    """The cached checkpoint folder of this recipe, warmed up first where it does not exist yet (`ensure_folder`)."""
 
     def write(folder: Path) -> None:
         decoder = initialise(config, folder, linear_kernel)

@@ -44,13 +44,9 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
     recorded_kernel = _read_kernel(run, attempt) if run.checkpoints() else None
     kernel = recorded_kernel or resolve_kernel(runtime.linear_kernel)
     if runtime.linear_kernel not in ("auto", kernel):
-        raise ConfigError(
-            f"runtime.linear_kernel={runtime.linear_kernel}, but run {run.run_id} began with {kernel}: set it to auto to resume"
-        )
+        raise ConfigError(f"runtime.linear_kernel={runtime.linear_kernel}: the run began with {kernel}; set it to auto")
     if kernel == "onednn" and not onednn_available():
-        raise ConfigError(
-            f"run {run.run_id} needs runtime.linear_kernel=onednn, which this torch has not: go on where it began"
-        )
+        raise ConfigError("the run needs runtime.linear_kernel=onednn, which this torch has not: go on where it began")
     record = {
         "linear_kernel": kernel,
         "threads": runtime.threads,

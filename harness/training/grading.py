@@ -111,6 +111,4 @@ def refuse_a_broken_function(parts: TaskParts, tally: Tally) -> None:
     if calls and sum(faults for faults, _, _ in counts) == calls:
         last = next(fault for _, _, fault in counts if fault)
         setting = f"algorithm.reward.function={function.reward.function}"
-        raise ConfigError(
-            f"{setting} failed on each of the first {calls} responses, most recently with {last}; mend it"
-        )
+        raise ConfigError(f"{setting} failed on each of the first {calls} responses, recently with {last}; mend it")

@@ -152,7 +152,7 @@ def train_on(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
     prompts = [parts.prompts[i] for i in selection.kept.problems_P.tolist()]
     try:
         stats = parts.updater.update_step(step, selection.kept, prompts)
-        parts.updater.release_gradients()
+        parts.updater.optimizer.zero_grad(set_to_none=True)  # no gradient lives while responses are sampled
     except NumericalFault as fault:
         # All ranks raise together, and only once the file is there: the first that ends takes the others with it.
         path = parts.ranks.from_first(save_fault(parts.run, step, fault.batch) if parts.ranks.first else None)

@@ -115,9 +115,7 @@ class StepData(TokenBatch):
         if fraction == 1:
             return
         if bool(entropy_N.isnan().any()):
-            raise ValueError(
-                f"algorithm.top_entropy_fraction={fraction}: the engine gave no entropies to choose tokens by"
-            )
+            raise ValueError(f"algorithm.top_entropy_fraction={fraction}: the engine gave no entropies")
         chosen_N = high_entropy_tokens(entropy_N, self.completion_mask_N, fraction)
         mask_N = chosen_N.to(self.old_logprobs_N.dtype)
         self.policy_weights_N = mask_N if self.policy_weights_N is None else self.policy_weights_N * mask_N

@@ -57,8 +57,7 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
             )
     if runtime.device == "cuda" and runtime.ranks > runtime.gpus_per_run:
         yield (
-            f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process of a run; leave "
-            f"runtime.ranks 0, or set runtime.gpus_per_run={runtime.ranks}"
+            f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process; leave it 0"
         )
     if runtime.nodes > 1:
         yield (
@@ -124,7 +123,7 @@ def main(run_path: Path, attempt: int) -> int:
     from harness.configuration.schema import load
     from harness.model.ranks import Ranks, close_groups
 
-    run = RunDir(run_path, attempt)
+    run = RunDir(run_path)
     folder = attempt_dir(run.path, attempt)
     try:
         config = load(run.settings())

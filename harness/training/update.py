@@ -97,16 +97,12 @@ class Updater:
                 if self.critic is not None:
                     batches = [data.select(part) for part in self._own_passes(data, rows)]
                     stats.value_losses.append(self.critic.fit(batches))
-                if self.critic is None or not self.critic.trains_alone(step):
+                if self.critic is None or step > self.critic.settings.warmup_steps:  # else the critic trains alone
                     if self.objective.surrogate.selects:
                         count = self._select(data, rows, key("selection", self.config.seed, step, epoch))
                         stats.selected_tokens = (stats.selected_tokens or 0) + count
                     self._step_optimizer(data, has_gradient_R, rows, stats)
         return stats
-
-    def release_gradients(self) -> None:
-        """Free them: no gradient lives while responses are sampled."""
-        self.optimizer.zero_grad(set_to_none=True)
 
     # ---- once a step ----------------------------------------------------------------------------------------------------
 
@@ -377,10 +373,6 @@ class Critic:
         self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))
         self.parameters = [*self.policy.parameters(), self.head_1E]
         self.optimizer = adamw(self.parameters, config.optimizer, self.settings.learning_rate)
-
-    def trains_alone(self, step: int) -> bool:
-        """Return whether this rollout step (1-based) belongs to the value warm-up."""
-        return step <= self.settings.warmup_steps
 
     def values(self, batch: StepData) -> torch.Tensor:
         """Predictions before each response token, [N], with gradient where enabled."""

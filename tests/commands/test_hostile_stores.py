@@ -29,7 +29,7 @@ from harness.cli import FAMILY
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import run_id
 from harness.configuration.registry import kinds
-from harness.configuration.schema import dump, load_stored
+from harness.configuration.schema import dump
 from harness.evaluation.stored import write_problems
 from harness.problems.problem import Benchmark, Problem
 from harness.store import ResultStore
@@ -314,6 +314,6 @@ def test_a_run_that_goes_on_is_trained_from_what_the_command_says(place: Path, r
     (run.path / "manifest.json").write_text(json.dumps(record))
     ((_, code, text),) = ask(place, True, [["run", *overrides]])
     assert faults(place, place / "markers", requests) == []
-    assert load_stored(run.settings()).values["engine"] == dump(config)["engine"]
+    assert run.settings()["engine"] == dump(config)["engine"]
     assert (code, run.status) == (1, "failed")
     assert "weights_only" in text, "the pickled state is refused"

@@ -78,14 +78,14 @@ def test_a_changed_set_changes_ids_and_only_where_it_is_used(
     ("override", "words"),
     [
         ("model.warmup.steps=9", ["model.warmup.steps=9", "3200", "model.bases.set=null"]),
-        ("model.warmup.seed=3", ["model.warmup.seed=3", "model.bases.first"]),
+        ("model.warmup.seed=3", ["model.warmup.seed=3", "0", "model.bases.set=null"]),
         ("model.demonstrator.slip=0.5", ["model.demonstrator.slip=0.5", "0.05", "model.bases.set=null"]),
         ("model.architecture.layers=2", ["model.architecture.layers=2", "3", "model.bases.set=null"]),
         ("task.max_operations=4", ["task.max_operations=4", "6", "model.bases.set=null"]),
         ("model.bases.set=arithmetic-2", ["model.bases.set", "'arithmetic-1'"]),
         ("model.bases.count=33", ["model.bases.count=33", "32"]),
         ("model.bases.count=0", ["model.bases.count=0", "between 1"]),
-        ("model.bases.first=12", ["model.bases.first=12", "32"]),
+        ("model.bases.first=12", ["model.bases.count=32", "between 1 and 20"]),
     ],
 )
 def test_what_the_shipped_policies_are_not_is_refused_with_the_fix(override: str, words: list[str]) -> None:

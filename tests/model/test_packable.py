@@ -84,7 +84,7 @@ def test_sequences_of_a_pack_score_as_they_do_alone_in_the_models_own_forward(ki
 @pytest.mark.parametrize("kind", RECURRENT)
 def test_a_recurrent_model_is_not_sampled_with_a_repeated_cache(kind: str, tmp_path: Path) -> None:
     saved(kind, RECURRENT[kind][0], tmp_path)
-    with pytest.raises(ConfigError, match=f"cannot sample from {kind}.*engine=vllm"):
+    with pytest.raises(ConfigError, match=f"cannot repeat what {kind} keeps.*engine=vllm"):
         TransformersEngine.load(tmp_path, 8, "cpu", torch.float32)
 
 

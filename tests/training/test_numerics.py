@@ -46,7 +46,7 @@ def test_a_resumed_run_keeps_its_kernel(run: RunDir, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(numerics, "resolve_kernel", lambda wanted: "onednn")
     assert settle_kernel(RuntimeConfig(linear_kernel="auto"), run, 2) == "torch"
     assert told(run, 2)["linear_kernel"] == "torch"
-    with pytest.raises(ConfigError, match=r"linear_kernel=onednn, but run a+ began with torch: set it to auto"):
+    with pytest.raises(ConfigError, match=r"linear_kernel=onednn: the run began with torch; set it to auto"):
         settle_kernel(RuntimeConfig(linear_kernel="onednn"), run, 2)
 
 

@@ -50,12 +50,7 @@ def absent(config: RunConfig) -> list[str]:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: TRL cannot express the configuration, or is not installed.
-        NumericalFault: a gradient is not finite.
-    """
+    """See the family's contract."""
     from harness.training.torchrun import distributed, train_on_ranks
 
     if distributed(config.runtime):

@@ -34,11 +34,7 @@ TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See `harness.backends`.
-
-    Raises:
-        ConfigError: TRL cannot train this configuration, or is not installed.
-    """
+    """See `harness.backends`."""
     if reasons := refusals(config):
         raise ConfigError("backend=trl cannot express this run: " + "; ".join(reasons))
     if reasons := absent_packages(config):
@@ -78,21 +74,14 @@ class _TrlRun:
         return self._train(folder, stop)
 
     def _rewind_run(self) -> tuple[int, Path | None]:
-        """Go back to the newest checkpoint: its step and folder, 0 and None where there is none.
-
-        Raises:
-            ConfigError: another number of processes wrote it.
-        """
+        """Go back to the newest checkpoint: its step and folder, 0 and None where there is none. Raises `ConfigError`."""
         folder = newest_checkpoint(self.run)
         if folder is None:
             warn_of_lost_steps(self.run, self.config)
         elif (folder / TRAINER).is_dir():
             world = len(list((folder / TRAINER).glob("rng_state*.pth")))
             if world != self.ranks.world:
-                raise ConfigError(
-                    f"run {self.run.run_id} began with runtime.ranks={world}, and each process draws random numbers of its own: set it "
-                    "(on GPUs runtime.gpus_per_run) to that number to resume"
-                )
+                raise ConfigError(f"run {self.run.run_id} began with runtime.ranks={world}: set that to resume")
         step = next((step for step, path in self.run.checkpoints() if path == folder), 0)
         self.run.rewind(step)
         return step, folder

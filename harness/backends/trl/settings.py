@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from harness.backends.builtin import refused_engines
+from harness.backends.builtin import refused_beside_vllm, refused_engines
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import DeadGroupsConfig, OverlongConfig, RewardConfig
 from harness.configuration.yaml_value import read_yaml
@@ -153,10 +153,7 @@ def _refused_groups(config: RunConfig) -> Iterator[str]:
     if policy == "never_give_up":
         yield f"{setting}: TRL's data set stands in one order, so no prompt is tried again in a later step; set it to keep, drop or refill"
     if algorithm.aggregation.kind != "batch_token_mean":
-        yield (
-            f"{setting} with algorithm.aggregation={algorithm.aggregation.kind}: TRL's batch has a fixed number of responses, and only "
-            "a mean over the update's tokens leaves out those without loss; use aggregation=batch_token_mean or dead_groups.policy=keep"
-        )
+        yield f"{setting} with algorithm.aggregation={algorithm.aggregation.kind}: TRL needs batch_token_mean for it"
     if getattr(algorithm.advantage, "scale", "") == "batch_reward_std" or algorithm.advantage.kind == "decoupled":
         yield f"{setting}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
     if algorithm.dead_groups.surplus == "carry":
@@ -168,21 +165,12 @@ def _refused_groups(config: RunConfig) -> Iterator[str]:
 def _refused_sampling(config: RunConfig) -> Iterator[str]:
     correction, sampler = config.algorithm.engine_correction, config.backend.sampler
     if sampler == "transformers" and correction.kind != "none":
-        yield (
-            f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL's sampler is the trainer's own model; set it to none, "
-            "or backend.sampler=vllm_colocate"
-        )
+        yield f"algorithm.engine_correction.kind={correction.kind}: without vLLM TRL samples by its own model; set none"
     filters = [key for key in ("min_p", "repetition_penalty") if key in _overrides(config)]
     if filters and correction.kind != "none":
-        yield (
-            f"backend.overrides: {filters[0]} with algorithm.engine_correction.kind={correction.kind}: sampler and trainer have other "
-            "distributions, so that every weight is biased; leave it out, or set the kind to none"
-        )
+        yield f"backend.overrides: {filters[0]} with algorithm.engine_correction biases every weight; leave it out"
     if sampler != "transformers" and correction.old_log_probs == "sampler":
-        yield (
-            f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: TRL's ratio is to log-probabilities that "
-            "the trainer recomputes; set it to recomputed"
-        )
+        yield f"algorithm.engine_correction.old_log_probs=sampler with backend.sampler={sampler}: set it to recomputed"
 
 
 def _refused_machine(config: RunConfig) -> Iterator[str]:
@@ -204,16 +192,10 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
 
 
 def _refused_sampler(config: RunConfig) -> Iterator[str]:
-    runtime, setting = config.runtime, f"backend.sampler={config.backend.sampler}"
-    if runtime.runs_per_gpu > 1:
-        yield f"runtime.runs_per_gpu={runtime.runs_per_gpu} with {setting}: vLLM takes what is free on the whole GPU; set runs_per_gpu=1"
+    setting = f"backend.sampler={config.backend.sampler}"
+    yield from refused_beside_vllm(config.runtime, setting)
     if config.engine.kind == "vllm":
-        yield (
-            f"engine=vllm with {setting}: evaluations would start a second vLLM beside TRL's, whose allocator serves one engine a process; "
-            "set engine=native or transformers, or backend.sampler=transformers"
-        )
-    if runtime.deterministic:
-        yield f"runtime.deterministic=true with {setting}: TRL's vLLM is not batch invariant; set backend.sampler=transformers"
+        yield f"engine=vllm with {setting}: a process has one vLLM; set engine=native or transformers"
 
 
 def _refused_cuts(config: RunConfig) -> Iterator[str]:
@@ -226,15 +208,9 @@ def _refused_cuts(config: RunConfig) -> Iterator[str]:
     if config.algorithm.entropy_coefficient:
         yield f"algorithm.entropy_coefficient with {setting}: TRL's bonus is a mean over each process's tokens; set it to 0"
     if values["loss_type"] == "bnpo" and parts % ranks:
-        yield (
-            f"algorithm.aggregation=microbatch_token_mean with {setting}: an update's number of micro-batches, {parts}, is no multiple of "
-            f"{ranks}; change algorithm.aggregation.micro_batch_responses"
-        )
+        yield f"algorithm.aggregation: an update's number of micro-batches, {parts}, is no multiple of {setting}"
     elif values["loss_type"] != "bnpo" and responses % ranks:
-        yield (
-            f"{setting} cannot share an update of {responses} responses equally; change algorithm.updates_per_step, or train with another "
-            "number"
-        )
+        yield f"{setting} cannot share an update of {responses} responses equally; change algorithm.updates_per_step"
 
 
 def _refused_overrides(config: RunConfig) -> Iterator[str]:

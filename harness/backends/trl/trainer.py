@@ -38,11 +38,7 @@ _NAN = float("nan")
 
 
 def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, callback: TrainerCallback) -> Any:
-    """The trainer of a run that starts from the checkpoint folder `initial`, and writes its own checkpoints into `folder`.
-
-    Raises:
-        ConfigError: GRPOConfig refuses its settings, or a prompt cannot be given to TRL as a text.
-    """
+    """The trainer of a run that starts from the checkpoint folder `initial`, and writes its own into `folder`. Raises `ConfigError`."""
     config = parts.config
     longest = max(map(len, parts.prompts))
     try:
@@ -152,11 +148,6 @@ def _truncate_response(tokens: list[int], stops: set[int]) -> list[int]:
 class Recorder(TrainerCallback):  # type: ignore[misc]
     """Writes a row of the store for every rollout step, evaluates, and tells Trainer when to save and when to stop.
 
-    Args:
-        evaluate: `(step, last, model)` evaluates the policy as it is.
-        publish: `(step, Trainer's checkpoint folder)` makes it a checkpoint of the run.
-        stop: says that the run is to stop in a resumable state.
-
     On several ranks each has one: all decide alike, and rank 0 writes.
     """
 
@@ -199,11 +190,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], model: Any = None, **_: Any) -> None:
-        """Take an update's metrics; after the last of a rollout step evaluate and write its row.
-
-        Raises:
-            NumericalFault: the gradient is not finite.
-        """
+        """Take an update's metrics; after the last of a rollout step evaluate and write its row. Raises `NumericalFault`."""
         if "grad_norm" not in logs:  # the summary of the whole training
             return
         step, remainder = divmod(state.global_step, self.updates)

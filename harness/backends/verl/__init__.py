@@ -55,12 +55,7 @@ def absent(config: RunConfig) -> list[str]:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: verl cannot express the configuration, is not where `runtime.verl.python` says, or is another version.
-        VerlFailed: verl's process ended with an error.
-    """
+    """See the family's contract."""
     from harness.backends.verl.run import train_run
 
     return train_run(config, run, stop, attempt)

@@ -177,13 +177,9 @@ def remove_old(checkpoints: Path) -> None:
 
 
 def export(python: str, run: RunDir, place: Place, step: int, log: Path) -> Path:
-    """Merge the shards of a step into the run's checkpoint of that step; returns the policy's folder.
+    """Merge the shards of a step into the run's checkpoint of that step; returns the policy's folder. Raises `VerlFailed`.
 
-    verl merges in bfloat16. Configuration and tokenizer are the initial policy's: verl's copy has the chat template that it was given for
-    prompts that are written out already.
-
-    Raises:
-        VerlFailed: the merger ended with an error, or wrote no weights.
+    verl merges in bfloat16. Configuration and tokenizer are the initial policy's: verl's copy has the chat template that it was given.
     """
     shards = place.checkpoints / f"global_step_{step}" / "actor"
 

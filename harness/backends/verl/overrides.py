@@ -48,13 +48,7 @@ DATA_VERSION = 1
 class Place:
     """Paths of an attempt, all absolute: every process of verl, on whatever node, sees them (a shared file system).
 
-    Attributes:
-        run: the run's directory.
-        data: folder of the problems as verl reads them; equal content, equal folder.
-        model: the initial policy, an ordinary checkpoint folder.
-        prompt_tokens: tokens of the longest prompt.
-        stop_token_ids: tokens that end a response.
-        attempt: number of this attempt.
+    `data`: folder of the problems as verl reads them; `model`: the initial policy's; `prompt_tokens`: of the longest prompt.
     """
 
     run: Path
@@ -268,10 +262,7 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     responses = algorithm.prompts_per_step // algorithm.updates_per_step * algorithm.responses_per_prompt
     shares = max(1, gpus // machine.sequence_parallel)
     if responses % shares:
-        yield (
-            f"an update's {responses} responses (prompts_per_step / updates_per_step x responses_per_prompt) cannot be divided over "
-            f"{shares} GPUs; change runtime.gpus_per_run or runtime.nodes"
-        )
+        yield f"an update's {responses} responses cannot be divided over {shares} GPUs; change gpus_per_run or nodes"
 
 
 def _refused_overrides(config: RunConfig) -> Iterator[str]:

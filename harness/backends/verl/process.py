@@ -47,11 +47,7 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path
 
 
 def interpreter(runtime: VerlRuntime) -> str:
-    """Return the interpreter of verl's environment.
-
-    Raises:
-        ConfigError: it is not named, not there, has no verl, or another version than the overrides are written for.
-    """
+    """Return the interpreter of verl's environment. Raises `ConfigError` where there is none with our version of verl."""
     if not runtime.python:
         raise ConfigError(f"backend=verl needs runtime.verl.python, the interpreter of verl's own environment; {_HINT}")
     python = shutil.which(os.path.expanduser(runtime.python))
@@ -65,10 +61,7 @@ def interpreter(runtime: VerlRuntime) -> str:
         last_line = (answer.stderr.strip() or "no message").splitlines()[-1]
         raise ConfigError(f"runtime.verl.python={runtime.python} has no verl ({last_line}); {_HINT}")
     if answer.stdout != VERSION:
-        raise ConfigError(
-            f"runtime.verl.python={runtime.python} has verl {answer.stdout}, but keys and units are those of {VERSION}: "
-            f"install verl=={VERSION} there"
-        )
+        raise ConfigError(f"runtime.verl.python={runtime.python} has verl {answer.stdout}; install {VERSION} there")
     return python
 
 

@@ -45,12 +45,7 @@ _POLL_SECONDS = 1.0
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See `harness.backends`.
-
-    Raises:
-        ConfigError: verl cannot train this configuration, or not here.
-        VerlFailed: verl's process ended with an error.
-    """
+    """See `harness.backends`. Raises `VerlFailed` where verl's process ended with an error."""
     if reasons := refusals(config):
         raise ConfigError("backend=verl cannot express this run: " + "; ".join(reasons))
     if reasons := absent_programs(config):
@@ -148,16 +143,10 @@ SCHEMA = pa.schema(
 
 
 def write_data(config: RunConfig, tokenizer: Any, train_file: Path) -> int:
-    """Write the training problems; returns the tokens of the longest prompt.
-
-    Raises:
-        ConfigError: fewer problems than a step needs, or prompts that verl's tokenizer cannot be given.
-    """
+    """Write the training problems; returns the tokens of the longest prompt. Raises `ConfigError`: too few, or no texts."""
     task, prompts = load_benchmark(config.task), config.algorithm.prompts_per_step
     if len(task.problems) < prompts:
-        raise ConfigError(
-            f"algorithm.prompts_per_step={prompts} is more than the {len(task.problems)} training problems of {task.name}"
-        )
+        raise ConfigError(f"algorithm.prompts_per_step={prompts} is more than {len(task.problems)} training problems")
     texts, longest = prompt_texts(tokenizer, task, add_special_tokens=False)
     rows = [
         {

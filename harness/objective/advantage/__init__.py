@@ -59,10 +59,7 @@ class Advantage(Checked, ABC, key="algorithm.advantage"):
 def refuse_kl_in_reward(run: RunConfig) -> Iterator[str]:
     """The refusal of an estimator that does not read the returns."""
     if run.algorithm.kl_in_reward:
-        yield (
-            f"algorithm.advantage={run.algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
-            "algorithm.kl.placement=loss"
-        )
+        yield f"algorithm.advantage={run.algorithm.advantage.kind} reads no rewards; set algorithm.kl.placement=loss"
 
 
 Member = Advantage

@@ -63,15 +63,9 @@ class Config(Advantage):
             reward.may_be_negative or (overlong.punishes and not overlong.multiplies) or run.algorithm.kl_in_reward
         )
         if self.scale == "group_mean" and may_be_negative:
-            yield (
-                "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
-                "algorithm.reward.wrong=0, no negative format_credit, no additive length penalty and no KL in the reward"
-            )
+            yield "algorithm.advantage.scale=group_mean needs rewards of at least 0: set algorithm.reward.wrong=0, no penalty"
         if self.scale == "nonzero_share" and reward.wrong:
-            yield (
-                "algorithm.advantage.scale=nonzero_share divides by the share of rewards that are not 0: set algorithm.reward.wrong=0, or "
-                "scale=none"
-            )
+            yield "algorithm.advantage.scale=nonzero_share needs algorithm.reward.wrong=0"
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         return batch.per_token(self.of_responses(batch))

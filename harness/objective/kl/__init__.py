@@ -36,10 +36,7 @@ class KlPenalty(Checked, ABC, key="algorithm.kl"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ratio_weighted and self.placement != "loss":
-            raise ConfigError(
-                f"algorithm.kl={self.kind} with algorithm.kl.placement=reward: the reward is computed at the old policy, where the ratio "
-                "is 1; use algorithm.kl=k3"
-            )
+            raise ConfigError(f"algorithm.kl={self.kind} has no ratio with placement=reward; use algorithm.kl=k3")
 
     @abstractmethod
     def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:

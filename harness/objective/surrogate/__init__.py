@@ -53,19 +53,11 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         algorithm = run.algorithm
         correction = algorithm.engine_correction
         if self.selects and algorithm.importance_ratio != "token":
-            yield (
-                f"algorithm.surrogate={self.kind} chooses tokens by their own ratio and covariance; set algorithm.importance_ratio=token"
-            )
+            yield f"algorithm.surrogate={self.kind} chooses tokens by their ratio; set algorithm.importance_ratio=token"
         if self.folds_correction and correction.kind != "none" and not correction.weighs_tokens:
-            yield (
-                f"algorithm.surrogate={self.kind} takes the weights of tokens into its own weight of the response; "
-                f"algorithm.engine_correction.kind={correction.kind} weighs responses: set it to token or token_mask"
-            )
+            yield f"algorithm.surrogate={self.kind} needs algorithm.engine_correction.kind=token, token_mask or none"
         if self.folds_correction and algorithm.top_entropy_fraction < 1:
-            yield (
-                f"algorithm.surrogate={self.kind} takes the weights of tokens into its own weight of the response, where "
-                f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
-            )
+            yield f"algorithm.surrogate={self.kind} needs algorithm.top_entropy_fraction=1"
 
     @abstractmethod
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:

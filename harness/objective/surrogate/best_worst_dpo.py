@@ -34,25 +34,13 @@ class Config(Surrogate):
         yield from super().refusals(run)
         algorithm = run.algorithm
         if algorithm.engine_correction.kind != "none":
-            yield (
-                f"algorithm.engine_correction.kind={algorithm.engine_correction.kind} corrects a ratio, and "
-                "algorithm.surrogate=best_worst_dpo has none; set it to none"
-            )
+            yield f"algorithm.engine_correction.kind={algorithm.engine_correction.kind} corrects a ratio; set it to none"
         if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":
-            yield (
-                "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
-                "algorithm.aggregation=response_mean"
-            )
+            yield "algorithm.surrogate=best_worst_dpo needs advantage=best_worst and aggregation=response_mean"
         if algorithm.advantage_sign != "both":
-            yield (
-                f"algorithm.advantage_sign={algorithm.advantage_sign} takes one response out of every pair of best_worst_dpo, which leaves "
-                "nothing to train on; set it to both"
-            )
+            yield f"algorithm.advantage_sign={algorithm.advantage_sign} takes one of every pair away; set it to both"
         if algorithm.off_policy_mask_nats is not None or algorithm.top_entropy_fraction < 1:
-            yield (
-                "algorithm.surrogate=best_worst_dpo has one loss a pair, of whole responses: algorithm.off_policy_mask_nats and "
-                "top_entropy_fraction choose tokens; set them to null and 1"
-            )
+            yield "algorithm.off_policy_mask_nats and top_entropy_fraction choose tokens; set them to null and 1"
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         import torch

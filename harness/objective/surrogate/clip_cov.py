@@ -30,9 +30,7 @@ class Config(Surrogate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.low < self.high:  # one that is no number, too
-            raise ConfigError(
-                f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"
-            )
+            raise ConfigError(f"algorithm.surrogate.low={self.low} must be less than its high={self.high}")
 
     def select(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor) -> Tensor:
         """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""

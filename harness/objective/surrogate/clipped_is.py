@@ -26,10 +26,7 @@ class Config(Surrogate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.cap_min <= 1 <= self.cap_max:
-            raise ConfigError(
-                f"algorithm.surrogate needs 0 <= cap_min <= 1 <= cap_max, got {self.cap_min} and {self.cap_max}; "
-                "the caps are absolute ratios (TRL's epsilon_high), not offsets from 1"
-            )
+            raise ConfigError(f"algorithm.surrogate needs 0 <= cap_min <= 1 <= cap_max: {self.cap_min}, {self.cap_max}")
 
     def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         weight = log_ratio_N.detach().exp().clamp(self.cap_min, self.cap_max)

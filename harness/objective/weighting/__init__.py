@@ -34,20 +34,11 @@ class Weighting(Checked, ABC, key="algorithm.weighting"):
         """Yield what it cannot be combined with, each with its key and the fix."""
         algorithm, surrogate = run.algorithm, run.algorithm.surrogate
         if surrogate.pairs or surrogate.trains_without_advantage or algorithm.positive_nll_coefficient:
-            yield (
-                f"algorithm.weighting={self.kind} weighs responses by their advantages, and algorithm.surrogate={surrogate.kind} or "
-                "algorithm.positive_nll_coefficient also trains without one; set algorithm.weighting=uniform"
-            )
+            yield f"algorithm.weighting={self.kind}: {surrogate.kind} or nll trains without advantage; set it to uniform"
         if surrogate.selects:
-            yield (
-                f"algorithm.surrogate={surrogate.kind} chooses tokens by their advantages, which algorithm.weighting={self.kind} scales; "
-                "set algorithm.weighting=uniform"
-            )
+            yield f"algorithm.surrogate={surrogate.kind} chooses by advantages; set algorithm.weighting=uniform"
         if self.judges_groups and algorithm.overlong.masks and algorithm.overlong.statistics == "exclude":
-            yield (
-                f"algorithm.weighting={self.kind} judges a group by all its responses, and algorithm.overlong.statistics=exclude leaves "
-                "some out of its statistics; set it to keep"
-            )
+            yield f"algorithm.weighting={self.kind} judges a group by all its responses; set overlong.statistics=keep"
 
     @abstractmethod
     def weights(self, advantages_PG: Tensor, batch: RolloutBatch) -> Tensor:

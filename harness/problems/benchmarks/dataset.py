@@ -123,18 +123,13 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
         raise ConfigError(f"{source}: the copies of every prompt have different answers; keep one of each")
     for what in ("problem", "answer"):
         if empty := [record.id for record in records if not getattr(record, what).strip()]:
-            raise ConfigError(
-                f"{source}: the {what} of {empty[0]!r} is empty, and of {len(empty)} of {len(records)} problems "
-                "in all; give it, or leave them out"
-            )
+            raise ConfigError(f"{source}: the {what} of {empty[0]!r} is empty, and {len(empty)} in all; leave them out")
     return records[: config.limit], report
 
 
 def _records(config: Config) -> Iterator[Record]:
     if not (config.source or config.path):
-        raise ConfigError(
-            "a dataset needs `source` (an id on the Hub) or `path` (a local file), for example task.path=FILE"
-        )
+        raise ConfigError("a dataset needs `source` (an id on the Hub) or `path` (a local file)")
     rows: Iterable[dict[str, Any]]
     if not config.path:
         rows = read_hub(config.source, config.subset, config.split, config.revision)

@@ -45,9 +45,7 @@ def load(config: Config) -> Benchmark:
     try:
         gym = importlib.import_module("reasoning_gym")
     except ImportError as error:
-        raise ConfigError(
-            "benchmark kind reasoning_gym needs the package reasoning_gym (pip install reasoning-gym)"
-        ) from error
+        raise ConfigError("reasoning_gym needs its package: pip install reasoning-gym") from error
     try:
         rows = gym.create_dataset(config.dataset, size=config.problems, seed=config.seed, **config.settings)
     except (ValueError, TypeError, AssertionError) as error:

@@ -59,20 +59,13 @@ class Curriculum(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, Curriculum):
         return value.state()
-    if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value] if isinstance(value, list) else tuple(map(_plain, value))
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def require_problems(count: int, problems: int) -> None:
     """Raise `ConfigError` where a draw of `count` distinct problems is larger than the training set."""
     if count > problems:
-        raise ConfigError(
-            f"a step needs {count} distinct problems but the training set holds {problems}; "
-            "raise task.problems or lower algorithm.prompts_per_step"
-        )
+        raise ConfigError(f"a step needs {count} distinct problems but there are {problems}; raise task.problems")
 
 
 class Report:

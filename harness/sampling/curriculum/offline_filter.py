@@ -67,10 +67,7 @@ class OfflineFilter(Curriculum):
 
     def draw(self, count: int) -> np.ndarray:
         if len(self.kept) < count <= self.problems:
-            raise ConfigError(
-                f"{self._bounds} keep {len(self.kept)} of {self.problems} problems, fewer than the {count} of a step; widen them, or lower "
-                "algorithm.prompts_per_step"
-            )
+            raise ConfigError(f"{self._bounds} keep {len(self.kept)} problems, fewer than a step's {count}; widen them")
         return self.kept[self.walk.draw(count)]
 
     def record(self) -> dict[str, float]:

@@ -136,13 +136,8 @@ class _Pass:
     def _part(self, rows: torch.Tensor, tokens: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Give each sequence that goes on a row: the first that continues a row stays there, others take a copy of its cache along.
 
-        Args:
-            rows: the row of each running response.
-            tokens: its next token.
-            length: positions that the cache holds.
-
-        Returns:
-            The rows of the responses from now on, and the next token of every row.
+        `rows` are those of the running responses, `tokens` their next ones, `length` the positions that the cache holds. Returns the rows
+        from now on, and the next token of every row.
         """
         parents, sequences, first = rows, None, torch.ones_like(rows, dtype=torch.bool)
         if not self.apart:

@@ -34,19 +34,13 @@ class TransformersEngine(RolloutEngine):
 
     @classmethod
     def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
-        """Read a checkpoint folder.
-
-        Raises:
-            ConfigError: it lacks tensors, or the architecture has no key/value cache that can be repeated for a prompt's samples.
-        """
+        """Read a checkpoint folder. Raises `ConfigError`: it lacks tensors, or a cache that can be repeated for samples."""
         engine = cls(load_model(Path(folder), dtype).to(device), rows)
         try:
             engine.generate([[0, 0]], np.zeros((1, 2), dtype=np.uint64), SamplingParams(2))
         except (RuntimeError, *MISFIT_ERRORS) as error:
             raise ConfigError(
-                f"engine=transformers cannot sample from {engine.model.config.model_type}: what it keeps of a prompt (a recurrent state, a "
-                f"convolution) cannot be repeated for the prompt's samples ({type(error).__name__}: {error}); use engine=vllm, or choose "
-                "another model"
+                f"engine=transformers cannot repeat what {engine.model.config.model_type} keeps of a prompt ({error}); use engine=vllm"
             ) from error
         return engine
 

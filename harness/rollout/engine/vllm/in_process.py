@@ -36,16 +36,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 class VllmEngine(RolloutEngine):
-    """Samples with a `vllm.LLM`.
+    """Samples with a `vllm.LLM`, None once closed.
 
-    Args:
-        llm: a running one.
-        names: the tensors that every weight update must bring.
-        sleep_level: what `sleep` gives back.
-        owns_group: whether its process group is of its own making.
-
-    Attributes:
-        llm: the `vllm.LLM`, None once closed.
+    `names`: the tensors that every weight update must bring. `sleep_level`: what `sleep` gives back. `owns_group`: whether its process
+    group is of its own making.
     """
 
     def __init__(self, llm: Any, names: frozenset[str], sleep_level: int, owns_group: bool) -> None:
@@ -56,18 +50,9 @@ class VllmEngine(RolloutEngine):
 
     @classmethod
     def load(cls, folder: Any, config: Any, runtime: Any, device: str, dtype: torch.dtype) -> VllmEngine:
-        """Start an engine over a checkpoint folder.
+        """Start an engine over a checkpoint folder; `runtime.rollout_rows` bounds the responses decoded together.
 
-        Args:
-            folder: the checkpoint.
-            config: see `harness.rollout.engine.vllm`.
-            runtime: `rollout_rows` bounds the responses decoded together.
-            device: cpu, cuda or cuda:N.
-            dtype: of weights and products.
-
-        Raises:
-            ConfigError: vLLM is missing, or it refuses the checkpoint or the settings (its ValueError). Its other errors, memory among
-                them, pass as they are.
+        Raises `ConfigError`: vLLM is missing, or refuses the checkpoint or the settings. Its other errors pass as they are.
         """
         # vLLM reads its environment when it is imported.
         cpu = not device.startswith("cuda")
@@ -75,10 +60,7 @@ class VllmEngine(RolloutEngine):
         try:
             import vllm
         except ImportError as error:
-            raise ConfigError(
-                f"engine=vllm needs vLLM 0.32 ({error}): pip install -e '.[vllm]' on a machine with a GPU, "
-                "tests/vllm_cpu/setup.sh on one without"
-            ) from error
+            raise ConfigError(f"engine=vllm needs vLLM 0.32 ({error}): pip install -e '.[vllm]' (GPU)") from error
         # Settings. Every rank of the trainer has an engine of its own, in the process group that is there.
         sleep_level = 0 if cpu else config.sleep_level
         settings = _settings(config, runtime, dtype, cpu, sleep_level > 0)
@@ -105,12 +87,7 @@ class VllmEngine(RolloutEngine):
         return cls(llm, frozenset(names), sleep_level, owns_group=not has_group)
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """See `RolloutEngine`.
-
-        Raises:
-            ValueError: the request is malformed or longer than the engine's positions.
-            EngineDied: vLLM failed, or the engine is closed.
-        """
+        """See `RolloutEngine`. Raises `ValueError` for a malformed or too long request, and `EngineDied`."""
         if self.llm is None:
             raise EngineDied("this vLLM engine was closed")
         self.check(prompts, seeds_PG, params)
@@ -125,10 +102,7 @@ class VllmEngine(RolloutEngine):
         """Raise unless the engine can answer this request."""
         check_request(prompts, seeds_PG, params, self.positions)
         if 0 < params.temperature < _LEAST_TEMPERATURE:
-            raise ValueError(
-                f"vLLM samples at {_LEAST_TEMPERATURE} where it is asked for less; set the temperature ({params.temperature:g}) to that or "
-                "more, or to 0 for the most likely token"
-            )
+            raise ValueError(f"vLLM samples at {_LEAST_TEMPERATURE} or above; temperature={params.temperature:g}")
 
     @property
     def positions(self) -> int | None:
@@ -275,16 +249,12 @@ def _validate(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
         if is_rotary_table(name):
             continue
         if name not in names and name != _TIED_HEAD:
-            raise ConfigError(
-                f"engine=vllm: the checkpoint has no tensor {name!r} of the trained policy, {_OTHER_NAMES}"
-            )
+            raise ConfigError(f"engine=vllm: the checkpoint has no tensor {name!r} of the policy, {_OTHER_NAMES}")
         missing.discard(name)
         if name in names:
             yield name, tensor.detach()
     if missing:
-        raise ConfigError(
-            f"engine=vllm: the trained policy has no tensor {min(missing)!r} of the checkpoint, {_OTHER_NAMES}"
-        )
+        raise ConfigError(f"engine=vllm: the policy has no tensor {min(missing)!r} of the checkpoint, {_OTHER_NAMES}")
 
 
 def _response(output: Any, head: int) -> Response:
