@@ -28,10 +28,7 @@ def requeue_if_it_has_to_leave(summary: Summary, has_new_checkpoint: bool) -> bo
         return False
     if summary.stopped_by in _TIME_IS_UP:
         if not has_new_checkpoint:
-            raise RequeueError(
-                "time was up before the run had a new checkpoint, and would be again: not requeued. Raise hydra.launcher.timeout_min, or "
-                "lower runtime.checkpoint_every"
-            )
+            raise RequeueError("time was up before a new checkpoint: not requeued. Raise hydra.launcher.timeout_min")
     elif summary.stopped_by != signal.SIGTERM or not is_pre_empted(job):
         return False
     requeue(job)

@@ -52,10 +52,7 @@ class Shape:
     def from_config(cls, config: Any) -> Shape:
         """Read a `transformers` config; raise `UnsupportedArchitectureError` naming what is not supported."""
         if config.model_type not in SUPPORTED:
-            raise UnsupportedArchitectureError(
-                f"the native engine knows {', '.join(SUPPORTED)}, not {config.model_type!r}; "
-                "such a model can be evaluated with engine=transformers"
-            )
+            raise UnsupportedArchitectureError(f"the native engine has no {config.model_type}; use engine=transformers")
         rope = getattr(config, "rope_parameters", None) or {}
         scaling, llama = rope.get("rope_type", "default"), config.model_type == "llama"
         biased = config.model_type == "qwen3" and config.attention_bias

@@ -261,8 +261,7 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tupl
         match = next((candidate for candidate in candidates if tokens(candidate, **settings) == ids), None)
         if match is None:
             raise ConfigError(
-                f"{benchmark.name}: the prompt of problem {problem.id} cannot be written as a text: this tokenizer makes other tokens of "
-                "it; choose another template for task= (such as boxed, a chat template) or another model"
+                f"{benchmark.name}: this tokenizer makes other tokens of problem {problem.id}'s prompt; choose another template for task="
             )
         texts.append(match)
     return texts, max(map(len, prompts), default=0)
@@ -278,8 +277,8 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
         raise
     except Exception as error:  # whatever the template does
         raise ConfigError(
-            f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend chat_template in "
-            "its folder, leave out the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
+            f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend it, leave out "
+            "the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
         ) from error
 
 
@@ -339,8 +338,7 @@ def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -
         pieces = tokenizer(mark, add_special_tokens=False)["input_ids"]
         if len(pieces) != 1 or pieces[0] == getattr(tokenizer, "unk_token_id", None):
             raise ConfigError(
-                f"benchmark {benchmark.name}: its template uses {mark}, which this tokenizer has no token for; choose a template that "
-                "fits the model (plain, boxed_completion, qwen_math, r1, or chat for a tokenizer with a chat template)"
+                f"benchmark {benchmark.name}: its template uses {mark}, which this tokenizer has no token for; choose another template"
             )
 
 

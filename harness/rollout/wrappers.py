@@ -211,9 +211,8 @@ class WeightSync:
             if gap <= tolerance:
                 return gap
         raise EngineMismatch(
-            f"after a weight update the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on "
-            f"average (at most {tolerance:g} is rounding): it samples from other weights, or "
-            "computes another model. Try engine=native or engine=transformers"
+            f"after a weight update the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on average (at most "
+            f"{tolerance:g} is rounding). Try engine=native or engine=transformers"
         )
 
     @torch.no_grad()

@@ -75,10 +75,7 @@ class RunDir:
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             settings = " ".join(str(error).split())
         if not isinstance(settings, dict):
-            raise TornFile(
-                f"{self.path / layout.CONFIG} holds no settings ({str(settings)[:200]}); put it back, or move the run's directory away "
-                "and run it again"
-            )
+            raise TornFile(f"{self.path / layout.CONFIG} holds no settings ({str(settings)[:200]}); put it back")
         return settings
 
     def manifest(self) -> dict[str, Any] | None:

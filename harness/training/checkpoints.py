@@ -90,8 +90,8 @@ class Checkpoints:
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
         if native == (whole.exists() or shards.exists()):
             raise ConfigError(
-                f"{folder} was written by the {'transformers' if native else 'native'} policy, which names weights otherwise; resume with "
-                "the runtime.ranks, device and gradient_checkpointing that it had, or begin a new run"
+                f"{folder} was written by the {'transformers' if native else 'native'} policy; resume with the runtime.ranks, device and "
+                "gradient_checkpointing that it had"
             )
         if shards.exists():
             _read_shards(self.policy, self.optimizer, shards)

@@ -262,8 +262,7 @@ def require_tokens_left(parts: RunParts) -> None:
     spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
     if limit is not None and spent >= limit:
         raise ConfigError(
-            f"algorithm.curriculum={parts.config.algorithm.curriculum.kind} took {spent} tokens to measure pass rates, and "
-            f"training.generated_tokens={limit} leaves none to train on: raise it, or lower algorithm.curriculum.samples or task.problems"
+            f"algorithm.curriculum took {spent} tokens to measure pass rates, and training.generated_tokens={limit} leaves none: raise it"
         )
 
 

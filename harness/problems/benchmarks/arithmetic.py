@@ -110,8 +110,7 @@ def load(config: Config) -> Benchmark:
         misses = misses + 1 if chain in chains else 0
         if misses > 100_000:
             raise ConfigError(
-                f"the {config.split} split of arithmetic chains with {config.min_operations} to {config.max_operations} operations "
-                f"has no {config.problems} distinct problems; lower `problems` (found {len(chains)})"
+                f"{config.split} has {len(chains)} distinct chains, not {config.problems}; lower `problems`"
             )
         chains.setdefault(chain)
     return Benchmark(

@@ -176,6 +176,5 @@ def _draw_question(draw: random.Random, kind: str, config: Config, problems: Con
         if is_held_out(text) == (config.split == "heldout") and text not in problems:
             return text, question
     raise ConfigError(
-        f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most} (split {config.split}); "
-        "lower `problems`, raise `most`, or leave the kind out"
+        f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most}; lower `problems`, raise `most`"
     )
