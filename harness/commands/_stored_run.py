@@ -15,8 +15,7 @@ from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 from harness.execution.progress import Terminal
 from harness.store import ResultStore, RunDir, layout
-from harness.store.atomic import devices_of
-from harness.store.reader import run_status
+from harness.store.reader import devices_of, run_status
 
 _OF_ATTEMPTS = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
 

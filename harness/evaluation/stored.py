@@ -20,7 +20,7 @@ from harness.evaluation.formats._sample import LOST
 from harness.evaluation.recorded import SAMPLES_FILE, SUMMARY_FILE, verdicts_of
 from harness.problems.problem import Benchmark, Problem, Record, read_jsonl, write_jsonl
 from harness.store import ResultStore, RunDir
-from harness.store.atomic import TornFile
+from harness.store.error import TornFile
 from harness.store.layout import MANIFEST, PROBLEMS, RUN_ID, part_paths, problems_file, read_object
 from harness.store.samples import read_parts
 from harness.store.seal import folder_fault

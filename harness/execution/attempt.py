@@ -20,7 +20,7 @@ from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.experiment.plan import RunSpec
 from harness.model.system import installed_gpus, processor
 from harness.store import Lease, RunDir, layout
-from harness.store.atomic import CPU, write_file
+from harness.store.atomic import write_file
 from harness.store.reader import read_tail
 from harness.store.run import utc_now
 
@@ -244,7 +244,7 @@ def _version(name: str) -> str | None:
 def device_name(visible: str) -> str:
     """Name the first GPU among `visible` (a value of CUDA_VISIBLE_DEVICES), `cpu` where that is empty."""
     if not visible:
-        return CPU
+        return "cpu"
     gpus, first = installed_gpus(), visible.split(",")[0]
     names = [gpu.name for gpu in gpus if first in (gpu.index, gpu.uuid)]
     names += [gpu.name for gpu in gpus]  # a slice of a GPU: those of one machine are alike

@@ -15,7 +15,7 @@ from harness.configuration.sections import RuntimeConfig
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import cost_class
 from harness.store import ResultStore
-from harness.store.atomic import CPU, devices_of
+from harness.store.reader import devices_of
 
 _RECENT = 20  # runs that an estimate is taken from at most
 _Usage = tuple[int, float, float, float]  # steps, seconds, generated tokens, GPUs of a finished run
@@ -104,17 +104,17 @@ def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
 
 def mixed_devices_note(store: ResultStore, run_ids: Iterable[str], runtime: RuntimeConfig) -> str:
     """One sentence with the way to a comparison of its own; empty where all finished runs are of the device that is asked for."""
-    device = "a GPU" if runtime.device == "cuda" else CPU
+    device = "a GPU" if runtime.device == "cuda" else "cpu"
     others: Counter[str] = Counter()
     for run_id in run_ids:
         run = store.run(run_id)
         devices = devices_of(run.manifest()) if run.status == "finished" else ()
-        if any((name == CPU) != (device == CPU) for name in devices):
+        if any((name == "cpu") != (device == "cpu") for name in devices):
             others[" and ".join(devices)] += 1
     if not others:
         return ""
     counts = ", ".join(f"{count} on {name}" for name, count in sorted(others.items()))
-    name = "gpu" if runtime.device == "cuda" else CPU
+    name = "gpu" if runtime.device == "cuda" else "cpu"
     return (
         f"runs that count as finished here were not made on {device}: {counts}. The device is no part of a run's identity; for a "
         f"comparison on {device} alone add runtime.results={store.root}-{name}"

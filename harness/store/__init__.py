@@ -5,7 +5,7 @@
 May import: nothing of ours. Imports no torch.
 """
 
-from harness.store.atomic import (
+from harness.store.error import (
     LocksUnsupported,
     RunClaimed,
     SchemaMismatch,

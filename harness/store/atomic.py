@@ -11,10 +11,11 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+
+from harness.store.error import StoreFull, StoreReadOnly
 
 
 def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -129,39 +130,6 @@ def _sync_tree(directory: Path) -> None:
         _sync(Path(folder))
 
 
-class StoreError(Exception):
-    """Base of everything the store raises on purpose."""
-
-
-class SchemaMismatch(StoreError):
-    """A file has another schema than this version of the harness reads, or parts of one table disagree."""
-
-
-class TornFile(StoreError):
-    """A file that is published whole, or a line that is not the last one, cannot be parsed."""
-
-
-class StoreReadOnly(StoreError):
-    """The results root cannot be written to."""
-
-
-class StoreFull(StoreError):
-    """No space (or no quota) is left under the results root."""
-
-
-class LocksUnsupported(StoreError):
-    """The file system of the results root has no working advisory locks."""
-
-
-class RunClaimed(StoreError):
-    """Another live process holds the lock. `host` and `pid` name it where it has said so (else None)."""
-
-    def __init__(self, path: Path, host: str | None, pid: int | None) -> None:
-        self.path, self.host, self.pid = path, host, pid
-        holder = f"process {pid} on {host}" if pid is not None else "a process that has not named itself yet"
-        super().__init__(f"{path} is held by {holder}; wait for it to end or stop it, then run again")
-
-
 FULL = {errno.ENOSPC, errno.EDQUOT}
 _ROOM = "free space or set runtime.results to a larger disk, then run the same command again: it goes on from there"
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -187,15 +155,3 @@ def write_errors(path: Path) -> Iterator[None]:
         if isinstance(error.__context__, OSError) and error.__context__.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.__context__.strerror}); {_ROOM}") from error
         raise
-
-
-CPU = "cpu"
-
-
-def devices_of(manifest: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """List every device that an attempt at the run had, sorted: `cpu`, or a GPU's name; empty where the manifest does not say.
-
-    A run that was stopped on one and resumed on another has both.
-    """
-    attempts = (manifest or {}).get("attempts", [])
-    return tuple(sorted({str(attempt["device"]) for attempt in attempts if attempt.get("device")}))

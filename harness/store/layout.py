@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.store.atomic import SchemaMismatch, TornFile
+from harness.store.error import SchemaMismatch, TornFile
 
 RUN_ID = re.compile(r"[0-9a-f]{16}")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")

@@ -19,7 +19,8 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.store.atomic import LocksUnsupported, RunClaimed, StoreError, make_folder, write_errors
+from harness.store.atomic import make_folder, write_errors
+from harness.store.error import LocksUnsupported, RunClaimed, StoreError
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _BUSY = {errno.EAGAIN, errno.EACCES}

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.store.atomic import SchemaMismatch, TornFile, write_errors, write_file
+from harness.store.atomic import write_errors, write_file
+from harness.store.error import SchemaMismatch, TornFile
 from harness.store.layout import INTEGER_METRICS, METRICS
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import atomic, layout, seal
-from harness.store.atomic import StoreError, StoreFull, StoreReadOnly, write_errors
+from harness.store.atomic import write_errors
+from harness.store.error import StoreError, StoreFull, StoreReadOnly
 from harness.store.layout import files_to_move, report_files
 from harness.store.lease import acquire
 from harness.store.reader import ResultStore

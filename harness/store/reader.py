@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.store import atomic, layout
-from harness.store.atomic import StoreError, TornFile, devices_of, write_errors
+from harness.store.atomic import write_errors
+from harness.store.error import StoreError, TornFile
 from harness.store.layout import PLAN_VERSION, check_version, read_object
 from harness.store.run import RunDir
 
@@ -253,6 +254,15 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
         str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
         str(manifest["labels"].get("experiment", "")),
     )
+
+
+def devices_of(manifest: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """List every device that an attempt at the run had, sorted: `cpu`, or a GPU's name; empty where the manifest does not say.
+
+    A run that was stopped on one and resumed on another has both.
+    """
+    attempts = (manifest or {}).get("attempts", [])
+    return tuple(sorted({str(attempt["device"]) for attempt in attempts if attempt.get("device")}))
 
 
 def _has_arms(plan: Mapping[str, Any]) -> bool:

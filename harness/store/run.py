@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from harness.store import atomic, layout, lease, seal
-from harness.store.atomic import StoreError, TornFile, write_errors
+from harness.store.atomic import write_errors
+from harness.store.error import StoreError, TornFile
 from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.store import atomic
-from harness.store.atomic import SchemaMismatch, StoreError, TornFile
+from harness.store.error import SchemaMismatch, StoreError, TornFile
 from harness.store.layout import check_version, part_paths
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import layout
-from harness.store.atomic import TornFile, publish_directory, remove_leftovers, write_file
+from harness.store.atomic import publish_directory, remove_leftovers, write_file
+from harness.store.error import TornFile
 from harness.store.lease import acquire
 
 SEAL = "files.seal"  # no .json: what lies beside weights as .json is part of a checkpoint's fingerprint

@@ -13,7 +13,7 @@ from harness.execution import attempt
 from harness.experiment.history import mixed_devices_note
 from harness.model.system import InstalledGpu
 from harness.store import ResultStore
-from harness.store.atomic import devices_of
+from harness.store.reader import devices_of
 
 
 @pytest.mark.parametrize(

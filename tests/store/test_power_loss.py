@@ -20,7 +20,7 @@ import pytest
 from stored_runs import RUN_ID, about, graded
 
 from harness.store import ResultStore, RunDir, atomic, layout
-from harness.store.atomic import StoreError
+from harness.store.error import StoreError
 from harness.store.pack import merge
 
 Tree = dict[str, "Tree | bytes"]
