@@ -89,11 +89,11 @@ UNKNOWN = {
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-sys.path += sys.argv[3:]
+sys.path += sys.argv[2:]
 from test_trl_run import RunDir, trl
 from harness.configuration.schema import load
 
-run = RunDir(Path(sys.argv[1]), int(sys.argv[2]))
+run = RunDir(Path(sys.argv[1]))
 trl.train(load(run.settings()), run, lambda: len(run.steps()) == 2 and os.kill(os.getpid(), signal.SIGKILL), 0)
 """
 
@@ -102,7 +102,7 @@ def test_a_killed_run_resumes_to_the_numbers_of_an_undisturbed_one(tmp_path: Pat
     config = trl_config()
     run, other = claimed(config, tmp_path / "killed"), trained(tmp_path / "whole")
     here = Path(__file__).parent
-    command = [sys.executable, "-c", KILLED, str(run.path), "0", str(here), str(here.parent)]
+    command = [sys.executable, "-c", KILLED, str(run.path), str(here), str(here.parent)]
     done = subprocess.run(command, cwd=here.parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
     assert [step for step, _ in run.checkpoints()] == [2]  # it was killed in the third step

@@ -282,12 +282,12 @@ def test_what_the_runs_of_one_supervisor_share_does_not_differ_between_them(stor
     assert store.run_ids() == []
 
 
-def test_a_run_that_lost_a_file_since_it_finished_fails_with_its_name_and_is_left_as_it_is(store):
+def test_a_run_that_lost_a_file_since_it_finished_is_left_as_it_is_and_names_the_file(store):
     specs = sweep(2, 3, 0.0)
     assert len(run(store, specs, entry="steps").finished) == 2
     lost = store.run(specs[0].run_id)
     (lost.path / "samples/stub/step-000003/part-000.parquet").unlink()
     again = run(store, specs, entry="steps")
-    assert (again.failed, again.skipped) == ([specs[0].run_id], [specs[1].run_id])
-    assert "step-000003/part-000.parquet is missing" in again.errors[specs[0].run_id]
+    assert again.skipped == [spec.run_id for spec in specs]
+    assert "step-000003/part-000.parquet is missing" in lost.fault()
     assert len([*lost.path.glob("attempts/*")]) == 1

@@ -72,13 +72,13 @@ def test_a_problem_that_waits_is_not_drawn_twice_in_a_step() -> None:
         ("algorithm.overlong.policy=soft", "algorithm.overlong.policy back to its default"),
         ("algorithm.reward.format_credit=0.1", "right or wrong alone"),
         ("algorithm.dead_groups.metric=reward", "right or wrong alone"),
-        ("algorithm.dead_groups.max_attempts=33", "more groups than a step has"),
+        ("algorithm.dead_groups.max_attempts=33", "max_attempts=33 is above prompts_per_step"),
         ("algorithm.advantage.baseline=none", "set algorithm.advantage=group with baseline=group_mean"),
         ("algorithm.advantage.baseline=length_weighted", "set algorithm.advantage=group with baseline=group_mean"),
         ("algorithm.advantage.scale=others_std", "set algorithm.advantage.scale=group_std or none"),
         ("algorithm/source=initial_policy", "no sampling"),
-        ("algorithm/curriculum=retire", "algorithm.curriculum=retire .* set it to uniform or offline_filter"),
-        ("algorithm/curriculum=success_bands", "set it to uniform or offline_filter"),
+        ("algorithm/curriculum=retire", "needs algorithm.curriculum=uniform or offline_filter"),
+        ("algorithm/curriculum=success_bands", "needs algorithm.curriculum=uniform or offline_filter"),
     ],
 )
 def test_what_makes_no_sense_is_refused(override: str, words: str) -> None:

@@ -123,7 +123,7 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
         raise ConfigError(f"{source}: the copies of every prompt have different answers; keep one of each")
     for what in ("problem", "answer"):
         if empty := [record.id for record in records if not getattr(record, what).strip()]:
-            raise ConfigError(f"{source}: the {what} of {empty[0]!r} is empty, and {len(empty)} in all; leave them out")
+            raise ConfigError(f"{source}: the {what} of {empty[0]!r} is empty ({len(empty)} in all); leave them out")
     return records[: config.limit], report
 
 

@@ -59,6 +59,10 @@ class Curriculum(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, Curriculum):
         return value.state()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
