@@ -55,26 +55,13 @@ class SamplingParams:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
 
 
-@dataclass(frozen=True)
-class Response:
-    """One response: token ids (stop token included), log-probabilities in nats, and whether it ended before the cap.
-
-    `head`, where it was asked for: the log-probabilities of the likeliest tokens, and these tokens (int32), [T, K] each.
-    """
-
-    tokens: Sequence[int]
-    log_probs: Sequence[float]
-    finished: bool
-    head: tuple[np.ndarray, np.ndarray] | None = None
-
-
 @dataclass
 class Completions:
     """R responses, prompt-major (all samples of prompt 0 first), their tokens laid end to end.
 
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
-    probability gives an estimate of the entropy (see `Completions.from_responses`). `head_log_probs_NK`, where they were asked for, are
+    probability gives an estimate of the entropy. `head_log_probs_NK`, where they were asked for, are
     those of the likeliest tokens in each place, `head_NK` (int32).
     """
 
@@ -112,29 +99,6 @@ class Completions:
         flat = (self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index])
         wide = (None if values is None else values[index] for values in (self.head_log_probs_NK, self.head_NK))
         return Completions(*flat, lengths_R, finished_R, *wide)
-
-    @staticmethod
-    def from_responses(responses: Sequence[Response], params: SamplingParams) -> Completions:
-        """Responses of an engine that answers request by request, in prompt-major order.
-
-        Such an engine knows no entropy. `entropy_N` is −log π of the sampled token: an unbiased estimate (H = E[−log π]), good only for
-        means over many tokens. At temperature 0 nothing is drawn, and it is NaN.
-        """
-        log_probs_N = torch.tensor([value for item in responses for value in item.log_probs], dtype=torch.float32)
-        nan_N = torch.full_like(log_probs_N, float("nan"))
-        heads = [item.head for item in responses if item.head is not None]
-        completions = Completions(
-            tokens_N=torch.tensor([token for item in responses for token in item.tokens], dtype=torch.int64),
-            log_probs_N=log_probs_N,
-            entropy_N=-log_probs_N if params.temperature > 0 else nan_N,
-            lengths_R=torch.tensor([len(item.tokens) for item in responses], dtype=torch.int64),
-            finished_R=torch.tensor([item.finished for item in responses], dtype=torch.bool),
-        )
-        if heads:
-            completions.head_log_probs_NK, completions.head_NK = (
-                torch.from_numpy(np.concatenate(parts)) for parts in zip(*heads, strict=True)
-            )
-        return completions
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:

@@ -1,7 +1,7 @@
 """The vLLM engine (0.32): token ids in and out, one request a response with its own seed, weights replaced in the running engine.
 
 Log-probabilities and samples are of the tempered and filtered distribution (`processed_logprobs`). The same seed gives the same response in
-another order or batch, up to the rounding of batched kernels. vLLM tells no entropy: it is estimated (see `Completions.from_responses`).
+another order or batch, up to the rounding of batched kernels. vLLM tells no entropy: it is estimated.
 
 After an update two things would silently go on with the old weights, and are handled here: the packed output projection of tied
 embeddings on a CPU (`worker`), and cached keys and values of prompts (`reset_prefix_cache`).
@@ -25,7 +25,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
-from harness.rollout.types import Completions, EngineDied, Response, RolloutEngine, SamplingParams, check_request
+from harness.rollout.types import Completions, EngineDied, RolloutEngine, SamplingParams, check_request
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
@@ -95,8 +95,7 @@ class VllmEngine(RolloutEngine):
         self.enqueue(requests, seeds_PG.reshape(-1), params)
         with _guard_calls():
             outputs = self.llm.wait_for_completion(use_tqdm=False)
-        head = self._head(params)
-        return Completions.from_responses([_response(output.outputs[0], head) for output in outputs], params)
+        return _completions([output.outputs[0] for output in outputs], self._head(params), params.temperature)
 
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
@@ -257,14 +256,29 @@ def _validate(weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
         raise ConfigError(f"engine=vllm: the policy has no tensor {min(missing)!r} of the checkpoint, {_OTHER_NAMES}")
 
 
-def _response(output: Any, head: int) -> Response:
-    tokens, flat, width = list(output.token_ids), output.logprobs, 1 + head
-    if output.finish_reason not in ("stop", "length"):
-        raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")
-    # With `flat_logprobs` every position has the sampled token's entry and then those of the likeliest, maybe the sampled one again.
-    if list(flat.token_ids[::width]) != tokens or len(flat.token_ids) != width * len(tokens):
-        raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
-    log_probs_TK = np.array(flat.logprobs, np.float32).reshape(-1, width)[:, 1:]
-    tokens_TK = np.array(flat.token_ids, np.int32).reshape(-1, width)[:, 1:]
-    finished = output.finish_reason == "stop"
-    return Response(tokens, list(flat.logprobs[::width]), finished, (log_probs_TK, tokens_TK) if head else None)
+def _completions(outputs: Sequence[Any], head: int, temperature: float) -> Completions:
+    """Responses in their order. Raises `EngineDied` for log-probabilities that are not those of the sampled tokens.
+
+    vLLM tells no entropy. -log π of the sampled token stands for it, an unbiased estimate (H = E[-log π]) that is good only for means
+    over many tokens. At temperature 0 nothing is drawn, and it is NaN.
+    """
+    width = 1 + head
+    for output in outputs:
+        if output.finish_reason not in ("stop", "length"):
+            raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")
+        # With `flat_logprobs` every position has the sampled token's entry and then those of the likeliest, maybe the sampled one again.
+        tokens, flat = list(output.token_ids), output.logprobs.token_ids
+        if list(flat[::width]) != tokens or len(flat) != width * len(tokens):
+            raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
+    ids_NW = np.concatenate([np.array(item.logprobs.token_ids, np.int32) for item in outputs]).reshape(-1, width)
+    log_probs_NW = np.concatenate([np.array(item.logprobs.logprobs, np.float32) for item in outputs]).reshape(-1, width)
+    log_probs_N = torch.from_numpy(log_probs_NW[:, 0].copy())
+    return Completions(
+        tokens_N=torch.from_numpy(ids_NW[:, 0].astype(np.int64)),
+        log_probs_N=log_probs_N,
+        entropy_N=-log_probs_N if temperature > 0 else torch.full_like(log_probs_N, float("nan")),
+        lengths_R=torch.tensor([len(item.token_ids) for item in outputs]),
+        finished_R=torch.tensor([item.finish_reason == "stop" for item in outputs]),
+        head_log_probs_NK=torch.from_numpy(log_probs_NW[:, 1:].copy()) if head else None,
+        head_NK=torch.from_numpy(ids_NW[:, 1:].copy()) if head else None,
+    )
