@@ -10,9 +10,8 @@
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
     samples/<benchmark>/problems.jsonl                    what was asked: id, problem (the prompt), answer (the gold)
     attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
-    tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
-  experiments/<name>/plan.json        arms, seeds and run ids of an experiment (claim.lock: an import writes it)
+  experiments/<name>/plan.json        arms, seeds and run ids of an experiment
   cache/<name>/                       rebuildable things (warm-up checkpoints, counted samples, device leases)
 ```
 A name that begins with a dot is being written or deleted: readers ignore it. `manifest.json` with
