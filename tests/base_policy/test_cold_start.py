@@ -313,7 +313,7 @@ def test_a_demonstration_of_a_benchmark_is_named(source: Path, tmp_path: Path) -
         ),
         (["model.cold_start.steps=0", "model.bases.count=2"], "model.bases are cold starts, and there is none"),
         (["model.cold_start.demonstrations=0"], "model.cold_start.demonstrations=0 must be at least 1"),
-        (["model.path=x", "task=gsm8k_train"], "task=dataset writes no demonstrations for model.cold_start; give"),
+        (["model.path=x", "task=gsm8k_train"], "task=dataset writes no demonstrations; give model.cold_start.path"),
     ],
 )
 def test_a_cold_start_that_cannot_be_is_refused_when_it_is_composed(overrides: list[str], says: str) -> None:
@@ -327,7 +327,7 @@ def test_files_that_are_no_demonstrations_are_refused(source: Path, tmp_path: Pa
         run_id(missing)
     few = jsonl(tmp_path / "few.jsonl", [*rows(2)])
     assert (
-        "has 2 demonstrations and model.cold_start.demonstrations=6"
+        "has 2 lines; lower model.cold_start.demonstrations"
         in refusals(composed(source, f"model.cold_start.path={few}"))[0]
     )
     torn = jsonl(tmp_path / "torn.jsonl", [{"problem": "What?", "response": "7"}])

@@ -115,9 +115,12 @@ def test_a_ratio_beyond_all_numbers_leaves_a_finite_gradient(name: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "fix"),
     [
-        (["algorithm=vespo", "algorithm.engine_correction.kind=sequence"], "set it to token or token_mask"),
-        (["algorithm=gspo", "algorithm.engine_correction.kind=token"], "set it to sequence or sequence_mask"),
-        (["algorithm=gmpo", "algorithm.engine_correction.kind=token_mask"], "set it to sequence or sequence_mask"),
+        (
+            ["algorithm=vespo", "algorithm.engine_correction.kind=sequence"],
+            "engine_correction.kind=token, token_mask or none",
+        ),
+        (["algorithm=gspo", "algorithm.engine_correction.kind=token"], "set sequence or sequence_mask"),
+        (["algorithm=gmpo", "algorithm.engine_correction.kind=token_mask"], "set sequence or sequence_mask"),
     ],
 )
 def test_weights_that_authors_combine_otherwise_are_refused(overrides: list[str], fix: str) -> None:

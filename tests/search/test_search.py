@@ -209,7 +209,7 @@ def test_a_fixed_value_of_a_searched_key_and_the_name_of_an_experiment_are_refus
     with pytest.raises(ConfigError, match=r"optimizer\.learning_rate is searched, so a fixed value has no effect"):
         sweep(store, fixed=[STEPS, "optimizer.learning_rate=5e-4"])
     store.write_plan("s", {"arms": [{"name": "grpo", "runs": {}}]})
-    with pytest.raises(ConfigError, match=r"experiment\.name=s: the store holds another experiment"):
+    with pytest.raises(ConfigError, match=r"experiment\.name=s is another experiment of the store"):
         sweep(store)
 
 

@@ -50,7 +50,7 @@ def test_the_policy_of_a_steps_responses_is_so_many_steps_old(watched: Watched, 
 
 
 def test_what_cannot_lag_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"algorithm\.source=initial_policy does not sample from it"):
+    with pytest.raises(ConfigError, match=r"algorithm\.source=initial_policy samples no policy that lags"):
         compose_run(["algorithm=rft", "sampling.lag_steps=1"])
     lagging = compose_run(["algorithm=dapo", "sampling.lag_steps=2", "algorithm.updates_per_step=1"])
     for dialect in (trl, verl):
