@@ -26,7 +26,6 @@ class Group:
 
     Attributes:
         rewards: shaped rewards, taken as they are.
-        lengths: response tokens.
         old_log_probs: of each rollout's tokens under the sampling policy (also the reference policy).
         new_log_probs: under the policy that is updated.
         correct: which rollouts are right (matters to imitation and positive-example losses).

@@ -32,14 +32,11 @@ class Layout:
     """N tokens and the B sequences of at most L that they form; the last of the N may be padding.
 
     Attributes:
-        ids_N: tokens.
         place_N: position of each in its sequences.
         slot_tokens: for each slot of the [B, L] grid (flat) the token that lies there; 0 where nothing does.
         token_slots: one slot of each token that is no padding; these come first among the N.
         predictors_M: for each response token, the token whose hidden state predicts it.
-        lengths_B: length of each sequence, prompt and response.
-        widths_B: length of its prompt.
-        batch, length: B and L.
+        lengths_B, widths_B: length of each sequence, and of its prompt.
     """
 
     ids_N: torch.Tensor

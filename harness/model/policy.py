@@ -83,16 +83,9 @@ class NativePolicy:
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Log-probability (nats, of the tempered distribution) of every response token given its prompt and prefix.
 
-        Args:
-            prompts: the prompt of each of the R responses.
-            tokens_N: response tokens laid end to end.
-            lengths_R: tokens of each response, each at least 1.
-            temperature: divides the logits.
-            with_entropy: also return the entropy in nats, [N], with gradient.
-            targets_NK: score these tokens (long) in each response token's place, instead of that one.
-
-        Returns:
-            `log_probs_N` (of targets [N, K]) and `entropy_N` or None, on the CPU (with gradient into the weights, wherever they are).
+        `prompts` has one for each of the R responses, whose tokens lie end to end. `targets_NK`: score these tokens (long) in each response
+        token's place, instead of that one. Returns `log_probs_N` (of targets [N, K]) and, `with_entropy`, the entropy in nats [N], both on
+        the CPU with gradient into the weights, wherever they are.
         """
         hidden_NE = self.response_hidden(prompts, tokens_N, lengths_R)
         targets_N = (tokens_N if targets_NK is None else targets_NK).to(self.device)

@@ -81,7 +81,7 @@ def token_scores(
         tokens_N: the tokens, long, one a place, or several [N, K].
         temperature: divides the logits.
         with_entropy: also return the entropy, with gradient.
-        linear: `(x [N, in], weight [out, in]) -> [N, out]`, the kernel of all products.
+        linear: the kernel of all products.
         recompute: keep no logits for backward.
         chunk_rows: tokens a chunk; by default as many as `SCORES_CHUNK` logits.
     """

@@ -17,17 +17,11 @@ from harness.objective.types import Tensor, response_index
 def engine_weights(
     trainer_N: Tensor, sampler_N: Tensor, lengths_R: Tensor, kind: str, cap: float, floor: float = 0.0
 ) -> Tensor:
-    """A factor for each token's loss, [N], without gradient.
+    """A factor for each token's loss, [N], without gradient, from log-probabilities (nats) before the first update.
 
-    Args:
-        trainer_N: log-probabilities (nats) of the response tokens under the trainer, before the first update.
-        sampler_N: the same as the engine reported them.
-        lengths_R: tokens of each response.
-        kind: token: w_t cut to [floor, cap]. token_mask: w_t, and 0 outside (two-sided: IcePop, arXiv:2510.18855). sequence, sequence_mask:
-            the same with the product of the response's w_t for each of its tokens. geometric_mask: 1, and 0 for a response whose geometric
-            mean of w_t is outside.
-        cap: the largest weight.
-        floor: the smallest one.
+    token: w_t cut to [floor, cap]. token_mask: w_t, and 0 outside (two-sided: IcePop, arXiv:2510.18855). sequence, sequence_mask: the same
+    with the product of the response's w_t for each of its tokens. geometric_mask: 1, and 0 for a response whose geometric mean of w_t is
+    outside.
     """
     log_weight_N = trainer_N - sampler_N
     if not kind.startswith("token"):
@@ -63,14 +57,10 @@ class Mismatch:
 
 
 def high_entropy_tokens(entropy_N: Tensor, loss_N: Tensor, fraction: float) -> Tensor:
-    """The tokens whose entropy is at or above the (1 - fraction) quantile of the loss tokens', bool [N].
+    """The tokens whose entropy is at or above the (1 - fraction) quantile of the loss tokens', ties included, bool [N].
 
     "80/20" (Wang et al., arXiv:2506.01939; TRL `top_entropy_quantile`). Checked against TRL's code, not against the paper's text.
-
-    Args:
-        entropy_N: of the policy that sampled, in nats.
-        loss_N: which tokens carry loss at all; others are never chosen.
-        fraction: share of tokens to keep, in (0, 1]. Ties at the quantile are kept.
+    `entropy_N`: of the policy that sampled, in nats. `loss_N`: which tokens carry loss at all.
     """
     if not bool(loss_N.any()):
         return loss_N.clone()

@@ -84,14 +84,10 @@ class TokenBatch:
     """Responses as flat tokens, everything but the current log-probabilities: what the objective reads of one micro-batch.
 
     Attributes:
-        lengths_R: tokens of each response.
-        group_R: the number of its group.
+        group_R: the number of each response's group.
         weights_R: the aggregation's weight of each of its tokens. It holds the update's denominators, so that the loss of an update is
             Σ weight · token loss over all its micro-batches.
         likelihood_weights_R: the weight of each token's negative log-likelihood, where an algorithm adds one.
-        old_logprobs_N: log π_old.
-        advantages_N: A.
-        ref_logprobs_N: log π_ref.
         sampler_logprobs_N: the sampler's own log-probabilities, where they are not the old ones.
         sampler_logprobs_NK: those of its K likeliest tokens, where a surrogate reads them.
         logprobs_NK: the current policy's of the same tokens, with gradient.

@@ -166,16 +166,11 @@ class RunState:
     """One run.
 
     Attributes:
-        run_id: its id.
-        status: of the manifest; or waiting (not started), unreadable, lost (its supervisor is gone: the same command
-            resumes it).
+        status: of the manifest; or waiting (not started), unreadable, lost (its supervisor is gone: the same command resumes it).
         name: its arm's name and its seed.
-        attempts: how many there were.
-        step: the newest, None where the run has not started.
         total: the last step, None where unknown.
         phase: what it does if that is not training.
-        reward: mean of the newest step.
-        pace: seconds of the newest step, None where unknown.
+        reward, pace: mean reward and seconds of the newest step, None where unknown.
         problem: why it failed or cannot be read.
         experiment: the one that first asked for it.
     """

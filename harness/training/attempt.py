@@ -37,9 +37,7 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
     """The linear kernel of this attempt, recorded in its directory before anything is computed.
 
     A run that resumes from a checkpoint keeps the kernel it began with: the supervisor copies the record into the manifest's provenance.
-
-    Raises:
-        ConfigError: the configuration asks for another kernel than the run began with, or this machine lacks that one.
+    Raises `ConfigError` where the configuration asks for another one, or this machine lacks it.
     """
     recorded_kernel = _read_kernel(run, attempt) if run.checkpoints() else None
     kernel = recorded_kernel or resolve_kernel(runtime.linear_kernel)

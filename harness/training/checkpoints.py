@@ -30,12 +30,9 @@ class Checkpoints:
         self.run, self.keep, self.policy, self.optimizer, self.ranks = run, keep, policy, optimizer, ranks
 
     def save(self, step: int, state: dict[str, Any], final: bool) -> None:
-        """Publish everything a resume needs; after the last step the policy. Collective.
+        """Publish everything a resume needs; after the last step (`final`) the policy as an ordinary checkpoint. Collective.
 
-        Args:
-            step: the rollout step.
-            state: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
-            final: write the policy as an ordinary checkpoint instead of weights and optimiser.
+        `state`: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
         """
         keep = 1 if final else self.keep
         if self.ranks.world == 1:

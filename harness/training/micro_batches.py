@@ -15,12 +15,8 @@ def micro_batches(
 ) -> Iterator[torch.Tensor]:
     """Parts of `rows` that cost at most `limit` tokens each (one row may cost more).
 
-    Args:
-        rows: responses of the update.
-        data: the responses of the step.
-        limit: `runtime.micro_batch_tokens`.
-        shares_prompts: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
-        pairs: the objective needs a group's responses together.
+    `shares_prompts`: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
+    `pairs`: the objective needs a group's responses together.
     """
     if not len(rows):
         return

@@ -21,14 +21,11 @@ from harness.rollout.wrappers import StopStringEngine
 def open_policy(
     config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, transformers: bool = False
 ) -> Policy:
-    """Open the native policy where it computes what is asked, the transformers policy otherwise.
+    """Open the native policy where it computes what is asked, the transformers policy otherwise. Raises `ConfigError`.
 
     The native one serves the testbed's model, and pretrained Llama, Qwen2 and Qwen3 models on one rank of a CPU: there it is
     faster, and the native engine samples from the very weights that are trained. `transformers`: the run goes
     on from a checkpoint that only the other one reads.
-
-    Raises:
-        ConfigError: the checkpoint does not fit the configuration or the machine.
     """
     device = device_of(config)
     settings = config.model

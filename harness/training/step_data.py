@@ -29,13 +29,11 @@ class StepData(TokenBatch):
 
     Attributes:
         prompts: token ids of each response's prompt.
-        tokens_N: response tokens.
         head_NK: the tokens of the columns of `sampler_logprobs_NK`.
         loss_lengths_R: tokens that carry loss: all of a response, or 0 where it is masked.
         correct_R: 1 where the response is right.
         correction_N: the engine correction's weight of each token.
-        values_N: the critic's predictions before the step's updates.
-        value_targets_N: what the critic is fitted to.
+        values_N, value_targets_N: the critic's predictions before the step's updates, and what it is fitted to.
     """
 
     prompts: list[Sequence[int]]

@@ -68,10 +68,7 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
 def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """Train `run` under torchrun; see `harness.backends`. A request to stop reaches the ranks as a file.
 
-    Raises:
-        StoreFull: a rank could not write to the store.
-        ConfigError: a rank refused the configuration or its files.
-        RankFailed: a rank failed otherwise.
+    Raises what a rank raised, by kind: `StoreFull`, `ConfigError`, else `RankFailed`.
     """
     folder = attempt_dir(run.path, attempt)
     for name in (STOP, RESULT, ERROR):

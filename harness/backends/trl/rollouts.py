@@ -28,10 +28,7 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 class Rollouts:
     """The groups of the step that is being trained on; on several ranks each has all of them, and samples and grades its share.
 
-    Attributes:
-        collected: what the step rolled out and keeps.
-        tally: time and verdicts of the step.
-        graded_at: when its last reward was given, by `time.perf_counter`.
+    `graded_at`: when its last reward was given, by `time.perf_counter`.
     """
 
     def __init__(self, parts: TaskParts) -> None:

@@ -75,12 +75,7 @@ class Surrogate(Checked, ABC, key="algorithm.surrogate"):
         """Choose the tokens that are treated apart, bool [N], handed to `token_loss` as `batch.selected_N`; only with `selects`.
 
         The choice is made before backward among all loss tokens of an optimiser update, so micro-batches and ranks change nothing.
-
-        Args:
-            logprobs_N: of the current policy, without gradient.
-            old_logprobs_N: of the old policy.
-            advantages_N: of the tokens.
-            draws_N: uniform numbers that depend on nothing but the token's identity.
+        `logprobs_N` are the current policy's without gradient; `draws_N` uniform numbers that depend on nothing but the token's identity.
         """
         raise NotImplementedError(f"{self.kind} treats all tokens alike")
 
