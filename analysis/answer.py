@@ -18,6 +18,7 @@ from analysis.frames import load_plan
 from analysis.headline import Row, Wording, capital, count_word, short_name
 from analysis.results import Results, results_of
 from analysis.tables.table import Column, Table, cell_text, number_text, to_markdown
+from analysis.tables.tuning import tuning_sentences
 from analysis.tables.words import (
     collapse_warnings,
     grader_warnings,
@@ -270,7 +271,7 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
 def _dependences(results: Results) -> list[str]:
     """What intervals and values depend on beside their seeds: looks, arms that have not finished, shared base policies."""
     plan, experiment = results.experiment.plan, results.experiment
-    sentences = []
+    sentences = tuning_sentences(plan)
     if any(one.next_look for one in results.looks):
         sentences.append("This is an interim look.")
     if any(one.settled and one.newest.resolved and one.newest.seeds < plan.looks[-1] for one in results.looks):

@@ -11,6 +11,7 @@ from analysis.results import Results, mean_over
 from analysis.tables import words
 from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
+from analysis.tables.tuning import tuning_table
 from analysis.values import unreached_text
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
@@ -243,7 +244,7 @@ _EFFECTS = {
 def design_tables(results: Results) -> list[Table]:
     """Make the tables that only the design of the experiment has: effects, looks, a grid."""
     views, kinds = results.each_metric(), declared.kinds_of(results.experiment.plan)
-    others = [*map(looks_table, views), *map(grid_table, views)]
+    others = [*map(looks_table, views), *map(grid_table, views), tuning_table(results)]
     return [*(effects_table(view, kind) for view in views for kind in kinds), *(table for table in others if table)]
 
 

@@ -77,10 +77,10 @@ class ExperimentRun:
             self.part = first.plan
             self.summary = self.bring(first.plan)
             self.tell()
-            settings = first.settle(self.store) if self.summary.ended_well else None
-            if settings is None:
+            settled = first.settle(self.store) if self.summary.stopped_by is None else None
+            if settled is None:
                 return
-            self.ask_for(first.then(settings))
+            self.ask_for(first.then(settled))
         undecidable_count = self._bring_all()
         self.tell()
         if self.plan.looks and self.summary.ended_well:  # how many seeds are asked for is known now

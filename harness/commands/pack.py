@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from harness.commands._arguments import Exit, require_one_experiment, select, take_values
-from harness.store.pack import SUFFIX, write_pack
+from harness.store.pack import SUFFIX, planned_ids, write_pack
 
 ARGUMENTS = {"overrides": {"nargs": "+", "help": "experiment=NAME [out=FILE] [runtime.results=DIR]"}}
 
@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
     name, selection = require_one_experiment(rest, "pack"), select(rest)
     out = settings.get("out") or f"{name}{SUFFIX}"
     run_ids = write_pack(selection.store, name, Path(out))
-    faults = [fault for run_id in selection.run_ids if (fault := selection.store.run(run_id).fault())]
-    print("\n".join([f"written: {out} ({len(run_ids)} runs of {len(selection.run_ids)})", *faults]))
+    all_ids = planned_ids(selection.store, name)
+    faults = [fault for run_id in all_ids if (fault := selection.store.run(run_id).fault())]
+    print("\n".join([f"written: {out} ({len(run_ids)} runs of {len(all_ids)})", *faults]))
     return Exit.FOUND if faults else Exit.DONE

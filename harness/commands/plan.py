@@ -26,13 +26,22 @@ from harness.configuration.identity import difference
 from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import portable, yaml_text
 from harness.execution.progress import Terminal
-from harness.experiment.checks import Objection, absent, differences, refusal_lines, refusals, report_checks
+from harness.experiment.checks import (
+    Objection,
+    absent,
+    differences,
+    one_rate_note,
+    refusal_lines,
+    refusals,
+    report_checks,
+)
 from harness.experiment.data import unread_data
 from harness.experiment.history import Cost, History, mixed_devices_note
 from harness.experiment.memory import memory_line
 from harness.experiment.plan import Part, Plan, PlannedArm
 from harness.experiment.planning import make_plan
 from harness.experiment.power import half_width_lines, power_line
+from harness.experiment.tuning import choice_note
 from harness.store import ResultStore
 from harness.store.reader import run_status
 
@@ -137,6 +146,7 @@ def answer(options: argparse.Namespace) -> Answer:
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
         *differences(plan),
+        *one_rate_note(plan),
         *unread_data(plan),
         *part_lines(plan, statuses),
         *total_lines(totals),
@@ -199,7 +209,12 @@ def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:
         return lines
     runs = [statuses[spec.run_id] for spec in plan.first.plan.specs]
     count = f"{format_count(len(runs))}, {runs.count('finished')} finished"
-    return [*lines, f"first {plan.first.part.name}: {count}; their results set {plan.first.part.sets}"]
+    later = sum(len(plan.seeds_of(arm)) for arm in plan.arms if not arm.runs)
+    return [
+        *lines,
+        f"first {plan.first.part.name}: {count}; their results set {plan.first.part.sets}; {format_count(later, 'run')} follow",
+        *filter(None, [choice_note(plan.first.part)]),
+    ]
 
 
 def totals_of(arms: Sequence[ArmRow]) -> Totals:

@@ -32,7 +32,7 @@ from harness.configuration.schema import RunConfig, load
 
 _SHORT_KEYS = ("match", "checks")  # what stands for a key, beside groups
 # Keys of a declaration whose mapping, given whole, takes the place of the file's.
-REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together")
+REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together", "experiment.tune")
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
 _own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=())
 

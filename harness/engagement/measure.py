@@ -151,13 +151,13 @@ _SIZES = {  # of what touches everything: how much larger it is in the arm
 _INFINITE = float("inf")
 
 
-def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str = "") -> list[Measure]:
+def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: tuple[str, ...] = ()) -> list[Measure]:
     """Find the measures of every key in which `new` differs from its reference `old`; `names` are those of the two arms, old first.
 
-    `ignore`: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
+    `ignore`: prefixes of keys that are the experiment's doing and no arm's (`training.` under a matched budget, what is tuned).
     """
     pairs = difference(old, new)
-    changed_keys = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
+    changed_keys = [key for key in pairs if key != "seed" and not key.startswith(ignore)]
     keys_by_measure: dict[tuple[Measure, bool], dict[str, None]] = {}
     for prefix, measure, side in _rules(old, new, changed_keys):  # one measure may stand for keys of several rules
         keys = [key for key in changed_keys if key.startswith(prefix)]

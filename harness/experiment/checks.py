@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
 
+from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
@@ -67,9 +68,16 @@ def check_plan(plan: Plan) -> list[Objection]:
             checks = _PAIR_CHECKS
             if plan.design == "one_factor":  # every arm is a change to the base
                 checks = tuple(check for check in checks if check is not _no_parent)
+            if (
+                plan.tuning is not None and plan.tuning.settings
+            ):  # it is the experiment's doing, as is what others stop at
+                values = plan.tuning.settings[arm.name]
+                parent = dataclasses.replace(
+                    parent, composed_config=compose_run([*parent.overrides, *parent.more, *values])
+                )
             if plan.match != "steps":
                 checks = tuple(check for check in checks if check is not undeclared_cost)  # it is what is equal
-                # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
+                # The reference arm has no budget yet.
                 same_budget = dataclasses.replace(parent.config, training=arm.config.training)
                 parent = dataclasses.replace(parent, composed_config=same_budget)
             remarks += [remark for check in checks for remark in check(arm, parent)]
@@ -540,6 +548,27 @@ def differences(plan: Plan) -> list[str]:
         for line in getattr(backend, "differences", lambda _: ())(arm.config):
             arms.setdefault(f"backend={arm.config.backend.kind}: {line}", []).append(arm.name)
     return [line if len(names) == len(plan.arms) else f"{', '.join(names)}: {line}" for line, names in arms.items()]
+
+
+def one_rate_note(plan: Plan) -> list[str]:
+    """Say that arms which differ in their loss share a learning rate that is the best of none of them."""
+    rates = {arm.config.optimizer.learning_rate for arm in plan.arms}
+    keys = {key for arm, reference in plan.comparisons for key in difference(reference.config, arm.config)}
+    if plan.tuning is not None or len(rates) > 1 or not any(key.startswith(_OF_THE_LOSS) for key in keys):
+        return []
+    return [
+        f"one rate for all: arms differ in the loss and share optimizer.learning_rate={rates.pop():g}, at which one may be at its best and "
+        "another not; experiment.tune compares each at its best (docs/your_experiment.md)"
+    ]
+
+
+_OF_THE_LOSS = (
+    "algorithm.surrogate",
+    "algorithm.advantage",
+    "algorithm.aggregation",
+    "algorithm.weighting",
+    "algorithm.kl",
+)
 
 
 def refuse(plan: Plan) -> Plan:

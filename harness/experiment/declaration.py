@@ -14,12 +14,13 @@ from typing import Any
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
 from harness.configuration.error import MOST_SEED, Checked, ConfigError, ranged, require, require_range
 from harness.configuration.identity import arm_id
-from harness.configuration.registry import nearest, neutral_when
+from harness.configuration.registry import nearest, neutral, neutral_when
 from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms, short_names
 from harness.experiment.plan import Arm
+from harness.experiment.tuning import Tune
 from harness.statistics.attribution import Crossing
 from harness.store import METRICS, layout
 
@@ -58,6 +59,7 @@ class Experiment:
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`), compared with the combination
             that is the base, else the first.
         search: instead of arms, what is searched (see `harness.search.study.Search`).
+        tune: each arm at its best: `{over: {KEY: [VALUES]}, seeds: [900, 901]}` tries them for every arm first (see `Tune`).
         match: steps (every arm takes training.steps), or one budget for all arms in tokens or seconds.
         match_reference: the arm whose spending is the budget; null: the first.
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
@@ -94,6 +96,7 @@ class Experiment:
     notes: list[str] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     claim: Claim | None = None
+    tune: Tune | None = neutral(None)
 
     def __post_init__(self) -> None:
         if self.factors and self.design == "arms":
@@ -131,6 +134,7 @@ class Experiment:
                 raise ConfigError("experiment.factors goes with experiment.design=factorial")
             return
         others = {name: getattr(self, name) for name in ("grid", "search", "patches", "factors", "together")}
+        others |= {"tune": self.tune and self.tune.over} if way == "search" else {}
         others |= {"base": self.base} if way == "arms" else {"design": self.design != "arms" and self.design}
         for name, value in others.items():
             if value and name != way:

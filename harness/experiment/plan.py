@@ -338,6 +338,18 @@ class Plan:
         return self.metrics == (self.score,)
 
     @property
+    def tuning(self) -> Part | None:
+        """The trials that have chosen, or will choose, values for each arm."""
+        parts = [*self.parts, *([self.first.part] if self.first else [])]
+        return next((part for part in parts if part.name == TUNE), None)
+
+    @property
+    def tuned_keys(self) -> tuple[str, ...]:
+        """The keys whose values trials have chosen."""
+        settings = (self.tuning.settings if self.tuning else None) or {}
+        return tuple(dict.fromkeys(item.partition("=")[0] for items in settings.values() for item in items))
+
+    @property
     def stopped_by_results(self) -> bool:
         """True where results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
         return bool(self.looks) or self.stopped_elsewhere
@@ -372,6 +384,7 @@ class Plan:
 
 Settings = Mapping[str, Sequence[str]]
 """Arm → overrides that the results of a first part set."""
+TUNE = "tune"  # the name of a part that tries values
 
 
 @dataclass(frozen=True)
@@ -379,16 +392,20 @@ class Part:
     """What is recorded of a first part.
 
     Attributes:
-        name: what asks for it, `match=tokens`.
+        name: what asks for it, `match=tokens` or `tune`.
         sets: what its results set, in words.
         experiment: the name under which its runs are stored.
         settings: what they have set; None while they lack.
+        seeds: of trials: their training seeds.
+        scores: of trials: arm → values as overrides → mean score, None where a run of them failed.
     """
 
     name: str
     sets: str
     experiment: str
     settings: Settings | None = None
+    seeds: Sequence[int] = ()
+    scores: Mapping[str, Mapping[str, float | None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -398,14 +415,14 @@ class FirstPart:
     Attributes:
         part: what is recorded of it.
         plan: its runs, a plan of its own.
-        settle: what the stored results set, None while they lack; raises `ConfigError` where they cannot set anything.
+        settle: the part with what the stored results set, None while they lack; raises `ConfigError` where they cannot set anything.
         then: the plan with those values, which may have a first part again.
     """
 
     part: Part
     plan: Plan
-    settle: Callable[[ResultStore], Settings | None]
-    then: Callable[[Settings], Plan]
+    settle: Callable[[ResultStore], Part | None]
+    then: Callable[[Part], Plan]
 
 
 def _as_plain(value: Any) -> Any:

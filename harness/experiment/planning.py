@@ -28,6 +28,7 @@ from harness.experiment.claim import fingerprint
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, short_names
 from harness.experiment.plan import Arm, FirstPart, Part, Plan, PlannedArm, Settings
+from harness.experiment.tuning import check_tune, tuned
 from harness.store import ResultStore
 
 SELECTORS = ("experiment=", "claim=")  # beginnings of overrides that choose a whole declaration
@@ -124,8 +125,8 @@ def _seeds(shared: Iterable[int], arms: Sequence[PlannedArm]) -> tuple[int, ...]
 
 def _described(plan: Plan) -> Plan:
     """The plan whose arms tell their changes against their parents, and what shows if these did anything (docs/objective/engagement.md)."""
-    # What the arms of a matched budget stop at is the experiment's doing.
-    ignore = "" if plan.match == "steps" else "training."
+    # What the arms of a matched budget stop at is the experiment's doing, as is what they are tuned to.
+    ignore = (*["training."] * (plan.match != "steps"), *plan.tuned_keys)
     arms = []
     for arm in plan.arms:
         changes = {} if arm.parent is None else difference(plan.arm(arm.parent).config, arm.config)
@@ -165,9 +166,15 @@ def plan_experiment(overrides: Sequence[str], experiment: Experiment | None = No
         for arm in declared_arms
     ]
     _refuse_unfit(experiment, arms)
-    plan = matched(_asked(experiment, arms, _command(overrides), common[len(experiment.overrides) :]))
+    plan = _asked(experiment, arms, _command(overrides), common[len(experiment.overrides) :])
     _refuse_unshared_seeds(plan)
-    return plan
+    if experiment.tune is None:
+        return matched(plan)
+    check_tune(experiment.tune, plan)
+    for point in experiment.tune.points:
+        refuse_replaced(declared_arms, point)
+    trials = tuned(plan, experiment.tune, runs=matched, then=lambda plan, part: matched(with_settings(plan, part)))
+    return after(trials, with_runs(plan, []))
 
 
 def matched(plan: Plan) -> Plan:
@@ -181,7 +188,7 @@ def matched(plan: Plan) -> Plan:
     if plan.match_budget is not None:
         budget = plan.match_budget
         return with_runs(
-            with_settings(plan, {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in plan.arms}),
+            _with_overrides(plan, {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in plan.arms}),
             names,
         )
     reference_name = plan.match_reference or names[0]
@@ -195,16 +202,16 @@ def matched(plan: Plan) -> Plan:
         f"match={plan.match}", f"the budget of the other arms, which is what {reference_name} spends", plan.name
     )
 
-    def settle(store: ResultStore) -> Settings | None:
+    def settle(store: ResultStore) -> Part | None:
         budget = mean_spending(store, reference.runs.values(), plan.match)
+        if budget is None:
+            return None
         others = (arm for arm in plan.arms if arm.name != reference_name)
-        return (
-            None if budget is None else {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in others}
-        )
+        settings = {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in others}
+        return dataclasses.replace(part, settings=settings)
 
-    def then(settings: Settings) -> Plan:
-        settled = dataclasses.replace(plan, parts=(*plan.parts, dataclasses.replace(part, settings=settings)))
-        return with_runs(with_settings(settled, settings), names)
+    def then(settled: Part) -> Plan:
+        return with_runs(with_settings(plan, settled), names)
 
     alone = dataclasses.replace(waiting, arms=(reference,), seeds=seeds, looks=(), match="steps")
     return after(FirstPart(part, alone, settle, then), waiting)
@@ -212,11 +219,16 @@ def matched(plan: Plan) -> Plan:
 
 def after(first: FirstPart, waiting: Plan) -> Plan:
     """The plan that the first part's results make, where they are stored; else the waiting one, with the part."""
-    settings = first.settle(ResultStore(first.plan.arms[0].config.runtime.results))
-    return dataclasses.replace(waiting, first=first) if settings is None else first.then(settings)
+    settled = first.settle(ResultStore(first.plan.arms[0].config.runtime.results))
+    return dataclasses.replace(waiting, first=first) if settled is None else first.then(settled)
 
 
-def with_settings(plan: Plan, settings: Settings) -> Plan:
+def with_settings(plan: Plan, part: Part) -> Plan:
+    """The plan with what a first part has set."""
+    return _with_overrides(dataclasses.replace(plan, parts=(*plan.parts, part)), part.settings or {})
+
+
+def _with_overrides(plan: Plan, settings: Settings) -> Plan:
     """The plan with values of its arms, which win over those that the arms have."""
     arms = []
     for arm in plan.arms:

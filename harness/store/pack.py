@@ -24,17 +24,31 @@ _OF_NOBODY: dict[str, Any] = {"mtime": 0, "mode": 0o644, "uid": 0, "gid": 0, "un
 _LEAST_BYTES, _MOST_TIMES, _MOST_FILES = 1 << 28, 20, 100_000
 
 
+def _names(store: ResultStore, experiment: str) -> list[str]:
+    """The experiment and those of its first parts, whose runs have set values of its own."""
+    parts = [str(part["experiment"]) for part in store.plan(experiment).get("parts") or ()]
+    return list(dict.fromkeys([experiment, *(name for name in parts if name in store.plans())]))
+
+
+def planned_ids(store: ResultStore, experiment: str) -> list[str]:
+    """The ids of all runs of an experiment and of its first parts."""
+    plans = map(store.plan, _names(store, experiment))
+    return sorted({str(run_id) for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()})
+
+
 def write_pack(store: ResultStore, experiment: str, out: Path) -> list[str]:
-    """Write what a report of an experiment reads, the same bytes for the same content; returns the ids of its runs.
+    """Write what a report of an experiment and of its first parts reads, the same bytes for the same content; returns the ids of its runs.
 
     A run that finished and lacks a file since, or whose manifest cannot be read, is left out. Raises `StoreError`.
     """
-    ids = {str(run_id) for arm in store.plan(experiment)["arms"] for run_id in arm["runs"].values()}
-    runs = [run for run in map(store.run, sorted(ids)) if run.exists() and not run.fault()]
+    runs = [run for run in map(store.run, planned_ids(store, experiment)) if run.exists() and not run.fault()]
 
     def write(path: Path) -> None:
         with tarfile.open(path, "w:xz", preset=9) as archive:
-            for folder in (layout.experiment_dir(store.root, experiment), *(run.path for run in runs)):
+            for folder in (
+                *(layout.experiment_dir(store.root, name) for name in _names(store, experiment)),
+                *(run.path for run in runs),
+            ):
                 for name, file in files_to_move(store.root, folder).items():
                     archive.add(file, name, filter=lambda entry: entry.replace(**_OF_NOBODY, deep=False))
 
