@@ -20,7 +20,7 @@ from analysis.results import Results
 from analysis.samples import is_evaluated
 from analysis.tables.pass_at_k import k_bands
 from harness.evaluation.metrics.names import default_ks
-from harness.statistics.bands import KBand
+from harness.statistics.bands import Band
 
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
@@ -172,18 +172,18 @@ def draw_evaluation(path: Path) -> None:
             drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
 
 
-def k_bands_plot(reference: str, bands: Mapping[str, KBand]) -> Figure:
+def k_bands_plot(reference: str, bands: Mapping[str, Band]) -> Figure:
     """Draw the difference in Pass@k against k with its band over all k together, one colour a side."""
     looks = drawing.appearances([*bands])
     figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
-    for side, one in bands.items():
-        band, look = one.band, looks[side]
+    for side, band in bands.items():
+        look = looks[side]
         ks = np.arange(band.first, band.last + 1)
         drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
         marks = [k - band.first for k in default_ks(band.last) if k >= band.first]
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=marks)
-    first, last = min(one.band.first for one in bands.values()), max(one.band.last for one in bands.values())
+    first, last = min(band.first for band in bands.values()), max(band.last for band in bands.values())
     drawing.k_axis(axes, [k for k in default_ks(last) if k >= first], "")
     axes.set_ylabel(f"Pass@k less that of {reference}, points\n(95 % bands, simultaneous over k)")
     drawing.name_below(figure, looks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,11 +14,11 @@ from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import experiment_table
 from harness.evaluation.metrics.names import default_ks, pass_at_every_k
 from harness.experiment.plan import PlannedArm
-from harness.statistics.bands import KBand, simultaneous_band
+from harness.statistics.bands import Band, simultaneous_band
 from harness.statistics.intervals import Estimate, comparison_level, replicate_means
 
 
-def k_bands(results: Results) -> dict[str, KBand]:
+def k_bands(results: Results) -> dict[str, Band]:
     """Every declared comparison in Pass@k with its band over k from 2 on (arXiv:2609.22547); bands of all comparisons hold together.
 
     Pass@1 is avg, whose difference has its interval and word in the main table. Replicates are seeds, or base policies that seeds share.
@@ -35,7 +36,7 @@ def k_bands(results: Results) -> dict[str, KBand]:
         groups = [[*replicate_means(side, plan.base_policies).values()] for side in sides]
         if all(groups) and most_k > 1:
             band = simultaneous_band(*(np.array(group)[:, 1:] for group in groups), level=level, first=2)
-            bands[name] = KBand(band, "base policies" if plan.shares_bases else "training seeds")
+            bands[name] = replace(band, over="base policies" if plan.shares_bases else "training seeds")
     return bands
 
 
@@ -56,11 +57,10 @@ _FEW_PROBLEMS = (
 )
 
 
-def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
+def k_table(reference: str, bands: Mapping[str, Band]) -> Table:
     """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
     rows: list[dict[str, Cell]] = []
-    for side, one in bands.items():
-        band = one.band
+    for side, band in bands.items():
         ends = {k for span in (*band.above, *band.below) for k in span}
         for k in sorted(ends | {k for k in default_ks(band.last) if k >= band.first}):
             value, low, high = (float(curve[k - band.first]) for curve in (band.value_K, band.low_K, band.high_K))
@@ -71,18 +71,17 @@ def k_table(reference: str, bands: Mapping[str, KBand]) -> Table:
         Column("side", "compared with it"),
         Column("difference", "difference in Pass@k, points", scale=100, signed=True, words=True),
     ]
-    few = any(one.over == "problems" and one.band.replicates < _MANY for one in bands.values())
+    few = any(band.over == "problems" and band.replicates < _MANY for band in bands.values())
     title = f"Pass@k against {reference}, all k judged at once"
     return Table("k-bands", title, columns, rows, [_FEW_PROBLEMS] if few else [])
 
 
-def k_sentence(side: str, one: KBand) -> str:
+def k_sentence(side: str, band: Band) -> str:
     """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    scope = ", on these problems" if one.over == "training runs" else ""
-    basis = f"bands hold together over all k, replicates are {one.over}{scope}"
-    if not one.band.parts:
-        return f"{side}: Pass@k: {one.band.text}; {basis}."
-    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in one.band.parts)}; {basis}."
+    basis = f"bands hold together over all k, replicates are {band.over}"
+    if not band.parts:
+        return f"{side}: Pass@k: {band.text}; {basis}."
+    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in band.parts)}; {basis}."
 
 
 def k_bands_table(results: Results) -> Table | None:

@@ -152,10 +152,9 @@ def _write_answer(comparison: Comparison, out: Path) -> Answer:
     from analysis.figures.drawing import figure_style, save
     from analysis.tables.pass_at_k import k_sentence, k_table
     from analysis.tables.table import renderings, to_terminal, write_texts
-    from harness.statistics.bands import KBand
 
     problems, effects = comparison.by_problem(), comparison_effects(comparison)
-    bands = {side: KBand(band, "problems") for side, band in comparison.k_bands.items()}
+    bands = comparison.k_bands
     tables = [comparison_table(comparison), *([k_table(comparison.reference, bands)] if bands else [])]
     write_texts(out, renderings(tables))
     for name, frame in (("problems", problems), ("effects", effects_frame(effects))):

@@ -17,7 +17,7 @@ Range = tuple[int, int]
 class Band:
     """A curve over k = `first` .. `last` with its band, in the unit of what it was made from; NaN where there is none.
 
-    With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group.
+    With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group; `over`: what they are.
     """
 
     value_K: Floats
@@ -26,6 +26,7 @@ class Band:
     replicates: int
     level: float
     first: int = 1
+    over: str = "problems"
 
     @property
     def last(self) -> int:
@@ -55,14 +56,6 @@ class Band:
             return "no band at any k, for want of replicates or of spread among them"
         words = "; ".join(f"{span}: {word}" for span, word in self.parts)
         return words or f"no k from {self.first} to {self.last} at which they part"
-
-
-@dataclass(frozen=True)
-class KBand:
-    """The difference of a side to another in Pass@k with its band over all k; `over`: what its replicates are."""
-
-    band: Band
-    over: str
 
 
 def critical_value(degrees: float, length: float, points: int, level: float = 0.95) -> float:

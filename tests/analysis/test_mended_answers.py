@@ -51,7 +51,7 @@ def test_a_paragraph_names_one_family(ladder: Results) -> None:
 def test_pass_at_one_has_its_interval_in_the_main_table_alone(ladder: Results) -> None:
     """It is avg: a band over all k gave it a second, wider interval with another word."""
     bands = k_bands(ladder)
-    assert {one.band.first for one in bands.values()} == {2}
+    assert {band.first for band in bands.values()} == {2}
     (table,) = [table for table in all_tables(ladder) if table.name == "ladder-k-bands"]
     assert min(row["k"] for row in table.rows) == 2
 

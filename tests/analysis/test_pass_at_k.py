@@ -21,7 +21,7 @@ def whole(tmp_path_factory):
 def test_the_band_at_each_k_is_that_of_the_seeds_pass_at_k(whole):
     bands = k_bands(whole)
     arm, reference = whole.experiment.plan.arms[3], whole.experiment.plan.arms[2]
-    band = bands["dynamic sampling_& refill against clip-higher"].band
+    band = bands["dynamic sampling_& refill against clip-higher"]
     n = 8
     for k in (2, 4, 8):
         column = f"pass@{k}"
@@ -38,7 +38,7 @@ def test_the_band_at_each_k_is_that_of_the_seeds_pass_at_k(whole):
 
 def test_seeds_of_one_base_policy_are_one_replicate(whole):
     shared = k_bands(replanned(whole, base_policies=2))["clip-higher against overlong filtering"]
-    assert (shared.band.replicates, shared.over) == (2, "base policies")
+    assert (shared.replicates, shared.over) == (2, "base policies")
 
 
 def test_bands_are_a_table_and_a_figure(whole):
