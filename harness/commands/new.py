@@ -15,6 +15,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,39 +58,6 @@ _MACHINE = {
 _COMMENT = (
     f"# Written by `harness new` after {_PROBLEMS} problems; every value is yours to change. See docs/your_model.md."
 )
-_TEXT = """\
-name: {name}
-title: "{name}"
-question: Does DAPO train this model better than naive GRPO on these problems, at equal rollout steps?
-seeds: [0, 1, 2, 3]
-benchmark: heldout
-overrides:
-  - model=pretrained
-  - 'model.path="{path}"'{revision}
-  - task=gsm8k_train # a file of problems, read by the same module as GSM8K
-  - task.name={name}
-  - 'task.path="{train}"'
-  - 'task.template="{template}"' # {seen}
-  - verifier=any
-  - sampling=cap_1024
-  - sampling.max_response_tokens={cap} # {cut}
-  - evaluation=language # samples at temperature 1
-  - ~evaluation.benchmarks.plain_words_heldout
-  - '+evaluation.benchmarks.heldout={{kind: dataset, name: heldout, path: "{heldout}", template: "{template}"}}'
-  - evaluation.samples_per_problem=8
-  - training=language # steps, and when to evaluate
-  - optimizer.learning_rate={rate} # {why_rate}
-  - algorithm.responses_per_prompt=8
-{machine}
-arms:
-  - name: grpo
-    label: naive GRPO
-    overrides: [algorithm=grpo]
-  - name: dapo
-    label: DAPO
-    parent: grpo
-    overrides: [algorithm=dapo]
-"""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -197,7 +165,8 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     rate, reason = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
     stem, _, commit = path.partition("@")
     local_path = Path(stem).expanduser()
-    text = _TEXT.format(
+    template = resources.files("harness.commands").joinpath("new.template").read_text(encoding="utf-8")
+    text = template.format(
         name=name,
         path=local_path.resolve() if local_path.exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",

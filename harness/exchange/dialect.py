@@ -36,19 +36,6 @@ _NO_WORDS = ("null", "true", "false", "nan", "inf")
 # Sections of ours whose `kind` is chosen as a group of the configuration.
 _GROUPS = {f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")}
 _GROUPS |= {"model.kind": "model"}
-# What neither trainer can do: ours, the value at which it does nothing, and why.
-_ABSENT_IN_BOTH: Mapping[str, Sequence[Any]] = {
-    "algorithm.reward.true_positive": (1.0, "the reward function there takes verdicts as they are"),
-    "algorithm.reward.false_positive": (0.0, "the reward function there takes verdicts as they are"),
-    "algorithm.reward.function": ("", "give the function to the trainer itself, as its reward function"),
-    "algorithm.advantage_sign": ("both", "advantages of both signs train there"),
-    "algorithm.curriculum.kind": ("uniform", "prompts are drawn uniformly there"),
-    "algorithm.weighting.kind": ("uniform", "all responses weigh alike there"),
-    "algorithm.source.kind": ("policy", "the trainer samples from the policy"),
-    "algorithm.positive_nll_coefficient": (0.0, "the trainer has no likelihood term"),
-    "training.generated_tokens": (None, "the trainer ends after a number of steps only"),
-    "training.seconds": (None, "the trainer ends after a number of steps only"),
-}
 Row = str | Mapping[Any, str | Mapping[str, Any]]
 
 
@@ -107,8 +94,10 @@ class Table:
 @functools.cache
 def load_table(name: str) -> Table:
     """Return the table of a trainer, `trl` or `verl`."""
-    text = (files("harness.exchange") / f"{name}.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
+    in_both, content = (
+        yaml.safe_load((files("harness.exchange") / f"{each}.yaml").read_text(encoding="utf-8"))
+        for each in ("absent", name)
+    )
     blocks = [
         Block(
             {key: value if isinstance(value, list) else [value] for key, value in each["if"].items()},
@@ -117,7 +106,7 @@ def load_table(name: str) -> Table:
         )
         for each in content.pop("beside")
     ]
-    return Table(beside=blocks, absent={**_ABSENT_IN_BOTH, **content.pop("absent")}, **content)
+    return Table(beside=blocks, absent={**in_both, **content.pop("absent")}, **content)
 
 
 @dataclass
