@@ -5,5 +5,5 @@ A verb that answers a question defines instead of `run` the dataclass `Answer`, 
 `--json` and its schema follow from these.
 
 May import: analysis, configuration, evaluation, exchange, execution, experiment, explain, model, problems, rollout,
-statistics, store, verify.
+store, verify.
 """
