@@ -16,21 +16,4 @@ Optional:
 May import: configuration, evaluation, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
 """
 
-from __future__ import annotations
-
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from harness.configuration.schema import RunConfig
-    from harness.store import RunDir
-
-
-class Member(Protocol):
-    @abstractmethod
-    def check(self, config: RunConfig) -> list[str]: ...
-
-    @abstractmethod
-    def train(self, config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool: ...
+FUNCTIONS = ("check", "train")  # of a member

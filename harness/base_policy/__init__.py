@@ -7,17 +7,4 @@ It may define `check(config, task)`, which raises `ConfigError` for what `prepar
 May import: configuration, model, problems, rollout, store, testbed.
 """
 
-from __future__ import annotations
-
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-class Member(Protocol):
-    """The functions that the module of a member defines."""
-
-    @abstractmethod
-    def prepare(self, config: Any, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path: ...
+FUNCTIONS = ("prepare",)  # of a member

@@ -1,8 +1,7 @@
 """Families: a package whose modules are its members. A new member is one Python file (and one YAML); no list to edit.
 
-A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name. The class `Member` in the family's
-`__init__` says what else a member defines: it is the base class of `Config`, or a protocol of the module's functions. Configuration files
-select members by `kind`.
+A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name. The family's `__init__` says what
+else a member defines: a class `Member` that `Config` inherits, or `FUNCTIONS` of the module. Configuration files select members by `kind`.
 """
 
 from __future__ import annotations

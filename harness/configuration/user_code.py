@@ -2,7 +2,7 @@
 
 The folder mirrors the package: `FOLDER/objective/advantage/median.py` is the member `median` of `harness.objective.advantage`. A member is
 one file. Its content is part of a run's identity: its `Config` gets a field `code`, which stored configurations hold, so that other code is
-another run, and runs are read without the file. Loading a member checks that it defines what its family's class `Member` asks.
+another run, and runs are read without the file. Loading a member checks that it defines what its family asks.
 A member should read no file: its code and its configuration decide a run.
 `FILE.py:NAME` in a configuration names a single function, whose file's content counts alike.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.configuration.error import Checked, ConfigError
+from harness.configuration.error import ConfigError
 
 _PREFIX = "own_member_"
 # Family and kind to the file; of a name in several folders that of the newest command.
@@ -89,19 +89,17 @@ def _load(family: str, path: Path, code: str) -> ModuleType:
     config: Any = getattr(module, "Config", None)
     if not (isinstance(config, type) and dataclasses.is_dataclass(config)) or getattr(config, "kind", "") != path.stem:
         raise ConfigError(f"{path}: a member defines a dataclass Config with `kind: str = {path.stem!r}`")
-    member: Any = importlib.import_module(family).Member
-    is_base = issubclass(member, Checked)
-    if is_base and not issubclass(config, member):
-        raise ConfigError(
-            f"{path}: its Config must inherit {member.__name__}: `from {family} import {member.__name__}`"
-        )
+    package = importlib.import_module(family)
+    base: Any = getattr(package, "Member", None)
+    if base is not None and not issubclass(config, base):
+        raise ConfigError(f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`")
     absent = (
-        config.__abstractmethods__ if is_base else {f for f in member.__abstractmethods__ if not hasattr(module, f)}
+        {name for name in package.FUNCTIONS if not hasattr(module, name)}
+        if base is None
+        else config.__abstractmethods__
     )
     if absent:
-        raise ConfigError(
-            f"{path} defines no {' and no '.join(sorted(absent))}; {family} says in its class Member what it asks"
-        )
+        raise ConfigError(f"{path} defines no {' and no '.join(sorted(absent))}; {family} says what it asks")
     field = ("code", str, dataclasses.field(default=code))
     module.__dict__["Config"] = config_with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
     config_with_code.__module__ = name

@@ -12,12 +12,4 @@ The store's `metrics.jsonl` is the only thing a run writes. A thread of the supe
 May import: configuration, store.
 """
 
-from __future__ import annotations
-
-from abc import abstractmethod
-from typing import Any, Protocol
-
-
-class Member(Protocol):
-    @abstractmethod
-    def open_sink(self, config: Any, about: Any) -> Any: ...
+FUNCTIONS = ("open_sink",)  # of a member

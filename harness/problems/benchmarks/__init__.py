@@ -6,15 +6,4 @@ Optional: `demonstrate(config, count: int, draw: random.Random) -> list[Demonstr
 for a cold start (`model.cold_start`).
 """
 
-from __future__ import annotations
-
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from harness.problems.problem import Benchmark
-
-
-class Member(Protocol):
-    @abstractmethod
-    def load(self, config: Any) -> Benchmark: ...
+FUNCTIONS = ("load",)  # of a member

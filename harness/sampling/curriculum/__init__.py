@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from harness.configuration.error import ConfigError
+
+FUNCTIONS = ("build",)  # of a member
 
 
 class Curriculum(ABC):
@@ -89,8 +91,3 @@ class Report:
         row = {f"curriculum_{name}_problems": " ".join(map(str, indices)) for name, indices in self._problems.items()}
         self._problems = {name: [] for name in self._problems}
         return row
-
-
-class Member(Protocol):
-    @abstractmethod
-    def build(self, config: Any, problems: int, seed: int) -> Curriculum: ...

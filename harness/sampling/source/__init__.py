@@ -6,7 +6,6 @@ A member defines `Config` and `build`, which returns a `Source`. Everything afte
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from harness.model.policy import Policy
     from harness.problems.problem import Problem
     from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+
+FUNCTIONS = ("build",)  # of a member
 
 
 @dataclass
@@ -45,8 +46,3 @@ class Source(Protocol):
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """Responses to the problems at `chosen_P`, with the log-probabilities of the distribution the update takes as old."""
         ...
-
-
-class Member(Protocol):
-    @abstractmethod
-    def build(self, config: Any, context: SourceContext) -> Source: ...
