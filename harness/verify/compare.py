@@ -95,11 +95,8 @@ class Comparison:
             if all(names) and names[0] != names[1] and not _may_be_renamed(*names):
                 return False
             return _any(self.equal(one, other) for one in gold_forms for other in answer_forms)
-        if (
-            len(gold.items) != 2
-            or len(answer.items) != 2
-            or any(item.tree is None for item in (*gold.items, *answer.items))
-        ):
+        is_pair = len(gold.items) == len(answer.items) == 2
+        if not is_pair or any(item.tree is None for item in (*gold.items, *answer.items)):
             turned = " ".join(_TURNED.get(sign, sign) for sign in reversed(answer.mark.split()))
             is_turned = len(gold.items) > 2 and gold.mark == turned
             return self._sequences(gold.items, answer.items[::-1]) if is_turned else self._by_leaf(gold, answer)
@@ -150,7 +147,7 @@ class Comparison:
         if single.kind == "formula" and single.tree is None:
             return self._by_leaf(gold, answer)
         if other.kind == "base" and number is not None:
-            return other.mark == f"{number}_10"
+            return other.mark.endswith("_10") and number == int(other.mark.removesuffix("_10"))
         if other.kind == "ratio" and number is not None:
             sides = [item.number for item in other.items]
             is_fraction = len(sides) == 2 and all(isinstance(side, Fraction) and side for side in sides)
@@ -158,9 +155,7 @@ class Comparison:
         match = _TIGHT_PAIR.fullmatch(other.text) if other.kind == "list" else None
         if match is None or number is None or (other is gold and len(match[2]) < 2):
             return False
-        decimal = Fraction(
-            f"{match[1]}.{match[2]}"
-        )  # `1,22` against 1.22; a gold list needs two digits behind the comma
+        decimal = Fraction(f"{match[1]}.{match[2]}")  # `1,22` is 1.22; a gold list needs two digits behind the comma
         return not _is_integer(decimal) and numbers_equal(number, decimal)
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
@@ -264,11 +259,8 @@ def _is_integer(number: object) -> bool:
 def _differ_in_unit(gold: str, answer: str) -> bool:
     """Return whether two answers are measured in two units; a unit on one side only is ignored, and so are things that are counted."""
     shorter, longer = sorted((gold, answer), key=len)
-    return (
-        bool(shorter)
-        and gold != answer
-        and not (shorter in ("degree", "dollar", "euro") and longer.startswith(shorter))
-    )
+    is_kind_of = shorter in ("", "degree", "dollar", "euro") and longer.startswith(shorter)
+    return gold != answer and not is_kind_of
 
 
 def _rounds(exact: Node, decimal: Node, scale: int = 1) -> bool:

@@ -140,7 +140,7 @@ def _last_box(body: str) -> Answer | None:
     units = [] if behind is None else behind["unit"].split(" ")
     for count in (len(units), 1) if units else ():
         unit = " ".join(units[:count])
-        if _adds_nothing(unit) and (count > 1 or not unit[0].isalpha() or words.unit_of(unit)):
+        if _adds_nothing(unit) and (count > 1 or not unit[0].isalpha() or words.unit_of(unit) or unit == "percent"):
             return Answer(f"{parts[0]} {unit}", behind.start("unit") + len(unit) if behind else 0, None, neighbours)
     return Answer(parts[0], last.stop, None, neighbours)
 

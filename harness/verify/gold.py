@@ -82,13 +82,12 @@ def equal_spellings(gold: Node) -> list[str]:
     """Return answers that equal a gold one and are written otherwise; none where nothing is known of it but its text."""
     number = gold.number if gold.kind == "formula" and not gold.percent else None
     if isinstance(number, Fraction):
-        fraction = rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
-        return [fraction] if len(fraction) < 40 else []
+        is_short = max(abs(number.numerator), number.denominator) < 10**16
+        return [rf"\frac{{{number.numerator}}}{{{number.denominator}}}"] if is_short else []
     if gold.kind == "relation":
         return [form.text for form in value_forms(gold, strict=True)[-1:]]
-    return (
-        [", ".join(item.text for item in reversed(gold.items))] if gold.kind in ("list", "set") and gold.items else []
-    )
+    is_list = gold.kind in ("list", "set") and gold.items
+    return [", ".join(item.text for item in reversed(gold.items))] if is_list else []
 
 
 def wrong_neighbours(gold: Node) -> list[str]:

@@ -84,12 +84,9 @@ def _contains(node: Node, x: Number) -> bool:
     if node.kind == "relation" and node.mark == r"\in":
         return _contains(node.items[1], x)
     if node.kind == "relation":
-        sides = [
-            value(item.tree, dict.fromkeys(names_of(item.tree), x)) for item in node.items if item.tree is not None
-        ]
-        return all(
-            _order(a, b) in _ALLOWED[sign] for sign, a, b in zip(node.mark.split(), sides, sides[1:], strict=False)
-        )
+        trees = [item.tree for item in node.items if item.tree is not None]
+        sides = pairwise(value(tree, dict.fromkeys(names_of(tree), x)) for tree in trees)
+        return all(_order(a, b) in _ALLOWED[sign] for sign, (a, b) in zip(node.mark.split(), sides, strict=False))
     if node.kind == "list":
         parts = [_contains(item, x) for item in node.items]
         return any(parts) if node.mark == "or" else all(parts)

@@ -26,9 +26,7 @@ from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 from harness.verify.worker import ENVIRONMENT
 
-GRAMMAR_VERSION = (
-    21  # one grammar for answers and golds; responses that were cut off; percent below one; no conversion of units
-)
+GRAMMAR_VERSION = 21  # one grammar for answers and golds; responses that were cut off; percent below one
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

@@ -40,7 +40,8 @@ def _magnitude(node: Node) -> Fraction | None:
         return _magnitude(forms[-1]) if len(node.items) == 2 and len(forms) == 1 else None
     if node.kind in ("formula", "choice") and not node.items:
         return _at_letters(node)
-    if node.kind not in ("list", "set", "bracket") or not node.items or _is_decimal_comma(node):
+    is_decimal_comma = node.kind == "list" and len(node.items) == 2 and " " not in node.text  # `1,22`
+    if node.kind not in ("list", "set", "bracket") or not node.items or is_decimal_comma:
         return None
     found = [_magnitude(item) for item in node.items]
     numbers = [number for number in found if number is not None]
@@ -63,13 +64,3 @@ def _at_letters(node: Node) -> Fraction | None:
 def _has_calls(tree: tuple[object, ...]) -> bool:
     is_call = tree[0] in _UNKEYED and tree[1] != "root"
     return is_call or any(_has_calls(part) for part in tree[1:] if isinstance(part, tuple))
-
-
-def _is_decimal_comma(node: Node) -> bool:
-    r"""`1,22` may be a decimal."""
-    return (
-        node.kind == "list"
-        and len(node.items) == 2
-        and all(item.text.isdigit() for item in node.items)
-        and ", " not in node.text
-    )

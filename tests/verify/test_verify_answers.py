@@ -75,6 +75,11 @@ def test_a_response_that_was_cut_off_has_a_closed_box_or_a_whole_line(response: 
         assert verifier.verify(response, "42", truncated=True).verdict == verdict
 
 
+def test_numbers_of_thousands_of_digits_are_probed_and_compared(verifier: MathVerifier) -> None:
+    assert verifier.probe_golds(["9^{9999}", "3 hours 20 x min"]) == {"3 hours 20 x min": ["own text only"]}
+    assert not verifier.verify(r"\boxed{9^{9999}}", "101_{10}").correct
+
+
 def test_the_reader_is_a_grammar_and_no_heap_of_patterns() -> None:
     sources = [path.read_text() for path in _ROOM.rglob("*.py")]
     compiled, others = (

@@ -25,7 +25,6 @@ _MONEY = {r"\$": "dollar", "USD": "dollar", "€": "euro", "£": "pound_sterling
 _EDGES = frozenset((".", ":", ",", ";", "=", "}", r"\\", r"\approx"))
 _SETS = frozenset(rf"\mathbb{{{letter}}}" for letter in "ZNRQC")
 _DIVIDED = (("relation", "relation", ()), ("union", "operator", (r"\cup", r"\setminus")), ("ratio", "mark", (":",)))
-_BETWEEN = ("mark", "separator")
 _DATE = re.compile(r"(?:\d{4}([-/])\d{1,2}\1\d{1,2}|\d{1,2}([-/])\d{1,2}\2\d{4})")
 _BASE = re.compile(r"\(?([0-9A-Z]+)\)?(?:_\{?\(?\s*(\w+)\s*\)?\}?|\s?base (\w+))")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
@@ -102,21 +101,18 @@ def _trimmed(tokens: Sequence[Token]) -> Sequence[Token]:
     """Without punctuation at the ends, and without brackets around a single value."""
     while tokens:
         first, last = tokens[0], tokens[-1]
+        is_exclaimed = last.text == "!" and len(tokens) > 1 and tokens[-2].kind == "word"
         if first.text in _EDGES and first.kind in ("mark", "separator", "relation"):
             tokens = tokens[1:]
-        elif (last.text in _EDGES and last.kind in ("mark", "separator")) or _is_exclaimed(tokens):
+        elif is_exclaimed or (last.text in _EDGES and last.kind in ("mark", "separator")):
             tokens = tokens[:-1]
-        elif len(tokens) == 1 and (
-            first.text == "{" or (first.text in _OPENERS and len(_parts(first)) == 1 and not letter_of(first))
-        ):
+        elif len(tokens) == 1 and (first.text == "{" or (first.text in _OPENERS and len(_parts(first)) == 1)):
+            if letter_of(first):
+                break  # (C)
             tokens = first.items
         else:
             break
     return tokens
-
-
-def _is_exclaimed(tokens: Sequence[Token]) -> bool:
-    return len(tokens) > 1 and tokens[-1].text == "!" and tokens[-2].kind == "word"
 
 
 def split(tokens: Sequence[Token], kind: str, *texts: str) -> tuple[list[list[Token]], list[str]]:
@@ -160,11 +156,8 @@ def date(tokens: Sequence[Token], text: str) -> Node | None:
         return Node("words", text, mark="-".join((first, second, *last)))
     months = [words.MONTHS[token.text] for token in tokens if token.text in words.MONTHS]
     days = sorted((token.text for token in tokens if token.kind == "number"), key=len)
-    if (
-        len(months) != 1
-        or not 0 < len(days) < 3
-        or any(token.kind not in ("word", "number", *_BETWEEN) for token in tokens)
-    ):
+    is_plain = all(token.kind in ("word", "number", "mark", "separator") for token in tokens)
+    if len(months) != 1 or not 0 < len(days) < 3 or not is_plain:
         return None
     return Node("words", text, mark="-".join((*days[1:], str(months[0]), days[0].lstrip("0"))))
 
@@ -247,20 +240,15 @@ def _items(parts: Sequence[Sequence[Token]]) -> list[Node]:
 
 def agree(a: Node, b: Node) -> bool:
     """Return whether two values are forms of one number: equal, or one is the other, rounded as it is written."""
-    nodes = [
-        (node, node.number / (100 if node.percent else 1))
-        for node in (a, b)
-        if node.kind == "formula" and node.number is not None
-    ]
-    if len(nodes) < 2:
+    if any(node.kind != "formula" or node.number is None for node in (a, b)):
         return False
-    (_, first), (_, second) = nodes
-    return numbers_equal(first, second) or any(
-        node.decimals >= 0
-        and isinstance(decimal, Fraction)
-        and rounds_to(exact, decimal, node.decimals + 2 * node.percent, 1)
-        for (node, decimal), exact in zip(nodes, (second, first), strict=True)
+    first, second = (node.number / (100 if node.percent else 1) for node in (a, b))
+    rounded = (
+        rounds_to(exact, decimal, node.decimals + 2 * node.percent, 1)
+        for node, decimal, exact in ((a, first, second), (b, second, first))
+        if node.decimals >= 0
     )
+    return numbers_equal(first, second) or any(rounded)
 
 
 def _divided(tokens: Sequence[Token], text: str) -> Node | None:
@@ -285,16 +273,13 @@ def _divided(tokens: Sequence[Token], text: str) -> Node | None:
 
 def _bracket(tokens: Sequence[Token], text: str) -> Node | None:
     first, last = tokens[0], tokens[-1]
+    is_named = len(tokens) == 2 and first.kind == "name" and first.text.isupper()
     if first.text in ("[", "]") and last.text in ("[", "]") and first.kind == last.kind == "mark":  # ]1, 2[
-        parts, mark = (
-            split(tokens[1:-1], "separator")[0],
-            {"]": "(", "[": "["}[first.text] + {"[": ")", "]": "]"}[last.text],
-        )
+        parts = split(tokens[1:-1], "separator")[0]
+        mark = {"]": "(", "[": "["}[first.text] + {"[": ")", "]": "]"}[last.text]
     elif len(tokens) == 1 and first.text == r"\{":
         return _set(first, text)
-    elif last.text in _OPENERS and (
-        len(tokens) == 1 or (len(tokens) == 2 and first.kind == "name" and first.text.isupper())
-    ):
+    elif last.text in _OPENERS and (len(tokens) == 1 or is_named):
         parts, mark = _parts(last), last.text + last.raw  # (2, 3), P(2, 3)
     else:
         return None
@@ -319,15 +304,14 @@ def _compound(tokens: Sequence[Token], text: str) -> Node | None:
     places = [place for place, token in enumerate(tokens) if token.kind == "number"]
     if len(places) != 2 or places[0] or len(tokens) > 5 or any(token.kind in ("operator", "group") for token in tokens):
         return None
-    parts = [
-        _measured([t for t in part if t.kind != "separator"], "") for part in (tokens[: places[1]], tokens[places[1] :])
-    ]
-    units = [part.unit for part in parts if part is not None]
-    ratio = words.unit_ratio(units[1], units[0]) if len(units) == 2 and all(units) else None
-    numbers = [part.number for part in parts if part is not None]
+    halves = (tokens[: places[1]], tokens[places[1] :])
+    large, small = (_measured([token for token in half if token.kind != "separator"], "") for half in halves)
+    if large is None or small is None or large.number is None or small.number is None:
+        return None
+    ratio = words.unit_ratio(small.unit, large.unit)
     if ratio is None or ratio <= 1:
         return None
-    return Node("formula", text, tree=("number", numbers[0] * ratio + numbers[1], -1), unit=units[1])
+    return Node("formula", text, tree=("number", large.number * ratio + small.number, -1), unit=small.unit)
 
 
 def _base(tokens: Sequence[Token], text: str) -> Node | None:
@@ -371,11 +355,8 @@ def _measured(tokens: Sequence[Token], text: str) -> Node | None:
         return None
     scale = words.SCALES.get(tail[0].text.removesuffix("s"), 1)
     unit, number = _unit(tail[scale > 1 :]), value(bare[:-1] if bare[-1].text == "*" else bare)  # 5 \cdot \text{cm}
-    if (
-        unit is None
-        or number.kind in ("list", "relation", "words")
-        or (number.kind == "formula" and number.tree is None)
-    ):
+    is_none = number.kind in ("list", "relation", "words") or (number.kind == "formula" and number.tree is None)
+    if unit is None or is_none:
         return None
     tree = number.tree
     if scale > 1 and isinstance(number.number, Fraction):  # `2 dozen` is a product

@@ -91,7 +91,7 @@ SYMBOLS |= {"{": ("open", r"\{"), "}": ("close", r"\}"), "$": ("mark", r"\$"), "
 LETTERS = frozenset(  # what letters without a backslash are commands and names as well
     name for name, (kind, text) in SYMBOLS.items() if name.isalpha() and kind in ("command", "name") and name not in ("O", "bar", "dot")
 ) - {"max", "min", "sec", "floor", "abs"}  # fmt: skip
-SPELLED = dict.fromkeys(("oder", "или", "または", "또는"), ("separator", "or")) | {
+SPELLED = dict.fromkeys(("ou", "oder", "или", "または", "또는"), ("separator", "or")) | {
     "and": ("separator", "and"), "or": ("separator", "or"), "percent": ("operator", "%"), "pct": ("operator", "%"),
     "mod": ("operator", r"\mod"), "modulo": ("operator", r"\mod"), "oo": ("name", r"\infty"),
     "inf": ("name", r"\infty"), "infinity": ("name", r"\infty"),

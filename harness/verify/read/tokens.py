@@ -58,7 +58,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _FIRST_TERM = re.compile(r"[+-]?[\d.]+")
-_PARTNER = {")": "([", "]": "([", "}": "{", r"\}": r"\{", r"\rfloor": r"\lfloor", r"\rceil": r"\lceil", "|": "|"}
+_PARTNERS = {")": ("(", "["), "]": ("(", "["), "}": ("{", "text"), r"\}": (r"\{",), "|": ("|",)}
+_PARTNERS |= {r"\rfloor": (r"\lfloor",), r"\rceil": (r"\lceil",)}
 _OPERANDS = frozenset(("number", "name", "letters", "group", "word"))
 
 
@@ -102,16 +103,13 @@ def _as_tuple(matrix: re.Match[str]) -> str:
     r"""Write a column or a row as a tuple, other matrices as tuples of rows, and cases as a set of pairs."""
     rows = [row.strip().split("&") for row in re.split(r"\\\\(?:\[[\w.]+\])?", matrix[2]) if row.strip()]
     if matrix[1] == "cases":
-        pairs = (
-            ",".join(cell.strip(" ,").removeprefix(r"\text{if }").removeprefix(r"\text{if}") for cell in row)
-            for row in rows
-        )
-        return rf"\{{{','.join(f'({pair})' for pair in pairs)}\}}"
-    is_column = all(len(row) == 1 for row in rows)
-    cells = (
-        [row[0] for row in rows] if is_column else rows[0] if len(rows) == 1 else [f"({','.join(row)})" for row in rows]
-    )
-    return f"({','.join(cells)})" if cells else matrix[0]
+        rows = [
+            [cell.strip(" ,").removeprefix(r"\text{if").removeprefix(" }").lstrip("}") for cell in row] for row in rows
+        ]
+    tuples = [f"({','.join(row)})" if len(row) > 1 else row[0] for row in rows]
+    if matrix[1] == "cases":
+        return rf"\{{{','.join(tuples)}\}}"
+    return matrix[0] if not rows else tuples[0] if len(rows) == 1 else f"({','.join(tuples)})"
 
 
 class _Frame(NamedTuple):
@@ -208,9 +206,7 @@ class _Scanner:
 
     def _close(self, closing: str) -> None:
         """Close the innermost bracket that fits; those inside it that stay open are no brackets."""
-        fits = (
-            ("{", "text") if closing == "}" else tuple(_PARTNER[closing]) if len(closing) == 1 else (_PARTNER[closing],)
-        )
+        fits = _PARTNERS[closing]
         place = len(self.frames) - 1
         while place and self.frames[place].opening not in fits:
             # Braces hold everything; no other bracket closes beyond one.
@@ -267,9 +263,8 @@ class _Scanner:
         run, last = match[0], self._last()
         small, upright = run.lower(), self.frames[-1].upright[0]
         is_called = self.text[self.position : self.position + 2].strip("}")[:1] in ("(", "{")
-        is_measured = (
-            last is not None and (self._is_behind_operand() or last.text in ("/", "*", "-")) and last.kind != "name"
-        )
+        is_joined = self._is_behind_operand() or (last is not None and last.text in ("/", "*", "-"))
+        is_measured = last is not None and last.kind != "name" and is_joined
         is_unit = is_measured and (words.unit_of(small) if len(run) > 1 else upright and run in words.UNIT_LETTERS)
         if run in LETTERS or (run in SYMBOLS and SYMBOLS[run][0] == "command" and is_called):
             self._put(*SYMBOLS[run])

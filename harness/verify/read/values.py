@@ -104,9 +104,7 @@ def _value(tree: Tree, point: Point, digits: int) -> Number:
         is_large = number.numerator.bit_length() + number.denominator.bit_length() > _MAX_BITS
     else:
         mp = _contexts.get(digits)
-        is_large = not mp.isinf(number) and (
-            not mp.isfinite(number) or (number != 0 and abs(mp.mag(number)) > _MAX_MAGNITUDE)
-        )
+        is_large = mp.isnan(number) or (number != 0 and mp.isfinite(number) and abs(mp.mag(number)) > _MAX_MAGNITUDE)
     if is_large:
         raise NoValue  # it takes too long to go on with
     return number
