@@ -56,7 +56,7 @@ def _survey_bounds(node: Node, ends: set[Number], names: set[str]) -> None:
     """Collect the bounds of `0 < x < 1` and of `|x-2| < 1`; what is left to solve is no set."""
     if any(sign not in _ALLOWED for sign in node.mark.split()):
         raise _NoSet
-    bounds = [item.number for item in node.items if item.number is not None]
+    bounds = [_number(item) for item in node.items if item.number is not None]
     for tree in (item.tree or ("none",) for item in node.items if item.number is None):
         is_modulus = tree[:2] == ("call", "abs") and tree[2][0] in ("name", "+", "-")
         inside = tree[2] if is_modulus else tree

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.verify import MathVerifier, VerifierConfig
+from harness.verify.compare import Comparison
 from harness.verify.extract import extract
+from harness.verify.form import is_unevaluated
+from harness.verify.gold import Gold
+from harness.verify.read.answers import read_text
+from harness.verify.read.tokens import OverLimit
+from harness.verify.votes import magnitudes
 
 
 @pytest.mark.parametrize(
@@ -117,3 +125,26 @@ def test_no_text_makes_the_parent_fail(impatient: MathVerifier, text: str) -> No
     answer = extract(text, "any")
     assert answer is None or 0 <= answer.end <= len(text)
     assert impatient.verify(text, "5").verdict
+
+
+TOKENS = r"""3 20 -5 1,234 0.333333 x n i e \pi \infty = \approx < > \le \in \equiv + - * / ^ _ ! % ( ) [ ] \{ \} { } | , ; : . ? $
+& and or \cup \setminus \pm \frac \sqrt \binom \sin \log \max \sum_{k=1}^{n} \text{ \mathbb{R} \begin{pmatrix} \end{pmatrix}
+\begin{cases} \end{cases} \over \mod \pmod{7} hours minutes cm ^\circ radians dollars
+dozen million percent apples per of not maybe is which because so the a
+Answer: (A) A. June 2024 3:4 \ldots — 2\frac12 3\times10^5 0.\overline{3} 1/2 f(x) P(2,3) none 万 ² 9^{9999} \lfloor \rfloor x_1 base"""
+SEQUENCES = st.lists(st.sampled_from(TOKENS.split()), max_size=9).map(" ".join)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(SEQUENCES, SEQUENCES)
+@example("i < x < 7", "2 < x < 7")
+@example(r"60 ^\circ \pmod{7}", "4")
+@example("9^{9999} million", "9^{9999} million, 1")
+@example("3 hours 20 x minutes", "200 minutes")
+def test_no_sequence_of_tokens_makes_the_parent_fail(gold: str, answer: str) -> None:
+    with contextlib.suppress(OverLimit):
+        nodes = read_text(gold), read_text(answer)
+        assert Comparison("either", lambda *_: None).equal(*nodes) in (True, False, None)
+        assert is_unevaluated(*nodes, f"Write {answer}.") in (True, False)
+        assert len(magnitudes(gold)) in (0, 2)
+        assert Gold(gold).refused in (True, False)

@@ -360,7 +360,8 @@ def _measured(tokens: Sequence[Token], text: str) -> Node | None:
         return None
     tree = number.tree
     if scale > 1 and isinstance(number.number, Fraction):  # `2 dozen` is a product
-        tree = ("number", number.number * scale, -1) if scale != 12 else ("*", tree, ("number", Fraction(scale), -1))
+        is_product = scale == 12 or not number.is_numeral
+        tree = ("*", tree, ("number", Fraction(scale), -1)) if is_product else ("number", number.number * scale, -1)
     return replace(number, text=text, tree=tree, unit="" if unit == "rad" and r"\pi" in text else unit)
 
 

@@ -62,7 +62,7 @@ def value(tree: Tree, point: Point, digits: int = _DIGITS) -> Number:
     """Return the value of a tree where its unknowns have these values. Raises `NoValue`."""
     try:
         return _value(tree, point, digits)
-    except (ArithmeticError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise NoValue from error
 
 
