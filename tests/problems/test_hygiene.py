@@ -33,21 +33,8 @@ def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
 
 NO_ANSWERS = ("see figure", "?", "N/A", "...", "-", "None", "unknown", r"\text{see figure}", r"\ldots", "See Figure 3", "n.a.", "\u2014",
               "(no answer)", "Answers may vary.", "TBD", "figure 2")  # fmt: skip
-ANSWERS = (
-    "5",
-    r"\emptyset",
-    "\u2205",
-    "x",
-    "no solution",
-    r"\text{no real solutions}",
-    "DNE",
-    "undefined",
-    "A",
-    "-5",
-    r"\infty",
-    "No",
-    "+",
-)
+ANSWERS = ("5", r"\emptyset", "\u2205", "x", "no solution", r"\text{no real solutions}", "DNE", "undefined", "A", "-5", r"\infty", "No",
+           "+")  # fmt: skip
 
 
 def test_golds_that_stand_where_an_answer_is_missing_are_named(tmp_path: Path) -> None:

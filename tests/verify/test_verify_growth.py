@@ -16,24 +16,11 @@ from harness.verify.read.answers import read_answer, read_text
 from harness.verify.read.tokens import OverLimit, tokenize
 
 SENTENCES = ["It is 5. ", "the answer is ", "The answer is 5. ", "so so so ", "not ", "wait ", "I hope "]
-MARKS = [
-    "$x$ ",
-    "\\boxed{",
-    "\\boxed{5}, ",
-    "{",
-    "}",
-    "Answer: 5\n",
-    "####",
-    "<think>",
-    "**",
-    "\\(x\\) ",
-    "\\[x\\]\n",
-    "<|a|>",
-]
+MARKS = ["$x$ ", "\\boxed{", "\\boxed{5}, ", "{", "}", "Answer: 5\n", "####", "<think>", "**", "\\(x\\) ", "\\[x\\]\n"]
 NUMBERS = ["5 ", "1,000 ", "1/", "3/4 ", "\\frac{1}{2} ", "1.", "²", "₂", "½", "10^{5} ", "5\\% ", "12:30 "]
 SPACES = ["\\quad ", "\\, ", "~", " ", "\n", "\\text{ and } ", "\\left( ", "\\over "]
 PARTS = ["\\", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", "1<", "1 is "]
-UNITS = SENTENCES + MARKS + NUMBERS + SPACES
+UNITS = SENTENCES + [*MARKS, "<|a|>"] + NUMBERS + SPACES
 
 
 def read_or_refuse(text: str) -> None:
