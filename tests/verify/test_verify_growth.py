@@ -20,7 +20,7 @@ MARKS = ["$x$ ", "\\boxed{", "\\boxed{5}, ", "{", "}", "Answer: 5\n", "####", "<
 NUMBERS = ["5 ", "1,000 ", "1/", "3/4 ", "\\frac{1}{2} ", "1.", "²", "₂", "½", "10^{5} ", "5\\% ", "12:30 "]
 SPACES = ["\\quad ", "\\, ", "~", " ", "\n", "\\text{ and } ", "\\left( ", "\\over "]
 PARTS = ["\\", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", "1<", "1 is "]
-UNITS = SENTENCES + [*MARKS, "<|a|>"] + NUMBERS + SPACES
+UNITS = [*SENTENCES, *MARKS, "<|a|>", *NUMBERS, *SPACES]
 
 
 def read_or_refuse(text: str) -> None:
