@@ -34,22 +34,18 @@ _WATCHED = (layout.MANIFEST, layout.METRICS_FILE, "samples/*/step-*", f"attempts
 
 
 class Server(ThreadingHTTPServer):
-    """The pages of a results root, or of one experiment. With a `token` every address begins with it. Raises OSError: the port is taken."""
+    """The pages of a results root. With a `token` every address begins with it. Raises OSError: the port is taken."""
 
     request_queue_size = 256  # clients that come at the same moment
 
-    def __init__(self, root: Path | str, only: str | None = None, port: int = 0, token: str = "") -> None:
-        self.store, self._only, self.prefix = ResultStore(root), only, f"/{token}/" if token else "/"
+    def __init__(self, root: Path | str, port: int = 0, token: str = "") -> None:
+        self.store, self.prefix = ResultStore(root), f"/{token}/" if token else "/"
         self._lock, self._pages = threading.Lock(), dict[str, tuple[str, str]]()  # version of the store, page
         super().__init__((ADDRESS, port), Handler)
 
-    def names(self) -> list[str]:
-        """The experiments to show: the chosen one, else all that have a plan."""
-        return self.store.plans() if self._only is None else [self._only]
-
     def version(self, name: str) -> str:
         """16 hex digits that change with whatever the page of an experiment is made of, or, without a name, with the list of all."""
-        paths = [layout.plan_file(self.store.root, one) for one in ([name] if name else self.names())]
+        paths = [layout.plan_file(self.store.root, one) for one in ([name] if name else self.store.plans())]
         with suppress(StoreError):
             arms = Plan.read(self.store.plan(name)).arms if name else ()
             ids = {run_id for arm in arms for run_id in arm.runs.values() if layout.RUN_ID.fullmatch(run_id)}
@@ -68,20 +64,18 @@ class Server(ThreadingHTTPServer):
 
     def _made(self, name: str, version: str) -> str:
         try:
-            if not name:
-                return document("Experiments", "", [Section("list", "Experiments", self._list())], {}, (), version)
-            plan = Plan.read(self.store.plan(name))
-            results = results_of(load_plan(self.store, plan, further=True))
-            return render_page(results, self.store.root, version, progress_section(plan, self.store))
+            if name:
+                plan = Plan.read(self.store.plan(name))
+                results = results_of(load_plan(self.store, plan, further=True))
+                return render_page(results, self.store.root, version, progress_section(plan, self.store))
+            items = [f'<li><a href="{quote(one)}">{escape(one)}</a></li>' for one in self.store.plans()]
+            text = f"<ul>{''.join(items) or 'No experiment has been started in this results root.'}</ul>"
         except Exception as error:  # a run may change or vanish while it is read; the next version is tried again
             if not isinstance(error, StoreError):
                 traceback.print_exc(file=sys.stderr)
-            trouble = Section("trouble", "Results", f'<p class="warning">{escape(str(error))}</p>')
-            return document(name, "", [trouble], {}, (), version)
-
-    def _list(self) -> str:
-        items = [f'<li><a href="{quote(name)}">{escape(name)}</a></li>' for name in self.names()]
-        return f"<ul>{''.join(items)}</ul>" if items else "<p>No experiment has been started in this results root.</p>"
+            text = f'<p class="warning">{escape(str(error))}</p>'
+        title = name or "Experiments"
+        return document(title, "", [Section("list", title, text)], {}, (), version)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -98,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server, (path, _, query) = cast(Server, self.server), self.path.partition("?")
         hosts, path, prefix = self.headers.get_all("Host", []), unquote(path), server.prefix
-        names, name = server.names(), path[len(prefix) :]
+        names, name = server.store.plans(), path[len(prefix) :]
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0].strip()):
             self.send_error(HTTPStatus.FORBIDDEN, explain=f"open http://{ADDRESS} at this port")
         elif not compare_digest(path[: len(prefix)].encode(errors="replace"), prefix.encode()):

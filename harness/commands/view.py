@@ -1,7 +1,7 @@
 """Watch experiments in a browser while they run: progress, table and curves so far, samples. Never writes into the store.
 
 harness view                              all experiments of the store, on http://127.0.0.1:8000/
-harness view experiment=NAME port=8123    one of them; port=0 takes a free port and prints it
+harness view experiment=NAME port=8123    prints the address of one; port=0 takes a free port
 harness view token=true                   for a machine with other users: only who knows the printed address sees anything
 
 Only this machine can connect, every user of it; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
@@ -32,14 +32,14 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"port={port} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     from harness.commands._server import ADDRESS, Server
 
-    only = selection.experiments[0] if selection.experiments else None
     try:
-        server = Server(selection.store.root, only, port, secrets.token_urlsafe() if has_token else "")
+        server = Server(selection.store.root, port, secrets.token_urlsafe() if has_token else "")
     except OSError as error:
         raise ConfigError(f"port={port} cannot be had ({error.strerror}); port=0 takes any free one") from error
     with server, suppress(KeyboardInterrupt):
         os.nice(_NICENESS)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        print(f"http://{ADDRESS}:{server.server_port}{server.prefix}{only or ''} (Ctrl-C ends it)", flush=True)
+        name = "".join(selection.experiments)
+        print(f"http://{ADDRESS}:{server.server_port}{server.prefix}{name} (Ctrl-C ends it)", flush=True)
         server.serve_forever()
     return 0

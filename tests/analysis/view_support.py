@@ -17,9 +17,9 @@ SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "ev
 
 
 @contextlib.contextmanager
-def served(root: Path, only: str | None = None, **options: Any) -> Iterator[str]:
+def served(root: Path, **options: Any) -> Iterator[str]:
     """The address of a server, without a slash at its end."""
-    server = Server(root, only, **options)
+    server = Server(root, **options)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
