@@ -20,38 +20,29 @@ _TAIL_BYTES = 4096
 _MOST_STEPS = 1 << 53  # what a float64 holds
 
 
-class MetricsLog:
-    """The only writer of one metrics file. The first append mends what a killed writer left behind."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._mended = False
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Append one line; NaN and infinities become null. A failed append leaves the file as it was."""
-        line = json.dumps({key: _to_json_value(value, key) for key, value in row.items()}).encode() + b"\n"
-        with write_errors(self.path):
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+def append(path: Path, row: Mapping[str, Any]) -> None:
+    """Append one line; NaN and infinities become null. A failed append leaves the file as it was."""
+    line = json.dumps({key: _to_json_value(value, key) for key, value in row.items()}).encode() + b"\n"
+    with write_errors(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
             try:
-                if not self._mended:
-                    _mend_tail(descriptor)
-                    self._mended = True
-                size = os.fstat(descriptor).st_size
-                try:
-                    while line:
-                        line = line[os.write(descriptor, line) :]
-                except OSError:
-                    os.ftruncate(descriptor, size)
-                    raise
-            finally:
-                os.close(descriptor)
+                while line:
+                    line = line[os.write(descriptor, line) :]
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
 
-    def rewind(self, step: int) -> None:
-        """Drop the rows beyond `step`, and a torn last line."""
-        lines = _read_lines(self.path)
-        remaining = [line for line in lines if (row := _parse_row(line)) is not None and row["step"] <= step]
-        if len(remaining) < len(lines):
-            write_file(self.path, b"".join(line + b"\n" for line in remaining))
+
+def rewind(path: Path, step: int) -> None:
+    """Drop the rows beyond `step`, and the torn last line of a writer that was killed: an attempt begins with this."""
+    rows = ((line, _parse_row(line)) for line in _read_lines(path))
+    content = b"".join(line + b"\n" for line, row in rows if row is not None and row["step"] <= step)
+    if path.exists() and path.read_bytes() != content:
+        write_file(path, content)
 
 
 def read_steps(path: Path) -> pd.DataFrame:
@@ -166,17 +157,6 @@ def _last_lines(descriptor: int) -> list[bytes]:
         if any(_parse_row(line) is not None for line in lines[1:]):
             return lines[1:]  # the first may have begun before the window
         window *= 8
-
-
-def _mend_tail(descriptor: int) -> None:
-    """Cut an unparsable last line; end a whole last line that lacks its newline."""
-    lines, size = _last_lines(descriptor), os.fstat(descriptor).st_size
-    partial_line = lines.pop()
-    last = partial_line or (lines.pop() if lines else b"")
-    if size and _parse_row(last) is None:
-        os.ftruncate(descriptor, size - len(last) - (0 if partial_line else 1))
-    elif partial_line:
-        os.write(descriptor, b"\n")
 
 
 def _to_json_value(value: Any, key: str) -> Any:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.store import atomic, layout, lease, seal
+from harness.store import atomic, layout, lease, metrics_log, seal
 from harness.store.atomic import write_errors
 from harness.store.error import StoreError, TornFile
 from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
-from harness.store.metrics_log import MetricsLog, last_step, read_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +34,6 @@ class RunDir:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.run_id = self.path.name
-        self._metrics = MetricsLog(self.path / layout.METRICS_FILE)
 
     # -- manifest ------------------------------------------------------------------------------------------
 
@@ -200,10 +198,10 @@ class RunDir:
 
     def append_step(self, row: Mapping[str, Any]) -> None:
         """Append one step to `metrics.jsonl`; visible to readers at once. One writer at a time."""
-        self._metrics.append(row)
+        metrics_log.append(self.path / layout.METRICS_FILE, row)
 
     def steps(self) -> pd.DataFrame:
-        return read_steps(self.path / layout.METRICS_FILE)
+        return metrics_log.read_steps(self.path / layout.METRICS_FILE)
 
     def rewind(self, step: int) -> None:
         """Forget all that lies beyond `step`, the checkpoint that an attempt starts from: it belongs to a policy that is gone.
@@ -214,11 +212,11 @@ class RunDir:
             for path_step, path in _step_dirs(directory):
                 if path_step > step:
                     atomic.remove_directory(path)
-        self._metrics.rewind(step)
+        metrics_log.rewind(self.path / layout.METRICS_FILE, step)
 
     def last_step(self) -> dict[str, Any] | None:
         """The newest row of `metrics.jsonl` as written (null is None), None before the first step. Cheap."""
-        return last_step(self.path / layout.METRICS_FILE)
+        return metrics_log.last_step(self.path / layout.METRICS_FILE)
 
     # -- samples -------------------------------------------------------------------------------------------
 
