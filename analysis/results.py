@@ -44,7 +44,9 @@ class Results(Values):
     def declared(self) -> dict[str, Estimate]:
         """Arm → its difference to what it is declared against, one family; of a sequential design that of the newest look."""
         if self.experiment.plan.looks:
-            return {one.arm.name: one.newest for one in self.looks}
+            guessed = {one.arm.name: self.guessed_reason(one.arm, one.reference) for one in self.looks}
+            absent = {name: Estimate(math.nan, absent=reason) for name, reason in guessed.items() if reason}
+            return {one.arm.name: one.newest for one in self.looks} | absent
         return self.differences_to_reference()
 
     @cached_property
@@ -92,7 +94,11 @@ class Results(Values):
             margin=self.margin,
             columns=columns or self.columns,
         )
-        reasons = {name: reason for name, pair in pairs.items() if (reason := self.unreached_reason(*pair))}
+        reasons = {
+            name: reason
+            for name, pair in pairs.items()
+            if (reason := self.unreached_reason(*pair) or self.guessed_reason(*pair))
+        }
         return estimates | {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
 
 

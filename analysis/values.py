@@ -98,6 +98,14 @@ class Values:
             f"{reason} ({label})" if len(arms) > 1 else reason for label, reason in reasons.items() if reason
         )
 
+    def guessed_reason(self, *arms: PlannedArm) -> str:
+        """``not informative: guessing earns 96.6 %`` where every one of the arms lies at or below what blind answers earn; else empty."""
+        level = self.metric.by_guessing(self.experiment.plan.chance)
+        means = [self.mean(arm).value for arm in arms]
+        if level is None or not all(mean <= level for mean in means):
+            return ""
+        return f"not informative: guessing earns {100 * level:.1f} %"
+
     def before_rl(self, column: str, cap: int | None = None) -> float | None:
         """Mean of a column over all runs at step 0; None where none was evaluated then."""
         rows = self.before[self.before["cap"] == (cap or self.experiment.plan.primary_cap)]

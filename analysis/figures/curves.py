@@ -19,7 +19,7 @@ from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import is_evaluated
 from analysis.tables.pass_at_k import k_bands
-from harness.evaluation.metrics.names import default_ks
+from harness.evaluation.metrics.names import default_ks, metric
 from harness.statistics.bands import Band
 
 
@@ -70,6 +70,9 @@ def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
     return figure, axes
 
 
+_GUESSES: dict[str, Any] = {"color": "#999999", "linestyle": ":", "label": "blind answers"}
+
+
 def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after."""
     before = drawing.k_curves(results, None)
@@ -80,9 +83,13 @@ def k_figure(results: Results) -> Figure | None:
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
     for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):
         axes_.plot(baseline.x, baseline.mean, zorder=4, **line_style)
+        levels = [metric(f"{kind}@{k:.0f}").by_guessing(results.experiment.plan.chance) for k in baseline.x]
+        if None not in levels:
+            axes_.plot(baseline.x, 100 * np.array(levels, dtype=np.float64), zorder=3, **_GUESSES)
         series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
-    drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **line_style)])
+    known = [_GUESSES] * (results.experiment.plan.chance is not None)
+    drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **style) for style in (line_style, *known)])
     return figure
 
 

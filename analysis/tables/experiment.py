@@ -13,6 +13,7 @@ from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.tuning import tuning_table
 from analysis.values import unreached_text
+from harness.evaluation.metrics.names import metric
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
 
@@ -89,6 +90,11 @@ def answers_table(results: Results) -> Table:
     caps = [cap for cap in results.experiment.plan.caps if cap != results.experiment.plan.primary_cap]
     metrics = [Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks]
     metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+    guessing = {
+        column.key: level
+        for column in metrics
+        if "@" in column.key and (level := metric(column.key).by_guessing(results.experiment.plan.chance)) is not None
+    }
     notes = [
         "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."
     ]
@@ -96,7 +102,7 @@ def answers_table(results: Results) -> Table:
         notes.append(
             f"Pass@{n} takes every sample: a problem counts whole or not at all, and single samples move it; compare up to k = {n // 2}."
         )
-    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes, guessing)
 
 
 def behaviour_table(results: Results) -> Table:
@@ -126,9 +132,19 @@ def behaviour_table(results: Results) -> Table:
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
 
-def _means_table(results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]) -> Table:
-    """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
-    rows: Rows = []
+def _means_table(
+    results: Results,
+    key: str,
+    title: str,
+    metrics: Sequence[Column],
+    notes: Sequence[str],
+    guessing: Mapping[str, float] | None = None,
+) -> Table:
+    """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap.
+
+    ``guessing``: what blind answers earn, by the key of a column.
+    """
+    rows: Rows = [{"name": "", "arm": "blind answers", **guessing}] if guessing else []
     parts = {column.key: column.key.partition(":") for column in metrics}
     args = {key: (metric, int(cap) if cap else None) for key, (metric, _, cap) in parts.items()}
     if results.before_rl("avg") is not None:

@@ -82,7 +82,19 @@ def check_plan(plan: Plan) -> list[Objection]:
                 parent = dataclasses.replace(parent, composed_config=same_budget)
             remarks += [remark for check in checks for remark in check(arm, parent)]
         objections += [Objection(check, arm.name, reason, fix) for check, reason, fix in remarks]
-    return objections + list(unequal_cells(plan))
+    return [*objections, *unequal_cells(plan), *_guessable(plan)]
+
+
+_GUESSABLE = 0.25
+
+
+def _guessable(plan: Plan) -> Iterator[Objection]:
+    for metric in plan.metrics:
+        level = metric.by_guessing(plan.chance)
+        if level is not None and level > _GUESSABLE:
+            reason = f"blind answers earn {100 * level:.1f} %, since one in {1 / (plan.chance or 1):.3g} is right"
+            fix = "ask for avg or a smaller k, or take problems with more possible answers"
+            yield Objection("can be guessed", metric.title, reason, fix)
 
 
 def _ratio_is_one(config: RunConfig) -> bool:

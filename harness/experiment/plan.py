@@ -149,6 +149,7 @@ class Plan:
         looks: the numbers of seeds at which a sequential design looks.
         base_policies: seed s starts from base policy s mod that; None where each seed stands alone, or all start from one.
         factors: what a factorial crosses.
+        chance: the probability that a blind answer to a problem of the benchmark is right; None: unknown.
         primary_cap, caps: response caps in tokens at which scores are read.
         claim: a published claim that the only comparison decides, as recorded.
         declaration: fingerprint of a claim's declaration.
@@ -171,6 +172,7 @@ class Plan:
     looks: tuple[int, ...] = ()
     arms: tuple[PlannedArm, ...]
     base_policies: int | None = None
+    chance: float | None = None
     primary_cap: int
     caps: tuple[int, ...]
     patches: Sequence[str] = ()
@@ -236,6 +238,7 @@ class Plan:
         judgement = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
         optional_values = {
             "factors": self.factors,
+            "chance": self.chance,
             "parts": [*self.parts, *([self.first.part] if self.first else [])],
         }
         record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}
@@ -374,6 +377,7 @@ class Plan:
             self,
             title=f"{self.title} on {benchmark}",
             benchmark=benchmark,
+            chance=None,
             declared_on=self.benchmark,
             stopped_elsewhere=bool(self.looks),
             looks=(),

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.problems.problem import Benchmark, DuplicateReport, Problem, Record, deduplicate, load_benchmark, normalise
+from harness.problems.problem import (
+    Benchmark,
+    DuplicateReport,
+    Problem,
+    Record,
+    commonest_gold,
+    deduplicate,
+    load_benchmark,
+    normalise,
+)
 from harness.verify import OWN_TEXT, MathVerifier, VerifierConfig, is_no_answer, restore_escapes
 
 _EXAMPLES = 5
@@ -75,7 +84,7 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
         from harness.problems.benchmarks.dataset import load_records
 
         records, repeats = load_records(config)
-        problems = [Problem(record.id, record.problem, record.answer) for record in records]
+        problems = [Problem(record.id, record.problem, record.answer, record.chance) for record in records]
         return Benchmark(config.name, config.version, problems), repeats
     if hasattr(config, "template"):
         config = dataclasses.replace(config, template="plain")
@@ -109,6 +118,11 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
         )
     probes = verifier.probe_golds(golds)
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
+    gold, share = commonest_gold(benchmark.problems)
+    if share is not None and any(problem.chance is None for problem in benchmark.problems):
+        texts.append(
+            f"{share:.0%} of the golds are {gold[:40]!r}: guessing it earns as much; give each problem its `chance`, or more answers"
+        )
     if text_only:
         texts.append(
             f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value "

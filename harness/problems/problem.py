@@ -13,6 +13,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -28,11 +29,15 @@ from harness.store.atomic import write_file
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: a stable id, the prompt text as the policy sees it, the gold answer as the verifier reads it."""
+    """One problem: a stable id, the prompt text as the policy sees it, the gold answer as the verifier reads it.
+
+    `chance`: the probability that a blind answer is right (one over the values or options that there are); None: unknown.
+    """
 
     id: str
     prompt: str
     gold: str
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,34 @@ class Benchmark:
     def content(self) -> str:
         """A hash of every problem's id, prompt and gold answer: a file may change at its place."""
         return content_hash([[problem.id, problem.prompt, problem.gold] for problem in self.problems])
+
+    @property
+    def chance(self) -> float | None:
+        """The mean probability that a blind answer is right; where problems tell none, the share of a gold that is common."""
+        chances = [problem.chance for problem in self.problems if problem.chance is not None]
+        if len(chances) == len(self.problems):
+            return math.fsum(chances) / len(chances)
+        return commonest_gold(self.problems)[1]
+
+
+_COMMON = 0.05  # of the problems; a blind answer is a chance to speak of from there on
+
+
+def commonest_gold(problems: Sequence[Problem]) -> tuple[str, float | None]:
+    """The gold that most problems share and its share of them; None where golds are too many for it to be a guess."""
+    gold, count = Counter(problem.gold for problem in problems).most_common(1)[0]
+    share = count / len(problems)
+    return gold, share if count > 1 and len(problems) >= 20 and share >= _COMMON else None
+
+
+def chance_of(config: Any) -> float | None:
+    """Return `Benchmark.chance` of a set that can be read here without the network; None where nobody knows it."""
+    if config is None or (config.kind == "dataset" and not config.path):
+        return None
+    try:
+        return load_benchmark(config).chance
+    except ConfigError:  # it is said elsewhere
+        return None
 
 
 def is_held_out(text: str) -> bool:
@@ -139,6 +172,7 @@ class Record:
     id: str
     problem: str
     answer: str
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +186,18 @@ class Demonstration:
 
 
 def read_jsonl(path: Path) -> list[Record]:
-    """Lines `{"id", "problem", "answer"}`; further keys are ignored. Raises ConfigError as `rows_of`."""
+    """Lines `{"id", "problem", "answer"}`, maybe `"chance"` (`Problem`); further keys are ignored. Raises ConfigError as `rows_of`."""
     rows = rows_of(path, ("id", "problem", "answer"))
-    return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
+    return [Record(str(row["id"]), str(row["problem"]), str(row["answer"]), _chance(row, where)) for where, row in rows]
+
+
+def _chance(row: Mapping[str, Any], where: str) -> float | None:
+    chance = row.get("chance")
+    if chance is None:
+        return None
+    if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance < 1:
+        raise ConfigError(f"{where}: chance must be a probability from 0 to below 1, not {json.dumps(chance)[:40]}")
+    return float(chance)
 
 
 def rows_of(path: Path, keys: Sequence[str], warnings: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -232,7 +275,8 @@ def refuse_half_characters(row: Mapping[str, Any], where: str) -> None:
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:
-    lines = (json.dumps(asdict(record), ensure_ascii=False) for record in records)
+    rows = ({key: value for key, value in asdict(record).items() if value is not None} for record in records)
+    lines = (json.dumps(row, ensure_ascii=False) for row in rows)
     write_file(path, "".join(f"{line}\n" for line in lines).encode())
 
 

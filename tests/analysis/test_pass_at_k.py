@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from synthetic_store import build_store, loaded, replanned
 
+from analysis.answer import answer_of
 from analysis.figures.curves import k_bands_figure
 from analysis.figures.drawing import figure_style
+from analysis.tables.experiment import answers_table
 from analysis.tables.pass_at_k import k_bands, k_bands_table
+from analysis.tables.table import to_markdown
+from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import comparison_level
 
 
@@ -53,3 +57,15 @@ def test_bands_are_a_table_and_a_figure(whole):
 def test_a_design_that_results_stopped_has_none(whole):
     sequential = replanned(whole, looks=(2, 4))
     assert k_bands(sequential) == {}
+
+
+def test_arms_that_do_no_better_than_blind_answers_are_not_compared(whole):
+    guessed = replanned(whole, chance=0.9, metrics=(metric("avg"), metric("pass@2")))
+    for view, level in zip(guessed.each_metric(), ("90.0", "99.0"), strict=True):
+        expected = [f"not informative: guessing earns {level} %"] * len(view.declared)
+        assert [one.absent for one in view.declared.values()] == expected
+        assert [line.verdict for line in answer_of(view).lines] == expected
+    assert "| blind answers | 99.0 |" in to_markdown(answers_table(guessed))
+    assert "Blind answers earn 99.0 % at k = 2" in " ".join(k_bands_table(guessed).notes)
+    hard = replanned(whole, chance=0.1)
+    assert hard.declared == whole.declared

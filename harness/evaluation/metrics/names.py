@@ -54,6 +54,15 @@ class Metric:
         """The least and the most that a stored value can be."""
         return (0.0, 1.0) if self.percent else (-math.inf, math.inf)
 
+    def by_guessing(self, chance: float | None) -> float | None:
+        """The value that blind answers earn, each right with probability `chance`; None where the metric or the chance tells none.
+
+        Of Pass@k 1 − (1 − chance)^k; of avg and Maj@k the chance itself, since votes of blind answers are as blind.
+        """
+        if chance is None or self.kind not in ("avg", "pass", "maj"):
+            return None
+        return 1 - (1 - chance) ** int(self.parameter or 1) if self.kind == "pass" else chance
+
     @property
     def header(self) -> str:
         """Title and unit of a value: ``Pass@8 %``, ``length of wrong answers, tokens``."""

@@ -117,7 +117,7 @@ def load(config: Config) -> Benchmark:
         name=f"arithmetic_{config.split}",
         version=VERSION,
         problems=[
-            Problem(f"{config.split}/{i}", prompt_text(chain, config.max_operations), str(chain.answer))
+            Problem(f"{config.split}/{i}", prompt_text(chain, config.max_operations), str(chain.answer), 1 / MODULUS)
             for i, chain in enumerate(chains)
         ],
     )

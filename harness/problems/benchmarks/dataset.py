@@ -96,7 +96,7 @@ def load(config: Config) -> Benchmark:
     return Benchmark(
         name=name_of(config),
         version=config.version,
-        problems=[Problem(record.id, make(record.problem), record.answer) for record in records],
+        problems=[Problem(record.id, make(record.problem), record.answer, record.chance) for record in records],
         chat=make.chat,
         system=config.system,
     )
