@@ -92,7 +92,7 @@ def k_bands_table(results: Results) -> Table | None:
     table = k_table("the reference", bands)
     notes = [*(k_sentence(name, band) for name, band in bands.items()), *table.notes]
     if (chance := results.experiment.plan.chance) is not None:
-        last = max(one.band.last for one in bands.values())
+        last = max(band.last for band in bands.values())
         levels = ", ".join(f"{100 * (1 - (1 - chance) ** k):.1f} % at k = {k}" for k in default_ks(last) if k > 1)
         notes.append(f"Blind answers earn {levels}; where both sides lie below, a difference says nothing.")
     return experiment_table(results, "k-bands", "Pass@k over all k", table.columns, table.rows, notes)
