@@ -310,14 +310,16 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
 
 
 def _contradicts(relation: Node) -> bool:
-    """Return whether sides are numbers that no rounding makes equal; with a sign of approximation they may differ by a hundredth."""
+    """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation a formula may be off by a hundredth."""
+    is_rounded = r"\approx" in relation.mark
+
+    def fits(a: Node, b: Node) -> bool:
+        if not is_rounded or (a.is_numeral and b.is_numeral):
+            return agree(a, b, 0 if is_rounded else 1)
+        return bool(abs(as_real(a.number) - as_real(b.number)) <= abs(as_real(a.number)) / 100)
+
     constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
-    pairs = list(pairwise(constants))
-    if r"\approx" in relation.mark:
-        pairs = [
-            (a, b) for a, b in pairs if not abs(as_real(a.number) - as_real(b.number)) <= abs(as_real(a.number)) / 100
-        ]
-    return not all(agree(a, b) for a, b in pairs)
+    return not all(fits(a, b) for a, b in pairwise(constants))
 
 
 def assigned_name(node: Node) -> str:

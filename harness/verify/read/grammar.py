@@ -225,7 +225,7 @@ def _several(tokens: Sequence[Token], text: str) -> Node | None:
         items = items[:-1]  # k \in \mathbb{Z}
     if len(items) == 1:
         return items[0]
-    if set(separators) == {"or"} and all(agree(items[0], item) for item in items[1:]):
+    if set(separators) == {"or"} and all(agree(items[0], item, 2) for item in items[1:]):
         return Node("forms", text, tuple(items))
     return Node("list", text, tuple(items), mark="or" if "or" in separators else "and" if "and" in separators else ",")
 
@@ -238,15 +238,15 @@ def _items(parts: Sequence[Sequence[Token]]) -> list[Node]:
     return items
 
 
-def agree(a: Node, b: Node) -> bool:
-    """Return whether two values are forms of one number: equal, or one is the other, rounded as it is written."""
+def agree(a: Node, b: Node, least: int = 1) -> bool:
+    """Return whether two values are forms of one number: equal, or one is the other, rounded to `least` decimals or more."""
     if any(node.kind != "formula" or node.number is None for node in (a, b)):
         return False
     first, second = (node.number / (100 if node.percent else 1) for node in (a, b))
     rounded = (
-        rounds_to(exact, decimal, node.decimals + 2 * node.percent, 1)
+        rounds_to(exact, decimal, max(node.decimals, 0) + 2 * node.percent, least)
         for node, decimal, exact in ((a, first, second), (b, second, first))
-        if node.decimals >= 0
+        if node.decimals >= 0 or (least == 0 and node.is_numeral and decimal.denominator == 1)
     )
     return numbers_equal(first, second) or any(rounded)
 
