@@ -54,6 +54,8 @@ class Gold:
 
 def is_no_answer(gold: str) -> bool:
     """Return whether a gold stands where an answer is missing: `see figure`, `N/A`, `?`, Python's `None`; `none` is an answer."""
+    if gold.lstrip("-+$( ")[:1].isdigit():
+        return False
     letters = (
         " " if unicodedata.category(letter)[0] in "PZC" and letter != "\\" else letter
         for letter in _SILENT.sub(" ", gold)

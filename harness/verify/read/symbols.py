@@ -109,6 +109,7 @@ KNOWN = (SYMBOLS.keys() | FONTS | {"begin", "end", "mathbb", "sum", "prod", "int
 # What JSON and Python make of a backslash and a letter, and the commands that begin so. Nobody writes the first four on purpose; a tab, a
 # line end or a return is one unless the rest of a command follows.
 _EATEN = {"\x0c": "f", "\x08": "b", "\x0b": "v", "\x07": "a", "\t": "t", "\r": "r", "\n": "n"}
+_SIGNS_OF_LOSS = ("\x0c", "\x08", "\x0b", "\x07", "\t", "\r", "\neq", "\nabla", "\notin", "\neg", "\newline")
 _LOST = re.compile(
     "[\x0c\x08\x0b\x07](?=[A-Za-z])"
     "|\t(?=(?:ext(?:bf|it|rm|tt)?|imes|heta|an|au|frac|herefore|riangle|ilde|op)(?![A-Za-z]))"
@@ -119,4 +120,6 @@ _LOST = re.compile(
 
 def restore_escapes(text: str) -> str:
     r"""Put back the backslashes of commands that JSON or Python took for escapes: a form feed and `rac` is `\frac`."""
-    return text if text.isprintable() else _LOST.sub(lambda match: f"\\{_EATEN[match[0]]}", text)
+    if text.isprintable() or not any(sign in text for sign in _SIGNS_OF_LOSS):
+        return text
+    return _LOST.sub(lambda match: f"\\{_EATEN[match[0]]}", text)
