@@ -200,11 +200,10 @@ def _lost_notes(sides: Sequence[Side]) -> list[str]:
     notes = []
     for side in sides:
         lost = ~side.frame["finish_reason"].isin(["stop", "length"])
-        there = side.frame["correct"][~lost].mean()
-        share = "" if lost.all() else f"; of those that are there {100 * there:.1f} % are right"
-        notes += [f"{side.name}: {lost.sum()} of {len(lost)} samples were lost and count as wrong{share}"] * bool(
-            lost.any()
-        )
+        share = 100 * side.frame["correct"][~lost].mean()
+        there = "" if lost.all() else f"; of those that are there {share:.1f} % are right"
+        if lost.any():
+            notes.append(f"{side.name}: {lost.sum()} of {len(lost)} samples were lost and count as wrong{there}")
     return notes
 
 

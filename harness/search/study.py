@@ -22,7 +22,7 @@ from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
 
-SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
+SAMPLERS = ("tpe", "random", "grid", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
 _OF_THE_CURRICULUM = "curriculum_"  # columns that each curriculum names itself
 
@@ -33,7 +33,7 @@ class SearchSettings:
 
     Attributes:
         space: overrides with `interval`, `range` or `choice` values (`tag(log,interval(...))` for a logarithmic scale).
-        sampler: tpe, random, grid (all values countable), cmaes (numbers only, one objective) or nsga2.
+        sampler: tpe, random, grid (all values countable) or nsga2.
         trials: how many the study is to have in total, counting those it has.
         objectives: avg (the experiment's benchmark at the training cap), or a column of the newest metrics row such as
             generated_tokens_total; a minus sign in front: less is better. Two or more: a Pareto front.
@@ -57,8 +57,6 @@ class SearchSettings:
         for name in self.objectives:
             if not name.lstrip("-").startswith(_OF_THE_CURRICULUM):
                 require("experiment.search.objectives", name.lstrip("-"), OBJECTIVES)
-        if len(self.objectives) > 1 and self.sampler == "cmaes":
-            raise ConfigError("experiment.search.sampler=cmaes has a single objective; use tpe or nsga2")
 
     @property
     def directions(self) -> list[str]:
@@ -130,13 +128,6 @@ def sampler_of(search: SearchSettings, parameters: Sequence[Parameter], seed: in
         # It would stop `Study.optimize` after the last point, which we do not use: the number of points bounds the trials.
         sampler.after_trial = lambda *_: None
         return sampler
-    if search.sampler == "cmaes":
-        if any(isinstance(parameter.distribution, CategoricalDistribution) for parameter in parameters):
-            raise ConfigError("experiment.search.sampler=cmaes needs numbers; use tpe for choice(...)")
-        try:
-            return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
-        except ImportError as error:
-            raise ConfigError("experiment.search.sampler=cmaes needs the package cmaes: pip install cmaes") from error
     # constant_liar: trials that still run count as bad ones, so that parallel workers spread out.
     return samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, max(2, search.trials // 3)))
 

@@ -93,7 +93,6 @@ def test_a_space_that_cannot_be_searched_is_refused(space, says):
     ("search", "says"),
     [
         ({"sampler": "tp"}, "did you mean 'tpe'"),
-        ({"objectives": ["avg", "-seconds"], "sampler": "cmaes"}, "single objective"),
         ({"trials": 0}, "at least 1"),
         ({"trails": 3}, "did you mean 'trials'"),
         ({"objectives": ["avg", "-second"]}, "did you mean 'seconds'"),
@@ -221,13 +220,6 @@ def test_ranges_on_the_command_line_take_a_name_and_refuse_what_they_do_not_mean
     for typo in ("++experiment.nam=mine", "++experiment.metric=entropy"):
         with pytest.raises(ConfigError, match=r"is not for a search of ranges"):
             open_search([*arguments, typo], options, "harness run")
-
-
-def test_cmaes_searches_numbers(store):
-    feed = sweep(store, trials=6, sampler="cmaes")
-    assert len(go(feed).finished) == 6
-    with pytest.raises(ConfigError, match="needs numbers"):
-        sweep(store, sampler="cmaes", space=["algorithm=choice(grpo,dapo)"])
 
 
 @pytest.mark.parametrize(
