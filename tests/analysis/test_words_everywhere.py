@@ -93,5 +93,4 @@ def test_a_margin_is_in_the_unit_of_its_metric_and_old_plans_have_none(results, 
     assert replace(
         results, experiment=replace(results.experiment, plan=Plan.read(raw | {"margin": 3}))
     ).margin == pytest.approx(0.03)
-    reward = Plan.read(raw | {"margin": 0.2, "score_unit": "reward", "metric": "reward_mean"})
-    assert (reward.margins, reward.score.unit, reward.score.scale) == ({"reward_mean": 0.2}, "reward", 1)
+    assert Plan.read(raw | {"margin": 2, "metric": "length"}).margins == {"length": 2}
