@@ -1,6 +1,6 @@
 """A table of final scores from anywhere as tidy rows: arm, seed, group, benchmark, value.
 
-One row a score (long) or one column a benchmark (wide); CSV, TSV, JSON and JSONL, also wandb's export of runs or of a chart.
+One row a score (long) or one column a benchmark (wide); CSV, TSV, Parquet, JSON and JSONL, also wandb's export of runs or of a chart.
 Columns are known by usual names, else named by the caller. Nothing is dropped in silence: a row that cannot be a score is an error that
 names it, and every reading is a line of ``notes``.
 """
@@ -14,12 +14,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 ABOVE = "above"
-FILES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
+FILES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".json")
 _ARMS = (
     "arm", "method", "algorithm", "algo", "system", "variant", "config", "configuration", "exp_name", "group", "name", "run", "model",
 )  # fmt: skip
@@ -72,7 +74,13 @@ def read_file(path: Path) -> pd.DataFrame:
     if suffix not in FILES:
         raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
-        frame = _read_json(path, lines=suffix != ".json") if "js" in suffix else _read_csv(path)
+        reader = {
+            ".json": _read_json,
+            ".jsonl": _read_json_lines,
+            ".ndjson": _read_json_lines,
+            ".parquet": _read_parquet,
+        }
+        frame = reader.get(suffix, _read_csv)(path)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
     except (ValueError, OSError, csv.Error, RecursionError) as error:
@@ -89,13 +97,26 @@ def _require_size(rows: int, columns: int) -> None:
         raise TableError(f"{rows:,} rows are more than {_MOST_ROWS:,}; give one score a run and benchmark")
 
 
-def _read_json(path: Path, lines: bool) -> pd.DataFrame:
+def _read_parquet(path: Path) -> pd.DataFrame:
+    _require_size((about := pq.read_metadata(path)).num_rows, about.num_columns)
+    return pq.read_table(path).to_pandas().map(_nested_as_text)
+
+
+def _nested_as_text(cell: Any) -> Any:
+    """Lists and objects as texts, which can be told apart."""
+    return str(cell) if isinstance(cell, list | dict | np.ndarray) else cell
+
+
+def _read_json_lines(path: Path) -> pd.DataFrame:
+    return _read_json(path, lines=True)
+
+
+def _read_json(path: Path, lines: bool = False) -> pd.DataFrame:
     text = io.StringIO(path.read_text(encoding="utf-8-sig"))
     frame = pd.read_json(text, lines=lines, dtype=False, convert_axes=False, precise_float=True)
     frame.index = pd.RangeIndex(-1, len(frame) - 1)  # errors add a header's line to the first row's
     _require_size(*frame.shape)
-    # Lists and objects as texts, which can be told apart.
-    return frame.map(lambda cell: str(cell) if isinstance(cell, list | dict) else cell)
+    return frame.map(_nested_as_text)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

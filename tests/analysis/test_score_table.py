@@ -26,6 +26,7 @@ def tidy(frame: pd.DataFrame | Path, **options: object) -> pd.DataFrame:
 def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
     TIDY.to_csv(tmp_path / "a.csv", index=False)
     TIDY.to_csv(tmp_path / "b.tsv", sep="\t", index=False)
+    TIDY.assign(notes=[["a"]] * len(TIDY)).to_parquet(tmp_path / "c.parquet")
     TIDY.to_json(tmp_path / "d.jsonl", orient="records", lines=True)
     TIDY.to_json(tmp_path / "e.json", orient="records")
     TIDY.to_csv(tmp_path / "f.csv")  # with its row labels
@@ -127,7 +128,7 @@ def test_what_cannot_be_read_is_refused_by_name(text: str, options: dict[str, ob
     ("name", "content", "words"),
     [
         ("a.csv", b"", "no header in its first line"),
-        ("c.parquet", b"x", "no table of a known kind"),
+        ("c.parquet", b"x", "c.parquet"),
         ("a.json", b"{", "a.json"),
         ("a.xlsx", b"x", "no table of a known kind"),
         ("b.csv", b"\xff\xfe\x00", "b.csv"),
