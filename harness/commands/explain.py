@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -46,14 +47,15 @@ def run(options: argparse.Namespace) -> int:
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
-    from harness.explain.shares import as_json, explain, make_group, systems  # torch
+    from harness.explain.shares import explain_one, make_group, systems  # torch
 
     group = make_group(**values)
     brief = selection is None and shape == "table"
     names = list(_DEFAULT_SYSTEMS) if brief else None if selection == "all" else _names(selection)
-    explanations = explain(group, systems(group.cap, names))
+    explanations = {name: explain_one(group, system) for name, system in systems(group.cap, names).items()}
     if shape == "json":
-        print(json.dumps(as_json(explanations), indent=1))
+        rows = {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explanations.items()}
+        print(json.dumps(rows, indent=1))
         return 0
     console = Terminal(markup=False)
     for part in tables(explanations, console.width):

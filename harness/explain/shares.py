@@ -7,8 +7,8 @@ tokens' absolute coefficients over that of the group. One optimiser update holds
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -61,29 +61,28 @@ def make_group(
     """
     if not rewards or len(rewards) != len(lengths):
         raise ConfigError(f"explain needs one length a reward; got {len(rewards)} rewards and {len(lengths)} lengths")
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in lengths):
-        raise ConfigError(f"lengths={list(lengths)} must be whole numbers of tokens, at least 1")
-    if not all(math.isfinite(reward) for reward in rewards):
-        raise ConfigError(f"rewards={list(rewards)} must be finite numbers")
-    if correct is not None and len(correct) != len(rewards):
-        raise ConfigError(f"correct={list(correct)} must have one entry a reward ({len(rewards)})")
-    if correct is not None and not all(entry in (0, 1) for entry in correct):
-        raise ConfigError(f"correct={list(correct)} must have true or false (or 1 or 0) a reward")
-    cap = max(lengths) if cap is None else cap
-    if not isinstance(cap, int) or cap < max(lengths):
-        raise ConfigError(
-            f"cap={cap} must be a whole number of tokens, at least the longest of lengths, {max(lengths)}"
-        )
+    longest = max(lengths)
+    cap = longest if cap is None else cap
     value = sum(rewards) / len(rewards) if value is None else float(value)
-    if not math.isfinite(value):
-        raise ConfigError(f"value={value} must be a finite number")
+    if correct is None:
+        middle = (max(rewards) + min(rewards)) / 2
+        correct = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]
+    whole_lengths = all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in lengths)
+    finite = all(map(math.isfinite, (*rewards, value)))
+    whole_correct = len(correct) == len(rewards) and {0, 1}.issuperset(correct)
+    large_cap = isinstance(cap, int) and cap >= longest
+    for holds, demand in (
+        (whole_lengths, f"lengths={list(lengths)} must be whole numbers of tokens, at least 1"),
+        (finite, f"rewards={list(rewards)} and value={value} must be finite"),
+        (whole_correct, f"correct={list(correct)} must have true or false (or 1 or 0) a reward"),
+        (large_cap, f"cap={cap} must be a whole number of tokens, at least the longest of lengths, {longest}"),
+    ):
+        if not holds:
+            raise ConfigError(demand)
     given = {"old_log_probs": old_log_probs, "new_log_probs": new_log_probs}
     rows = {name: _per_token(name, values, lengths) for name, values in given.items() if values is not None}
     default_rows = next(iter(rows.values()), _per_token("old_log_probs", None, lengths))
     old, new = (rows.get(name, default_rows) for name in given)
-    middle = (max(rewards) + min(rewards)) / 2
-    if correct is None:
-        correct = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]
     return Group(
         tuple(map(float, rewards)),
         tuple(lengths),
@@ -132,11 +131,6 @@ def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, Algorithm
         name: load_dataclass(AlgorithmConfig, compose_values([f"algorithm={name}", common])["algorithm"], "algorithm")
         for name in names or options("algorithm")
     }
-
-
-def explain(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> dict[str, list[ExplainedRollout]]:
-    """Every system's rollouts, in the order given."""
-    return {name: explain_one(group, algorithm) for name, algorithm in algorithms.items()}
 
 
 def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollout]:
@@ -202,8 +196,3 @@ def _binary(logprobs_N: torch.Tensor) -> torch.Tensor:
     """Token against all others, [N, 2]: what a member that reads the likeliest tokens is told here."""
     others_N = torch.log1p(-logprobs_N.exp().clamp(max=1 - 1e-6))
     return torch.stack([logprobs_N, others_N], -1)
-
-
-def as_json(explanations: Mapping[str, Sequence[ExplainedRollout]]) -> dict[str, list[dict[str, float]]]:
-    """System → one mapping a rollout: reward, length, advantage, coefficient, share."""
-    return {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explanations.items()}
