@@ -90,7 +90,7 @@ def test_a_plan_of_nothing_names_what_is_needed() -> None:
 
 @pytest.mark.parametrize(
     ("patch", "says"),
-    [("clip_hihger", "did you mean 'clip_higher'"), ("value_pretraining", "critic.*patch=value_pretraining")],
+    [("clip_hihger", "did you mean 'clip_higher'"), ("value_pretraining", "critic.*value_pretraining")],
 )
 def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):

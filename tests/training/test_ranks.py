@@ -18,6 +18,7 @@ from small_runs import claimed, small_config
 
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
+from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks, balance_items, objects_group, open_group
@@ -154,7 +155,7 @@ def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_p
     (tmp_path / "torn" / "model.safetensors").unlink()
     config.model.path = str(tmp_path / "torn")
     run = start(config, tmp_path / "store", 2)
-    with pytest.raises(RankFailed, match=r"rank 0.*model\.safetensors"):
+    with pytest.raises(ConfigError, match=r"rank \d: .*model\.safetensors"):
         train(config, run)
 
 
