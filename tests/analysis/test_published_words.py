@@ -37,9 +37,8 @@ COMMANDS = {
 }
 RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
-# A search declares no arms; drawn orders are gone; the others have no table of seeds.
+# A search declares no arms; the others have no table of seeds.
 WITHOUT = {
-    "dapo_shapley",
     "clip_lr_search",
     "all_systems_rates",
     "dapo_ladder_pass_at_256",
