@@ -42,6 +42,7 @@ LONG_FILES = (
     "training/test_ranks.py",
     "backends/test_trl_ranks.py",
     "packaging/test_launch.py",
+    "experiment/test_shipped.py",
     "end_to_end/test_notebook.py",
     "commands/test_hostile_stores.py",
     "commands/test_json.py",

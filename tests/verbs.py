@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
+
+import pytest
+
+from harness.cli import main
+from harness.configuration import user_code
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,3 +46,14 @@ def python(where: Path, *command: str, code: int = 0, site: Path | None = None) 
 def harness(where: Path, *command: str, code: int = 0, site: Path | None = None) -> str:
     """Run a verb like `python`."""
     return python(where, "-m", "harness", *command, code=code, site=site)
+
+
+def harness_here(where: Path, *command: str) -> str:
+    """Run a verb in that folder, in this process: libraries are loaded, and workers come from one fork server."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        patch.chdir(where)
+        patch.setenv("COLUMNS", "200")
+        patch.setattr(user_code, "FILES", {})  # a process of its own knows no other command's members
+        assert main(list(command)) == 0, f"{command}\n{said.getvalue()[-3000:]}"
+    return said.getvalue()

@@ -6,6 +6,7 @@ import io
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -394,11 +395,13 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
 
 def drawn_bytes(figure: Figure, suffix: str) -> bytes:
     """The figure as the content of a file: on a full disk Matplotlib's own files end in errors of other kinds."""
-    if (engine := figure.get_layout_engine()) is not None:  # laid out once, not per format
-        engine.execute(tidy(figure))
-        figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix, metadata=_UNDATED[suffix])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # of a label, drawn as a box
+        if (engine := figure.get_layout_engine()) is not None:  # laid out once, not per format
+            engine.execute(tidy(figure))
+            figure.set_layout_engine(None)  # "none" would leave one in place, for which saving draws everything twice
+        figure.savefig(buffer, format=suffix, metadata=_UNDATED[suffix])
     return visible(buffer.getvalue().decode()).encode() if suffix == "svg" else buffer.getvalue()
 
 

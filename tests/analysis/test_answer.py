@@ -119,13 +119,6 @@ def test_one_sentence_says_that_nothing_can_be_compared_yet(tmp_path: Path) -> N
     assert answer.lines == []
 
 
-def test_no_interval_of_an_accuracy_leaves_0_to_100(tmp_path: Path) -> None:
-    store_of(tmp_path, rungs=[("a", "A", 0.97, 1.0), ("b", "B", 0.02, 1.0)], seeds=(0, 1))
-    foot = answer_of(loaded(tmp_path)).foot
-    low, high = (float(end) for end in re.search(r"\[(.+), (.+)\]", foot).groups())
-    assert 0 <= low <= high <= 100
-
-
 @pytest.mark.parametrize("width", [80, 60])
 @pytest.mark.parametrize("design", ["cumulative", "arms"])
 def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 from synthetic_store import SHORT, build_store, loaded
+from tables import table
 
 from analysis.answer import answer_of, answer_sentences, finding_of
 from harness.statistics.intervals import Estimate, Finding, Verdict, finding, is_settled
 
-HOLDS, HOLDS_INSIDE, REVERSED, REVERSED_INSIDE, NOTHING, OPEN, NOT_ENGAGED = Finding
 CLAIM = {
     "statement": "It helps <a lot>.",
     "source": "arXiv:0000.00000",
@@ -22,42 +22,12 @@ CLAIM = {
 }
 
 
-@pytest.mark.parametrize(
-    ("expects", "low", "high", "word"),
-    [
-        ("higher", 1, 5, HOLDS),
-        ("higher", 0.5, 2, HOLDS_INSIDE),  # it held although it was said not to matter
-        ("lower", -2, -0.5, HOLDS_INSIDE),
-        ("higher", -2, -0.5, REVERSED_INSIDE),
-        ("higher", -5, -1, REVERSED),
-        ("higher", -2, 2, NOTHING),
-        ("higher", -2, 4, OPEN),
-        ("lower", -5, -1, HOLDS),
-        ("lower", 1, 5, REVERSED),
-        ("lower", -2, 2, NOTHING),
-        ("equivalent", -2, 2, HOLDS),
-        ("equivalent", 0.5, 2, HOLDS),
-        ("equivalent", 1, 5, OPEN),  # may be within the margin
-        ("equivalent", 4, 5, REVERSED),
-        ("equivalent", -9, -4, REVERSED),
-        ("equivalent", -4, 1, OPEN),
-        ("not_lower", -2, 9, HOLDS),  # no worse by the margin, whatever it gains
-        ("not_lower", -2, -1, HOLDS),
-        ("not_lower", -5, -1, OPEN),  # lower, and whether by the margin is open
-        ("not_lower", -5, -4, REVERSED),
-        ("not_lower", -5, 1, OPEN),
-        ("not_higher", -9, 2, HOLDS),
-        ("not_higher", 1, 5, OPEN),
-        ("not_higher", 4, 5, REVERSED),
-        ("not_higher", -1, 5, OPEN),
-        ("higher", math.nan, math.nan, OPEN),
-    ],
-)
+@table(__file__, "words", "expects, low, high, word")
 def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
     effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
-    assert finding(effect, expects, hardly=False) is word
+    assert finding(effect, expects, hardly=False) is Finding(word)
     known = math.isnan(low) or low > 0 or high < 0
-    assert finding(effect, expects, hardly=True) is (word if known else NOT_ENGAGED)
+    assert finding(effect, expects, hardly=True) is Finding(word if known else "not engaged")
 
 
 def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7, **fields):
@@ -79,7 +49,7 @@ def test_the_answer_judges_the_claim_first(tmp_path):
     assert answer.headline[1].startswith("With the trick is shown to help: +")
 
 
-@pytest.mark.parametrize(("accuracy", "word"), [(0.305, NOT_ENGAGED), (0.7, HOLDS)])
+@pytest.mark.parametrize(("accuracy", "word"), [(0.305, Finding.NOT_ENGAGED), (0.7, Finding.HOLDS)])
 def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_there(tmp_path, accuracy, word):
     claimed(tmp_path, share=0.5, accuracy=accuracy)  # a threshold far above what the synthetic runs have
     assert finding_of(loaded(tmp_path, "claim_trick")) is word

@@ -38,3 +38,4 @@ def test_a_collapsed_seed_is_counted_left_out_beside_and_told(tmp_path: Path) ->
         f"1 of 8 seeds collapsed (exact 95 % interval 0 to 53 %). Seed {seed}: " in count
     )  # Clopper-Pearson: 0.00316 to 0.5265
     assert f"It is not resolved with them; without them {without:+.1f} points, higher." in decision
+    assert f"It is {results.declared[arm.name].words(100, 'points')} with them" in decision  # the word of the table

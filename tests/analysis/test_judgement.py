@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from tables import table
 
 from analysis import judge
 from analysis.judgement import MEAN
@@ -29,7 +30,7 @@ LONG = pd.DataFrame(
 BENCHMARKS = ["math500", "aime24", "gsm8k"]
 
 
-def table(text: str) -> pd.DataFrame:
+def frame_of(text: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text))
 
 
@@ -102,28 +103,15 @@ def test_repeated_evaluations_are_no_runs():
 
 @pytest.mark.parametrize("scale", [1, 100])
 def test_an_interval_of_a_share_holds_no_impossible_value_in_any_file(scale: int):
-    frame = table("arm,seed,score\na,0,.96\na,1,.99\na,2,.90\nb,0,.99\nb,1,1\nb,2,.98")
+    frame = frame_of("arm,seed,score\na,0,.96\na,1,.99\na,2,.90\nb,0,.99\nb,1,1\nb,2,.98")
     judged = judge(frame.assign(score=scale * frame["score"]))
     assert to_frame(judged.tables[0])["score_high"].max() == scale
     assert "100.0]" in judged.tables[0].text()[0][1]
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "words"),
-    [
-        ("arm,seed,score\na,0,50\nb,0,51", {}, "1 of 1 have a single seed on a side: with one seed nothing is resolved."),
-        ("arm,seed,score\na,1,50\na,2,51\nb,1,62\nb,2,63.5", {}, "But 2 seeds are a survey: "),
-        ("arm,seed,score\na,1,50\na,2,51\nb,1,60\nb,2,61", {}, "Differences do not vary over the seeds, so there is no interval: b."),
-        ("arm,seed,m,g\na,0,1,5\na,1,2,6\nc,0,,7\nc,1,,9", {"score": ["m", "g"]}, "On the mean over benchmarks: c is"),
-        ("arm,seed,m,g\na,0,1,\na,1,2,\nc,0,,7\nc,1,,9", {"score": ["m", "g"]}, "No two arms have scores to compare."),
-        ("arm,seed,m,g\na,0,1,5\na,1,2,6\nb,0,3,\nb,1,4,\nc,0,,7", {"score": ["m", "g"]},
-         "No benchmark is common to all arms, so there is no mean; the differences stand in the table by benchmark."),
-        ("arm,seed,m,g\na,0,1,5\na,1,2,6\nc,0,,7\nc,1,2,", {"score": ["m", "g"]},
-         "No seed has all benchmarks, so there is no mean; the differences stand in the table by benchmark."),
-    ],
-)  # fmt: skip
+@table(__file__, "obstacles", "text, options, words")
 def test_what_stands_in_the_way_is_said(text: str, options: dict[str, object], words: str):
-    assert words in " ".join(judge(table(text), baseline="a", **options).sentences)
+    assert words in " ".join(judge(frame_of(text), baseline="a", **options).sentences)
 
 
 def test_what_an_arm_lacks_is_noted():
@@ -150,7 +138,7 @@ def test_the_price_of_a_family_is_told():
 
 
 def test_the_family_is_that_of_all_comparisons_whether_they_can_be_tested_or_not():
-    judged = judge(table("arm,seed,score\na,0,50\na,1,51\nb,0,52\nb,1,54\nc,0,53"), baseline="a")
+    judged = judge(frame_of("arm,seed,score\na,0,50\na,1,51\nb,0,52\nb,1,54\nc,0,53"), baseline="a")
     assert {effect.estimate.family for effect in judged.primary} == {2}
 
 
@@ -165,7 +153,7 @@ def test_groups_have_baselines_of_their_own_and_one_family():
 
 
 def test_improvement_and_interquartile_mean_by_hand():
-    frame = table("arm,seed,m,g\na,0,10,40\na,1,12,44\nb,0,11,41\nb,1,13,39")
+    frame = frame_of("arm,seed,m,g\na,0,10,40\na,1,12,44\nb,0,11,41\nb,1,13,39")
     judged = judge(frame, baseline="a", score=["m", "g"])
     # m: 11 > 10, 11 < 12, 13 > both: 3 of 4. g: 41 > 40, 41 < 44, 39 below both: 1 of 4.
     assert judged.improvement(judged.primary[0]) == pytest.approx(0.5)
@@ -183,7 +171,7 @@ def test_improvement_equals_scipy_and_all_pairs():
 
 
 def test_a_score_of_which_less_is_better_says_so_and_keeps_its_signs():
-    frame = table("arm,seed,loss\na,0,2.0\na,1,2.4\na,2,2.2\nb,0,1.5\nb,1,2.1\nb,2,1.6")
+    frame = frame_of("arm,seed,loss\na,0,2.0\na,1,2.4\na,2,2.2\nb,0,1.5\nb,1,2.1\nb,2,1.6")
     judged = judge(frame, baseline="a", score="loss", better="lower")
     (effect,) = judged.primary
     # Differences −0.5, −0.3, −0.6: mean −1.4/3, and t(0.975, 2) = 4.303 times their standard error is 0.379.

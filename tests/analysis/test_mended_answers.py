@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_store import RUNGS, SHORT, build_store, loaded, make_samples, relogged, replanned
+from synthetic_store import RUNGS, SHORT, build_store, loaded, relogged, replanned
 
-from analysis.answer import answer_of, answer_sentences
+from analysis.answer import answer_of
 from analysis.effects import all_effects, effects_frame
-from analysis.figures.curves import accuracy_figure
 from analysis.figures.drawing import figure_style
 from analysis.figures.effects import grid_figure
 from analysis.report import write_tables
@@ -108,10 +107,7 @@ def test_looks_that_go_on_that_ended_early_and_that_share_base_policies_are_said
     assert "Seeds share 2 base policies, and intervals are over these, approximately at looks." in small
 
 
-def test_a_figure_says_whether_its_intervals_are_simultaneous_or_pointwise(ladder: Results, tmp_path: Path) -> None:
-    with figure_style("paper"):
-        (legend,) = accuracy_figure(ladder.experiment).legends
-    assert "95 % t interval over seeds, pointwise" in [text.get_text() for text in legend.get_texts()]
+def test_a_grid_says_that_its_intervals_are_simultaneous(tmp_path: Path) -> None:
     points = [[f"clip={clip}", f"lr={rate}"] for clip in (0.2, 0.28) for rate in (1e-4, 3e-4)]
     fields = [{"overrides": point, "changes": {}} for point in points]
     build_store(tmp_path, design="arms", arm_fields=fields, **SHORT)
@@ -124,20 +120,3 @@ def test_pass_at_every_sample_is_shown_with_a_word(ladder: Results) -> None:
     table = answers_table(ladder)
     assert "pass@8" in [column.key for column in table.columns]
     assert any(note.startswith("Pass@8 takes every sample") and note.endswith("up to k = 4.") for note in table.notes)
-
-
-def test_collapsed_seeds_are_judged_at_the_level_of_the_answers_interval(tmp_path: Path) -> None:
-    """The warning judged the comparison alone: it could name a word that the table did not say."""
-    made: list[float] = []
-
-    def make(rng, accuracy, problems, n, cap):
-        samples = make_samples(rng, accuracy, problems, n, cap)
-        made.append(accuracy)
-        last = accuracy > 0.5 and sum(one > 0.5 for one in made) == 8
-        return samples.assign(correct=False, verdict="wrong") if last else samples
-
-    rungs = [("r0", "GRPO", 0.50, 30.0), ("r1", "other", 0.56, 36.0)]
-    build_store(tmp_path, rungs=rungs, seeds=range(8), samples=make, **SHORT)
-    results = loaded(tmp_path)
-    (decision,) = [line for line in answer_sentences(results) if "collapsed seeds decide" in line]
-    assert f"It is {results.declared['r1'].words(100, 'points')} with them" in decision

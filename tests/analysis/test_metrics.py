@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, declared
+from tables import table
 
 from analysis.answer import answer_of, answer_sentences, decisions
 from analysis.figures.curves import metric_figure
@@ -45,16 +46,7 @@ def results(root):
     return declare(root, ASKED)
 
 
-@pytest.mark.parametrize(
-    ("asked", "first"),
-    [
-        ("avg", "evaluation accuracy"),
-        (["length_wrong", "avg"], "length of wrong answers, tokens"),
-        (["avg", "length_wrong"], "evaluation accuracy"),
-        ("training/entropy_nats", "entropy_nats"),
-        ("tokens_to@0.5", "evaluation accuracy"),  # one number of a whole run has no curve
-    ],
-)
+@table(__file__, "opened", "asked, first")
 def test_the_chart_opens_on_the_first_declared_metric(root, asked, first):
     titles = [chart["title"] for chart in chart_data(declare(root, asked))["charts"]]
     assert first in titles[0]
@@ -77,16 +69,7 @@ def test_names_carry_unit_scale_and_direction():
     assert all(metric(name).name == name for name in [*PLAIN, *ASKED])
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("lenght_wrong", "did you mean 'length_wrong'"),
-        ("maj@08", "whole number"),
-        ("tokens_to@80", "fraction of 1"),
-        ("training/", "there is no metric"),
-        ("xyz", "there are: avg, length"),
-    ],
-)
+@table(__file__, "unknown", "name, words")
 def test_names_that_cannot_be_say_what_can(name, words):
     with pytest.raises(UnknownMetric, match=words):
         metric(name)

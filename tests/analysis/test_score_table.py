@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tables import table
 
 from analysis.score_table import TableError, read_file, score_table
 
@@ -14,7 +15,7 @@ ROWS = [(arm, seed, 50.0 + seed + 2 * (arm == "b")) for arm in "ab" for seed in 
 TIDY = pd.DataFrame(ROWS, columns=["arm", "seed", "score"])
 
 
-def table(text: str) -> pd.DataFrame:
+def frame_of(text: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
@@ -36,92 +37,29 @@ def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(tidy(TIDY.set_index("seed")), TIDY, check_dtype=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "arms", "seeds", "values"),
-    [
-        # Names and seeds as they are spelled; a float would make one seed of three.
-        ("arm,seed,score\nnan,1,50\n1e-3,1,60\n01,1,55\n001,1,57", {}, ["nan", "1e-3", "01", "001"], [1] * 4, [50, 60, 55, 57]),
-        (
-            "arm,seed,score\na,12345678901234567890,50\na,12345678901234567891,51\na,12345678901234567892,52",
-            {}, ["a"] * 3, [f"1234567890123456789{digit}" for digit in "012"], [50, 51, 52],
-        ),
-        ("arm,seed,score\na,01,50\nb,1.0,51", {}, ["a", "b"], [1, 1], [50, 51]),
-        ("arm,seed,score\nGRPO ,1,50\n GRPO,2,51\nDAPO,1,52\nDAPO,2,inf", {}, ["GRPO", "GRPO", "DAPO"], [1, 2, 1], [50, 51, 52]),
-        # Arms in the table's order, whichever rows are left out.
-        ("arm,seed,score\nplain,0,\ntrick,0,51\nplain,1,52\ntrick,1,53", {}, ["plain", "trick", "trick"], [1, 0, 1], [52, 51, 53]),
-        ("m,arm,seed,score\navg,a,1,50\nmaj,a,1,0\navg,b,1,51", {"where": {"m": "AVG"}}, ["a", "b"], [1, 1], [50, 51]),
-        ("arm,seed,step,score\na,1,10,9\na,1,20,50\nb,1,20,51", {"where": {"step": 20}}, ["a", "b"], [1, 1], [50, 51]),
-        # Wandb's table of runs, and a chart at its last step: run b-s2 ended earlier, and is no score.
-        (
-            "Name,State,algorithm,seed,acc\nx,finished,a,1,50\ny,crashed,a,2,0\nz,finished,b,1,51",
-            {"where": {"State": "finished"}, "arm": "algorithm"}, ["a", "b"], [1, 1], [50, 51],
-        ),
-        (
-            "Step,a-seed1 - acc,a-seed1 - acc__MIN,b_s1 - acc,b_s2 - acc\n40,10,9,11,48\n100,50,49,51,",
-            {}, ["a", "b"], [1, 1], [50, 51],
-        ),
-        ("Step,a-1 - acc,b-1 - acc\n40,50,51\n100,60,", {"where": {"Step": "40"}}, ["a", "b"], [1, 1], [50, 51]),
-        # Two evaluations of a run are one score.
-        ("arm,seed,e,score\na,1,0,49\na,1,1,51\nb,1,0,51", {"evaluation_seed": "e"}, ["a", "b"], [1, 1], [50, 51]),
-    ],
-)  # fmt: skip
+@table(__file__, "read", "text, options, arms, seeds, values")
 def test_a_table_is_read(
     text: str, options: dict[str, object], arms: list[str], seeds: list[object], values: list[float]
 ) -> None:
-    rows = tidy(table(text), **options)
+    rows = tidy(frame_of(text), **options)
     assert (rows["arm"].tolist(), rows["seed"].tolist(), rows["score"].tolist()) == (arms, seeds, values)
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "note"),
-    [
-        ("arm,seed,score\na,1,50\nb,1,51", {}, "columns read as arm: arm; seed: seed; score: score"),
-        ("arm,seed,score\na,1,50\nb,1,51", {}, "compared with a, the first arm"),
-        ("arm,seed,score\na,1,50\nb,1,", {}, "row 3 (b, seed 1, score) has no score: that seed is left out there"),
-        ("arm,seed,score\na,1,50\nb,1,inf", {}, "row 3 (b, seed 1, score) has no finite score: that seed is left out there"),
-        ("arm,score\na,50\na,51", {}, "no column of seeds: the rows of an arm are its seeds, compared unpaired (seed= names the column)"),
-        ("Step,a-1 - acc,b-1 - acc\n40,50,51\n100,60,", {}, "run b-1 ends at Step 40 and is left out"),
-        (
-            "arm,seed,e,score\na,1,0,49\na,1,1,51\nb,1,0,51\nb,1,1,51", {"evaluation_seed": "e"},
-            "e: each run counts once, with the mean of its 2 evaluations; within a run they vary by 1 (SD)",
-        ),
-    ],
-)  # fmt: skip
+@table(__file__, "told", "text, options, note")
 def test_how_it_was_read_is_told(text: str, options: dict[str, object], note: str) -> None:
-    assert note in score_table(table(text), **options).notes
+    assert note in score_table(frame_of(text), **options).notes
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("arm,seed,score\na,1,50\na,1,51\nb,1,2", {}, "rows 2 and 3 both have the score of a, seed 1, score; keep one of them"),
-        ("arm,seed,lr,score\na,1,1,50\na,1,2,51", {}, "they differ in lr: by= or where= tells them apart, evaluation_seed= averages"),
-        ("arm,seed,_step,score\na,1,1,50\na,1,20,51", {}, "they differ in _step: where._step=20 takes those of the last"),
-        ("arm,seed,score\na,1,50\na,2,0.52\nb,1,55", {}, "per cent and fractions are mixed: row 3 has no score above 1"),
-        ("arm,seed,m,g\na,1,50,0.5\nb,1,55,0.7", {"score": ["m", "g"]}, "per cent and fractions are mixed: benchmark g has no score above"),
-        ("arm,seed,score\na,1,50%\nb,1,0.5", {}, "row 2: score='50%' is no number; 1 such rows; write per cent as numbers"),
-        ("arm,seed,score\na,1,good\na,2,bad", {}, "row 2: score='good' is no number; 2 such rows"),
-        ("arm,seed,score\na,1,1e308\na,2,1", {}, "row 2: score=1e+308 is beyond 1e+100"),
-        ("arm,seed,m,note\na,1,5,x\na,2,6,y", {}, "which columns are scores? score=COLUMN[,COLUMN] of m"),
-        ("arm,seed,score\na,1,50\nb,1,51", {"baseline": "c"}, "no arm is called 'c'; baseline= is one of a, b, or above"),
-        ("arm,seed,score\na,1,50\nb,1,51", {"arm": "x"}, "the table has no column 'x'; it has arm, seed, score"),
-        ("x,y\n1,2", {}, "which column names the configurations? arm= is one of x, y"),
-        ("arm,seed,score\n,1,50\nb,1,51", {}, "row 2 has no arm"),
-        ("arm,seed,score\na,1,\nb,1,", {}, "no row has a score"),
-        ("arm,m,seed,score\na,1,1,5\nb,2,1,5", {"by": "m", "baseline": "a"}, "2 has no arm a; it has b: baseline=A,B names one"),
-        ("arm,seed,score,k\na,1,50,x\nb,1,51,x", {"where": {"k": "y"}}, "no row has k=y; it has x"),
-        ("arm,seed,score\na,,50\na,2,51\nb,1,52", {}, "row 2 has no seed"),
-        ("arm,seed,score\na,1,5\na\x1b[31m,2,5", {}, r"row 3: 'a\x1b[31m' has control characters"),
-        ("arm,State,seed,acc\na,finished,1,5\na,crashed,2,0", {}, "not finished are among the rows (1 crashed); where.State=finished"),
-        ("Step,a - acc,b-1 - acc\n40,50,51", {}, "run 'a' of the chart does not end in its seed"),
-        ("Step,a-1 - acc,b-1 - acc\n40,50,51", {"where": {"Step": 7}}, "no run of the chart has a value at Step 7"),
-        ("arm,seed,score\n" + "".join(f"a{i},1,5\n" for i in range(501)), {}, "501 arms are more than 500; arm= names the configurations"),
-    ],
-)  # fmt: skip
+@table(__file__, "refused", "text, options, message")
 def test_what_cannot_be_read_is_refused_by_name(text: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(TableError) as refusal:
-        score_table(table(text), **options)
+        score_table(frame_of(text), **options)
     assert message in str(refusal.value)
+
+
+def test_too_many_arms_are_refused() -> None:
+    with pytest.raises(TableError, match="501 arms are more than 500; arm= names the configurations"):
+        score_table(frame_of("arm,seed,score\n" + "".join(f"a{i},1,5\n" for i in range(501))))
 
 
 @pytest.mark.parametrize(

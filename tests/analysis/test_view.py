@@ -191,19 +191,6 @@ def test_the_verb_prints_an_address_with_a_token_and_an_interrupt_ends_it_quietl
     assert (process.returncode, errors.strip()) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("port=65536", "is no port"),
-        ("port=http", "is no port"),
-        ("token=maybe", "token=maybe; choose true or false"),
-        ("experiment=nothing", "holds no experiment"),
-    ],
-)
-def test_wrong_arguments_are_named_before_anything_is_served(growing, given, words, said):
-    assert words in said("view", f"runtime.results={growing.root}", given, code=2)
-
-
 def test_a_taken_port_names_the_key(growing, said):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -62,53 +62,6 @@ def test_every_change_reaches_trl_or_is_refused(name: str) -> None:
     assert {"seed", "algorithm.aggregation", "optimizer.beta2", "training.steps", "sampling.temperature"} <= tried
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        (["algorithm.overlong.policy=mask", "algorithm.overlong.statistics=exclude"], "algorithm.overlong.statistics=exclude"),
-        (["algorithm.advantage.epsilon=0"], "algorithm.advantage.epsilon=0"),
-        (["algorithm.dead_groups.policy=refill"], "algorithm.dead_groups.policy=refill with algorithm.aggregation=response_mean"),
-        (["algorithm=dapo", "algorithm.dead_groups.surplus=carry"], "algorithm.dead_groups.surplus=carry"),
-        (["algorithm=dapo", *VLLM], "algorithm.dead_groups.policy=refill with backend.sampler=vllm_colocate"),
-        (["algorithm.engine_correction.kind=token", VLLM[1]], "algorithm.engine_correction.kind=token: without vLLM"),
-        ([VLLM[0]], "algorithm.engine_correction.old_log_probs=sampler with backend.sampler=vllm_colocate"),
-        (["algorithm.engine_correction.kind=token", *VLLM, "backend.overrides=['min_p=0.05']"], "min_p with algorithm"),
-        (["seed=4294967296"], "seed=4294967296: Trainer seeds NumPy, which takes 32 bits; give one below 4294967296"),
-        (["seed=2147483648", "runtime.ranks=2"], "give one below 2147483648"),
-        (["model=pretrained", "model.path=x", "model.precision=mixed"], "model.precision=mixed"),
-        (["runtime.gpus_per_run=2"], "runtime.gpus_per_run=2 with runtime.device=auto, which trains on the CPU"),
-        (["runtime.nodes=2"], "runtime.nodes=2: this backend trains a run on one node"),
-        (["runtime.device=cuda", "runtime.gpus_per_run=2", "runtime.ranks=1"], "runtime.ranks=1: TRL trains with one process a GPU"),
-        (["runtime.device=cuda", "runtime.ranks=2"], "runtime.ranks=2 with runtime.gpus_per_run=1: a GPU takes one process"),
-        (["runtime.ranks=3"], "3 processes (runtime.ranks, runtime.gpus_per_run) cannot share an update of 16 responses equally"),
-        (["algorithm=dapo", "algorithm.entropy_coefficient=0.01", "runtime.ranks=2"], "algorithm.entropy_coefficient with 2 processes"),
-        (
-            ["algorithm/aggregation=microbatch_token_mean", "algorithm.aggregation.micro_batch_responses=16", "runtime.ranks=2"],
-            "an update's number of micro-batches, 1, is no multiple of 2",
-        ),
-        (["runtime.record_rollouts=true"], "runtime.record_rollouts=true"),
-        (["engine=vllm", "engine.tensor_parallel=2", "runtime.device=cuda", "runtime.gpus_per_run=2"], "engine.tensor_parallel=2 shards"),
-        (["engine=vllm", "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with engine=vllm"),
-        ([*VLLM, "runtime.device=cuda", "runtime.runs_per_gpu=4"], "runtime.runs_per_gpu=4 with backend.sampler=vllm_colocate"),
-        ([*VLLM, "engine=vllm"], "engine=vllm with backend.sampler=vllm_colocate"),
-        ([*VLLM, "runtime.deterministic=true"], "runtime.deterministic=true with backend.sampler=vllm_colocate"),
-        (["backend.liger=true"], "backend.liger=true"),
-        (["backend.overrides=['temperature=2']"], "temperature follows from the configuration"),
-        (["backend.overrides=['+temperature=2']"], "temperature follows from the configuration"),
-        (["backend.overrides=['~min_p=0']"], "'~min_p=0' is no key=value"),
-        (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
-    ],
-)  # fmt: skip
-def test_what_is_refused_is_named(given: list[str], named: str) -> None:
-    reasons = refusals(compose_run([*COMMON, *given]))
-    assert any(named in line for line in reasons), reasons
-
-
-def test_an_unknown_sampler_names_the_choices() -> None:
-    with pytest.raises(ConfigError, match="vllm_colocate"):
-        compose_run([*COMMON, "backend.sampler=vllm"])
-
-
 def test_a_number_in_exponent_notation_is_one_and_what_is_no_yaml_is_named() -> None:
     assert settings(compose_run([*COMMON, "backend.overrides=['min_p=5e-2']"]))["min_p"] == 0.05
     given = compose_run([*COMMON, "backend.overrides=['generation_kwargs={no_repeat_ngram_size: 3}']"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import harness
@@ -45,36 +46,9 @@ def test_naive_grpo_is_exactly_this_command_line() -> None:
 
 OVERLONG, SAMPLER = "reward.reward_kwargs.overlong_buffer_cfg", "trainer.v1.sampler"
 OURS = f"{SAMPLER}.sampler_kwargs"
-RUNGS: dict[str, dict[str, Any]] = {
-    "dapo_0_naive_grpo": {},
-    "dapo_1_overlong_filtering": {
-        "algorithm.adv_estimator": "harness",
-        f"{SAMPLER}.custom_sampler.path": f"{ROOT}/harness/backends/verl/trainer_plugin.py",
-        f"{SAMPLER}.custom_sampler.name": "Sampler",
-        f"{OURS}.root": ROOT,
-        f"{OURS}.estimator": "harness",
-        f"{OURS}.masks_truncated": True,
-        f"{OURS}.counts_masked": True,
-        f"{OURS}.drops_dead": False,
-        f"{OURS}.metric": "accuracy",
-        f"{OURS}.max_rounds": 1,
-        f"{OURS}.advantage.kind": "group",
-        f"{OURS}.advantage.baseline": "group_mean",
-        f"{OURS}.advantage.scale": "group_std",
-        f"{OURS}.advantage.ddof": 1,
-        f"{OURS}.advantage.epsilon": 1e-6,
-        f"{OURS}.advantage.whiten_over": "sequences",
-    },
-    "dapo_2_clip_higher": {f"{ACTOR}.clip_ratio_high": 0.28},
-    "dapo_3_soft_overlong": {
-        f"{OVERLONG}.enable": True,
-        f"{OVERLONG}.len": 8,
-        f"{OVERLONG}.penalty_factor": 1.0,
-        f"{OVERLONG}.log": False,
-    },
-    "dapo_4_token_level_loss": {f"{ACTOR}.loss_agg_mode": "token-mean"},
-    "dapo_5_dynamic_sampling": {f"{OURS}.drops_dead": True, f"{OURS}.max_rounds": 4},
-}
+RUNGS: dict[str, dict[str, Any]] = yaml.safe_load(GOLDEN.with_name("rungs.yaml").read_text().replace("ROOT", ROOT))[
+    "rungs"
+]
 
 
 def test_a_rung_changes_exactly_its_keys() -> None:

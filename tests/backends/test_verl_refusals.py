@@ -9,7 +9,6 @@ from every_key import lost_changes
 
 from harness.backends.verl.overrides import Place, data_folder, differences, overrides, refusals
 from harness.configuration.compose import compose_run, options
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
 
@@ -66,46 +65,6 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     assert len(tried) > 60
 
 
-RETURNS = ["algorithm/advantage=return_to_go"]
-KL_IN_REWARD = ["algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"]
-
-
-@pytest.mark.parametrize(
-    ("overrides_given", "named"),
-    [
-        (["algorithm.overlong.policy=wrong"], "algorithm.overlong.policy=wrong"),
-        (["algorithm.overlong.policy=mask", *KL_IN_REWARD], "algorithm.kl.placement=reward"),
-        (["algorithm.overlong.policy=mask", *RETURNS], "algorithm.overlong.policy=mask: verl counts no tokens"),
-        ([*RETURNS, "algorithm.advantage.ddof=0", *KL_IN_REWARD], "its plugin computes one return a response"),
-        (["algorithm/advantage=imitation"], "algorithm.advantage.kind=imitation"),
-        (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
-        (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),
-        (
-            ["algorithm.dead_groups.policy=refill", "algorithm.dead_groups.surplus=carry"],
-            "surplus=carry: verl discards",
-        ),
-        (["algorithm.dead_groups.policy=drop"], "algorithm.dead_groups.policy=drop: verl divides by"),
-        (["model.precision=float32"], "model.precision"),
-        (["model.lora.rank=8"], "model.lora.rank=8"),
-        (["model=testbed"], "model=testbed, float32"),
-        (["backend.overrides=['trainer.nnodes=2']"], "trainer.nnodes follows from the configuration"),
-        (["backend.overrides=['data={}']"], "data follows from the configuration"),
-        (["runtime.deterministic=true"], "runtime.deterministic=true: verl's full determinism gives all requests"),
-        (
-            ["backend.overrides=['actor_rollout_ref.rollout.full_determinism=true']"],
-            "actor_rollout_ref.rollout.full_determinism: verl's full determinism",
-        ),
-        (["runtime.record_rollouts=true"], "runtime.record_rollouts=true: verl samples training responses itself"),
-        (["runtime.elsewhere=true"], "runtime.device=auto leases no GPU"),
-        (["runtime.runs_per_gpu=2"], "runtime.runs_per_gpu=2: verl's sampler takes its share"),
-        (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
-    ],
-)
-def test_what_is_refused_is_named(overrides_given: list[str], named: str) -> None:
-    reasons = refusals(compose_run([*COMMON, "algorithm=grpo", *overrides_given]))
-    assert any(named in line for line in reasons), reasons
-
-
 def test_what_is_done_otherwise_is_said_unless_it_is_known() -> None:
     given = [*COMMON, "algorithm=grpo", "optimizer.warmup_steps=10", "algorithm/surrogate=kl_cov"]
     config = compose_run(given)
@@ -115,11 +74,6 @@ def test_what_is_done_otherwise_is_said_unless_it_is_known() -> None:
     assert any("in every micro-batch" in line for line in said)
     known = differences(compose_run([*given, "backend.accept=[warmup_from_zero,selection_per_micro_batch]"]))
     assert known == [line for line in said if "s/10" not in line and "micro-batch" not in line]
-
-
-def test_an_unknown_difference_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'unbounded_refill'"):
-        compose_run([*COMMON, "backend.accept=[unbound_refill]"])
 
 
 def test_verl_takes_every_rung() -> None:

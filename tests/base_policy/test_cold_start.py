@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import string
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -282,56 +283,37 @@ def test_demonstrations_of_ones_own_come_from_a_file(source: Path, tmp_path: Pat
 # ---- refused ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_demonstration_that_the_verifier_refuses_is_named(source: Path, tmp_path: Path) -> None:
-    wrong = [*rows(6)]
-    wrong[4]["response"] = "100 + 1 = 102\nAnswer: 102"
-    file = jsonl(tmp_path / "wrong.jsonl", wrong)
-    (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
-    assert f"{file} line 5: verifier=answer_line calls the response" in reason
-    assert "wrong (answer '105')" in reason
-    (reason,) = refusals(composed(source, "verifier=boxed"))
-    assert "verifier=boxed calls the response" in reason
-    assert "no_answer" in reason
-
-
-def test_a_demonstration_of_a_benchmark_is_named(source: Path, tmp_path: Path) -> None:
-    config = composed(source)
-    benchmark = load_benchmark(plain_words.Config(split="heldout", problems=4, most=40, template="plain")).problems[2]
-    told = {"problem": benchmark.prompt, "answer": benchmark.gold, "response": f"Answer: {benchmark.gold}"}
-    file = jsonl(tmp_path / "told.jsonl", [*rows(5), told])
-    (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
-    assert reason.endswith(f"{file} line 6 is a problem of the benchmark plain_words_heldout; leave it out")
-    assert refusals(config) == []
+HELD_OUT = load_benchmark(plain_words.Config(split="heldout", problems=4, most=40, template="plain")).problems[2]
+TOLD = {"problem": HELD_OUT.prompt, "answer": HELD_OUT.gold, "response": f"Answer: {HELD_OUT.gold}"}
+SIX = [*rows(6)]
+WRONG = {"problem": "Add 100 and 5.", "answer": "105", "response": "100 + 1 = 102\nAnswer: 102"}
 
 
 @pytest.mark.parametrize(
-    ("overrides", "says"),
+    ("lines", "says"),
     [
-        (
-            ["model.cold_start.steps=0", "model.cold_start.batch=4"],
-            "batch changes nothing with model.cold_start.steps=0",
-        ),
-        (["model.cold_start.steps=0", "model.bases.count=2"], "model.bases are cold starts, and there is none"),
-        (["model.cold_start.demonstrations=0"], "model.cold_start.demonstrations=0 must be at least 1"),
-        (["model.path=x", "task=gsm8k_train"], "task=dataset writes no demonstrations; give model.cold_start.path"),
+        ([*SIX[:4], WRONG, SIX[5]], r"line 5: verifier=answer_line calls the response .*wrong \(answer '105'\)"),
+        ([*SIX[:5], TOLD], r"line 6 is a problem of the benchmark plain_words_heldout; leave it out$"),
+        (SIX[:2], "has 2 lines; lower model.cold_start.demonstrations"),
+        ([{"problem": "What?", "response": "7"}], "line 1 has no answer"),
     ],
 )
-def test_a_cold_start_that_cannot_be_is_refused_when_it_is_composed(overrides: list[str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        compose_run(["preset=language", "model.cold_start.steps=1", *overrides])
+def test_files_that_are_no_demonstrations_are_refused(
+    source: Path, tmp_path: Path, lines: list[dict[str, Any]], says: str
+) -> None:
+    file = jsonl(tmp_path / "mine.jsonl", lines)
+    (reason,) = refusals(composed(source, f"model.cold_start.path={file}"))
+    assert str(file) in reason
+    assert re.search(says, reason, re.DOTALL), reason
 
 
-def test_files_that_are_no_demonstrations_are_refused(source: Path, tmp_path: Path) -> None:
-    missing = composed(source, f"model.cold_start.path={tmp_path / 'none.jsonl'}")
+def test_demonstrations_that_are_missing_or_in_another_form_are_refused(source: Path, tmp_path: Path) -> None:
+    assert refusals(composed(source)) == []
+    (reason,) = refusals(composed(source, "verifier=boxed"))
+    assert "verifier=boxed calls the response" in reason
+    assert "no_answer" in reason
     with pytest.raises(ConfigError, match=r"none\.jsonl: No such file or directory; give a JSONL file"):
-        run_id(missing)
-    few = jsonl(tmp_path / "few.jsonl", [*rows(2)])
-    assert (
-        "has 2 lines; lower model.cold_start.demonstrations"
-        in refusals(composed(source, f"model.cold_start.path={few}"))[0]
-    )
-    torn = jsonl(tmp_path / "torn.jsonl", [{"problem": "What?", "response": "7"}])
-    assert "torn.jsonl line 1 has no answer" in refusals(composed(source, f"model.cold_start.path={torn}"))[0]
+        run_id(composed(source, f"model.cold_start.path={tmp_path / 'none.jsonl'}"))
 
 
 def test_a_model_without_a_chat_template_is_refused_before_it_is_trained(

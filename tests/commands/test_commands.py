@@ -16,8 +16,8 @@ from harness.configuration.identity import arm_id
 from harness.execution.supervisor import Summary
 from harness.experiment.history import History
 from harness.experiment.plan import Plan
-from harness.experiment.planning import STEP_LIMIT_FACTOR, plan_experiment
-from harness.experiment.power import Power, planned_comparisons, power_line, seed_spread
+from harness.experiment.planning import STEP_LIMIT_FACTOR
+from harness.experiment.power import Power, power_line, seed_spread
 from harness.statistics.intervals import minimum_detectable_difference
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
@@ -135,17 +135,6 @@ def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
     assert (alone.replicates, alone.shares_bases) == (2, False)
 
 
-@pytest.mark.parametrize(
-    ("name", "comparisons"),
-    [("dapo_ladder", 5), ("dapo_leave_one_out", 5), ("dapo_one_factor", 5), ("aa", 1)],
-)
-def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, store):
-    planned = plan_experiment([f"experiment={name}", f"runtime.results={store.root}"])
-    assert planned_comparisons(planned) == comparisons
-    stored = Plan.read(planned.record())
-    assert sum(stored.reference_of(arm) is not None for arm in stored.arms) == comparisons
-
-
 # ---- match -------------------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +153,7 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
     (part,) = Plan.read(matched.record()).parts
     budget = ["++training.generated_tokens=1000", f"++training.steps={60 * STEP_LIMIT_FACTOR}"]
     assert part.settings == {arm.name: budget for arm in matched.arms[1:]}
-    assert matched == waiting.first.then(part.settings)
+    assert matched == waiting.first.then(waiting.first.settle(store))
     for one, word in ((waiting, "sets"), (matched, "has set")):
         store.write_plan(one.name, one.record())
         told = " ".join(said("status", f"experiment={one.name}", f"runtime.results={store.root}").split())
@@ -304,10 +293,3 @@ def test_doctor_finds_a_usable_store_and_an_absent_package(store, said, monkeypa
     text = said("doctor", f"runtime.results={store.root}")
     assert "writable, has file locks" in text
     assert "absent: pip install -e '.[no_such_extra]'" in text
-
-
-@pytest.mark.parametrize(
-    ("given", "says"), [("store=true", "there is no folder"), (EXPERIMENT, "leave experiment= out")]
-)
-def test_doctor_refuses_what_it_would_not_look_at(store, said, given, says):
-    assert says in said("doctor", given, f"runtime.results={store.root}", code=2)

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, identity, run_id
 from harness.configuration.schema import RunConfig, dump, load
 from harness.testbed import recipe as shipped
@@ -72,34 +71,6 @@ def test_a_changed_set_changes_ids_and_only_where_it_is_used(
     monkeypatch.setattr(shipped, "SETS", tmp_path)
     assert run_id(compose_run(uses)) != before[0]
     assert (run_id(compose_run(does_not)) != before[1]) == (changed == "files")
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("model.warmup.steps=9", ["model.warmup.steps=9", "3200", "model.bases.set=null"]),
-        ("model.warmup.seed=3", ["model.warmup.seed=3", "0", "model.bases.set=null"]),
-        ("model.demonstrator.slip=0.5", ["model.demonstrator.slip=0.5", "0.05", "model.bases.set=null"]),
-        ("model.architecture.layers=2", ["model.architecture.layers=2", "3", "model.bases.set=null"]),
-        ("task.max_operations=4", ["task.max_operations=4", "6", "model.bases.set=null"]),
-        ("model.bases.set=arithmetic-2", ["model.bases.set", "'arithmetic-1'"]),
-        ("model.bases.count=33", ["model.bases.count=33", "32"]),
-        ("model.bases.count=0", ["model.bases.count=0", "between 1"]),
-        ("model.bases.first=12", ["model.bases.count=32", "between 1 and 20"]),
-    ],
-)
-def test_what_the_shipped_policies_are_not_is_refused_with_the_fix(override: str, words: list[str]) -> None:
-    with pytest.raises(ConfigError) as error:
-        compose_run([override])
-    message = str(error.value)
-    assert all(word in message for word in words), message
-    if override.startswith(("model.warmup", "model.demo", "model.arch", "task")):
-        compose_run([override, "model.bases.set=null"])
-
-
-def test_a_choice_without_a_set_is_refused() -> None:
-    with pytest.raises(ConfigError, match="leave them out"):
-        compose_run(["model.bases.set=null", "model.bases.count=2"])
 
 
 def test_the_manifest_tells_the_recipe_that_the_configuration_defaults_to() -> None:

@@ -27,6 +27,11 @@ def harness(results: Path, *arguments: str) -> str:
     return verbs.harness(results, *arguments, f"runtime.results={results}")
 
 
+def here(results: Path, *arguments: str) -> str:
+    """The same in this process."""
+    return verbs.harness_here(results, *arguments, f"runtime.results={results}")
+
+
 def with_base_policy(results: Path, other: Path) -> Path:
     """Put another store's base policy into a new one: nothing is warmed up."""
     shutil.copytree(other / "cache", results / "cache")
@@ -44,7 +49,7 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of an undisturbed sweep of 6 arms x 2 seeds. Its figures are not drawn: `test_tutorial.py` has those of a run."""
     results = tmp_path_factory.mktemp("undisturbed")
     assert "12 runs: 12 finished" in harness(results, "run", "--no-answer", *LADDER)
-    harness(results, "report", "experiment=dapo_ladder", "only=tables")
+    here(results, "report", "experiment=dapo_ladder", "only=tables")
     return results
 
 
@@ -67,7 +72,7 @@ def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:
 
 def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
     grid = ["rung=glob(dapo_*)", "seed=0,1", "training.steps=2", *SMALL]
-    assert "all 12 runs were finished already" in harness(ladder, "run", "-m", "--no-answer", *grid)
+    assert "all 12 runs were finished already" in here(ladder, "run", "-m", "--no-answer", *grid)
 
 
 def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: Path) -> None:

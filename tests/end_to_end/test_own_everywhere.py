@@ -1,4 +1,4 @@
-"""Every kind of member of one's own in one run: from a folder by `--config-dir`, and the same run from an installed package."""
+"""Every kind of member of one's own in one run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from random_model import random_checkpoint
-from verbs import harness
+from verbs import harness_here
 
 from harness.model.shapes import SHAPES
 from tests.configuration.test_own_members import write
@@ -119,17 +119,12 @@ CHOSEN = [
 ]  # fmt: skip
 
 
-def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:
-    sizes = {
-        "num_hidden_layers": 1,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-    }
+def test_a_run_of_own_members_alone(mine: Path, tmp_path: Path) -> None:
+    sizes = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2}
     chosen = [*CHOSEN, f"model.path={random_checkpoint({**SHAPES['qwen2.5-0.5b'], **sizes}, 0, tmp_path)}"]
     folder, reward = ("--config-dir", str(mine)), f"algorithm.reward.function={mine}/rewards.py:half"
-    said = harness(tmp_path, "run", *folder, *chosen, reward, "--no-answer")
+    said = harness_here(tmp_path, "run", *folder, *chosen, reward, "--no-answer")
     assert "1 run: 1 finished" in said
     tracked = (tmp_path / "results/tracked.txt").read_text()
     assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)

@@ -7,7 +7,7 @@ import re
 import shlex
 
 import pytest
-from verbs import ROOT, harness, python
+from verbs import ROOT, harness_here, python
 
 from analysis import load
 from analysis.answer import answer_sentences
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
         (path / name).write_text(text)
     said = {}
     for arguments in commands():
-        said[shlex.join(arguments)] = harness(path, *small(arguments))
+        said[shlex.join(arguments)] = harness_here(path, *small(arguments))
     return path, said
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from evaluation_support import ANSWERS, KEY, evaluate, first_cell, samples_of
+from evaluation_support import KEY, evaluate, first_cell, samples_of
 from small_runs import finished, small_config
 from verbs import Said
 
@@ -123,15 +123,6 @@ def test_a_part_that_is_not_what_was_written_is_made_again(
     assert "delete the folder" in told
 
 
-def test_both_engines_give_the_same_samples(asked: list[str], tmp_path: Path) -> None:
-    asked += ["evaluation.samples_per_problem=4"]
-    results = [evaluate(tmp_path, *asked, f"engine={engine}") for engine in ("native", "transformers")]
-    assert results[0]["id"] != results[1]["id"]  # neither replaces the other's table
-    native, other = (result["cells"][0] for result in results)
-    assert (native["settings"]["engine"], other["settings"]["engine"]) == ("native", "transformers")
-    pd.testing.assert_frame_equal(samples_of(tmp_path, native)[ANSWERS], samples_of(tmp_path, other)[ANSWERS])
-
-
 def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
     base_policy: Path, chains: Path, tmp_path: Path
 ) -> None:
@@ -192,21 +183,6 @@ def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path
     asked.remove("template=plain")
     told = said("evaluate", *asked, f"runtime.results={tmp_path}", code=2)
     assert "has no chat template; choose a template for base models: plain" in told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["model=./nowhere", "benchmark=aime24"], "model=./nowhere: no such folder"),
-        (["model=0123456789abcdef"], "begins with '0123456789abcdef'"),
-        (["regrade=0123", "verifier=any"], "begins with '0123'"),
-        (["benchmark=aime24"], "needs model=, samples=, regrade= or check"),
-        (["check"], "name what to evaluate on: benchmark=aime24"),
-        (["check", "benchmark=aime42"], "did you mean 'aime2"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_one_line(arguments: list[str], words: str, tmp_path: Path, said: Said) -> None:
-    assert words in said("evaluate", *arguments, f"runtime.results={tmp_path}", code=2)
 
 
 def test_an_unreachable_hub_is_one_line_with_a_fix(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import table
 from verbs import Said, jsonl
 
 from harness.configuration.error import ConfigError
@@ -162,28 +163,7 @@ def test_inspect_epochs_are_samples_and_errors_are_lost(tmp_path: Path, name: st
     assert found.lines()[-1].endswith("mean of verdicts here: 50.00 %, agrees")
 
 
-@pytest.mark.parametrize(
-    ("reducer", "accuracy", "words"),
-    [  # Problem 1 has two of four right, problem 2 one of four.
-        ("mean", 0.375, "mean of verdicts here: 37.50 %, agrees"),
-        ("mean", 0.9, "mean of verdicts here: 37.50 %, DIFFERS"),
-        ("max", 1.0, "max of verdicts here: 100.00 %, agrees"),
-        ("at_least_2", 0.5, "at_least_2 of verdicts here: 50.00 %, agrees"),
-        (
-            "pass_at_2",
-            2 / 3,
-            "pass_at_2 of verdicts here: 66.67 %, agrees",
-        ),  # 1 - C(2,2)/C(4,2) = 5/6, 1 - C(3,2)/C(4,2) = 1/2
-        ("pass_k_2", 1 / 12, "pass_k_2 of verdicts here: 8.33 %, agrees"),  # C(2,2)/C(4,2) = 1/6, and 0
-        ("mode", 0.5, "mode of verdicts here: 50.00 %, agrees"),
-        ("median", 0.25, "median of verdicts here: 25.00 %, agrees"),
-        (
-            "harmonic",
-            0.3,
-            "harmonic of a problem's samples): 30.00 %; another reducer than those known here, not compared",
-        ),
-    ],
-)
+@table(__file__, "reducers", "reducer, accuracy, words")
 def test_a_total_by_another_reducer_is_compared_with_that_reducer(
     tmp_path: Path, reducer: str, accuracy: float, words: str
 ) -> None:
@@ -232,22 +212,6 @@ def test_an_inspect_log_may_lack_its_mean_and_holds_no_half_characters(tmp_path:
 # ---- a line a sample ----
 
 
-def verl(question: str, response: str, score: float) -> dict[str, Any]:
-    return {"input": f"user\n{question}\nassistant\n", "output": response, "gts": "7", "score": score, "step": 5}
-
-
-@pytest.mark.parametrize(("wrong", "known"), [(0.0, True), (-1.0, True), (0.3, False)])
-def test_verl_dumps_group_by_prompt_and_two_levels_of_score_are_verdicts(
-    tmp_path: Path, wrong: float, known: bool
-) -> None:
-    rows = [verl("a", "7", 1.0), verl("b", "8", wrong), verl("a", "6", wrong), verl("b", "7", 1.0)]
-    found = read_recorded(jsonl(tmp_path / "5.jsonl", rows))
-    assert found.tool == "a dump of verl"
-    assert column(found, "problem_id") == ["#0", "#1", "#0", "#1"]
-    assert column(found, "sample_index") == [0, 0, 1, 1]
-    assert column(found, "label") == ([True, False, False, True] if known else [None] * 4)
-
-
 def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     def batch(identifier: str, *texts: str) -> dict[str, Any]:
         choices = [{"message": {"content": text}, "finish_reason": "length"} for text in texts]
@@ -282,35 +246,6 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     several = read_recorded(jsonl(tmp_path / "own.jsonl", own), tmp_path / "sums.jsonl")
     assert column(several, "gold") == ["5", "9"]
     assert "1 problems have another gold in the file than in golds=" in several.lines()[1]
-    chat = {
-        "messages": [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "7"}],
-        "answer": 7,
-        "correct": True,
-    }
-    found = read_recorded(jsonl(tmp_path / "chat.jsonl", [chat, chat]))
-    assert (column(found, "problem_id"), column(found, "response")) == (["#0", "#0"], ["7", "7"])
-    assert (column(found, "problem"), column(found, "label")) == (["Q?"] * 2, [True] * 2)
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"response": 7}, "line 1: it has 7 where a text is due"),
-        ({"response": ["7", "8"]}, r"line 1: it has \[\"7\", \"8\"\] where a text is due"),
-        ({"response": "7", "prompt": {"text": "?"}}, "line 1: it has .* where a text is due"),
-        ({"messages": ["hi"]}, r"line 1: messages must be a list of objects, not \[\"hi\"\]"),
-        ({"choices": 7}, "line 1: choices must be a list of objects, not 7"),
-        ({"choices": [{"text": "7"}], "usage": [9]}, "line 1: usage must be an object"),
-        ({"response": "7", "answer": {"value": 7}}, "line 1: the gold answer must be a text or a number"),
-        ({"response": "7", "answer": []}, "line 1: the gold answer must be a text or a number"),
-        ({"response": "7", "response_tokens": "7"}, "response_tokens of 'a' is '7'; say how many"),
-        ({"response": "7", "response_tokens": -7}, "response_tokens of 'a' is -7; say how many"),
-        ({"response": "7", "response_tokens": 2**70}, "response_tokens of 'a' is .*; say how many"),
-    ],
-)
-def test_a_line_of_another_shape_is_one_error(tmp_path: Path, row: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        read_recorded(jsonl(tmp_path / "a.jsonl", [{"id": "a", "answer": "7", **row}]))
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:

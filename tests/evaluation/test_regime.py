@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from small_runs import SMALL
+from tables import table
 from verbs import jsonl
 
 from harness.configuration.compose import compose_run
@@ -33,23 +34,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("change", "advice"),
-    [
-        ({}, None),
-        ({"right": 0.1}, "advice: below 20 % right most groups teach nothing; easier problems, or a cold start"),
-        ({"right": 0.6}, "advice: above 40 % right there is little room to tell arms apart; harder problems"),
-        (
-            {"cut_off": 0.15},
-            "advice: above 5 % cut off, arms differ by how soon they learn to stop; a longer sampling.max_resp",
-        ),
-        (
-            {"mixed": 0.4},
-            "advice: less than 50 % of the groups are mixed; larger groups (algorithm.responses_per_prompt)",
-        ),
-        ({"right": 1.0, "mixed": 0.0, "all_right": 1.0}, "warning: every answer to 32 training problems is right"),
-    ],
-)
+@table(__file__, "advice", "change, advice")
 def test_the_advice_is_about_the_mark_that_is_missed(change: dict[str, float], advice: str | None) -> None:
     first, *rest = Regime(**GOOD | change).lines()
     assert first.startswith(f"{100 * change.get('right', 0.3):.0f} % of 256 answers are right")

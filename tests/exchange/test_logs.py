@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import table
 from verbs import Said
 
 from harness.configuration.error import ConfigError
@@ -18,7 +19,6 @@ VERL = {
     "critic/score/mean": -0.5, "actor/entropy": 0.4, "actor/entropy_loss": 0.7, "response_length/mean": 750.0, "prompt_length/mean": 250.0,
     "perf/total_num_tokens": 60_000.0, "response_length/clip_ratio": 0.125, "training/global_step": 2,
 }  # fmt: skip
-TRL = {"step": 2, "reward": 0.5, "entropy": 0.4, "completions/mean_length": 200.0, "clip_ratio/high_mean": 0.003}
 SCORE = {"val-core/HuggingFaceH4/aime_2024/acc/mean@32": 0.25, "val-core/HuggingFaceH4/aime_2024/acc/best@32/mean": 0.7}
 
 
@@ -26,58 +26,25 @@ def lines(*rows: Any) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "curves"),
-    [
-        (
-            "verl.jsonl",  # torn by the end of the job
-            lines({"step": 0, "data": SCORE}, {"step": 2, "data": {**VERL, "x": "nan"}}) + '{"step": 5, "da',
-            {"verl": {"reward_mean": [(2, -0.5)], "accuracy": [(0, 0.25)], "response_tokens_mean": [(2, 750)], "entropy_nats": [(2, 0.4)]}},
-        ),
-        (
-            "trainer_state.json",
-            json.dumps({"log_history": [{**TRL, "step": 4, "reward": 0.75}, TRL, {"step": 4, "eval_accuracy": 0.3},
-                                        {"step": 4, "train_runtime": 9}]}),
-            {"trainer_state": {"reward_mean": [(2, 0.5), (4, 0.75)], "entropy_nats": [(2, 0.4), (4, 0.4)],
-                               "response_tokens_mean": [(2, 200), (4, 200)], "accuracy": [(4, 0.3)]}},
-        ),
-        (
-            "history.json",  # wandb's history of TRL's trainer
-            json.dumps([{"_step": 0, "train/global_step": 10, "train/reward": 0.4, "_runtime": 5},
-                        {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}]),
-            {"history": {"reward_mean": [(10, 0.4)], "accuracy": [(10, 0.3)]}},
-        ),
-        (
-            "chart.csv",  # wandb's chart of two runs, with a byte order mark
-            "\ufeffStep,a - critic/score/mean,a - critic/score/mean__MAX,b - critic/score/mean\n1,0.1,0.9,0.3\n2,0.2,0.9,\n",
-            {"a": {"reward_mean": [(1, 0.1), (2, 0.2)]}, "b": {"reward_mean": [(1, 0.3)]}},
-        ),
-        ("own.csv", "step,reward_mean,note\n1,0.5,x\n", {"own": {"reward_mean": [(1, 0.5)]}}),
-        (
-            "text.jsonl", '{"step": 1, "reward": 0.5, "text": "a\u2028b"}\n{"step": 2, "reward": 0.25}\n',
-            {"text": {"reward_mean": [(1, 0.5), (2, 0.25)]}},
-        ),
-    ],
-)  # fmt: skip
+@table(__file__, "curves", "name, text, curves")
 def test_a_log_becomes_curves(tmp_path: Path, name: str, text: str, curves: dict[str, Any]) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert read_curves(tmp_path / name) == curves
+    found = read_curves(tmp_path / name)
+    assert {
+        run: {key: [[*point] for point in points] for key, points in of.items()} for run, of in found.items()
+    } == curves
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("a.jsonl", "hello\n", "line 1 is not JSON"),
-        ("a.json", '{"log_history": []}', "has none of the metrics that are drawn"),
-        ("a.csv", "iteration,reward\n1,2\n", "has none of the metrics that are drawn"),
-        ("absent.json", None, "cannot read"),
-    ],
-)
-def test_what_is_no_log_is_one_line(tmp_path: Path, name: str, text: str | None, words: str) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
+@table(__file__, "refused", "name, text, words")
+def test_what_is_no_log_is_one_line(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=words):
         read_curves(tmp_path / name)
+
+
+def test_a_log_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_curves(tmp_path / "absent.json")
 
 
 @pytest.mark.parametrize("dialect", ["trl", "verl"])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from stored_runs import about
@@ -114,21 +115,20 @@ def test_a_task_of_an_array_requeues_itself_and_not_the_array(
     assert scontrol == [["scontrol", "show", "job", "40_0"], ["scontrol", "requeue", "40_0"]]
 
 
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        (FileNotFoundError("scontrol"), r"scontrol cannot be started .*not requeued; run the same"),
+        (None, r"scontrol requeue 40. was refused .*presently disabled.; run the same"),
+    ],
+)
 @pytest.mark.usefixtures("scontrol")
-def test_a_requeue_that_slurm_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requeue_that_fails_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, answers: Exception | None, says: str
+) -> None:
     refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
-    with pytest.raises(RequeueError, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"):
-        slurm.requeue("40")
-
-
-@pytest.mark.usefixtures("scontrol")
-def test_a_container_without_scontrol_is_told_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object, **__: object) -> None:
-        raise FileNotFoundError("scontrol")
-
-    monkeypatch.setattr(subprocess, "run", missing)
-    with pytest.raises(RequeueError, match=r"scontrol cannot be started .*not requeued; run the same"):
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=answers, return_value=refused))
+    with pytest.raises(RequeueError, match=says):
         slurm.requeue("40")
 
 

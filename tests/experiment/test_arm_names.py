@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tables import table
 
 from analysis.designs import grid_of
 from harness.experiment.checks import check_plan
@@ -11,30 +12,7 @@ from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 
 
-@pytest.mark.parametrize(
-    ("jobs", "names"),
-    [
-        ([["seed=3"]], ["defaults"]),
-        ([["algorithm=dapo", "training.steps=30", "runtime.results=x"]], ["dapo"]),
-        ([["training.steps=30"]], ["steps 30"]),
-        ([["algorithm=grpo"], ["algorithm=dapo"]], ["grpo", "dapo"]),
-        ([["training.steps=2", "training.steps=4", f"algorithm={it}"] for it in ("grpo", "dapo")], ["grpo", "dapo"]),
-        ([["patch=[a,b]"], ["patch=[a]"]], ["a+b", "a"]),
-        ([["patch=[a,b]"], ["patch=[]"]], ["a+b", "none"]),
-        (
-            [["optimizer.learning_rate=0.0002", "training.steps=9"], ["optimizer.learning_rate=0.001"]],
-            ["lr 2e-4 · steps 9", "lr 1e-3"],
-        ),
-        ([["a.clip_high=0.28"], ["a.clip_high=0.2"]], ["clip_high 0.28", "clip_high 0.2"]),
-        ([["algorithm.kl.coefficient=1e-3"], ["algorithm.kl.coefficient=0"]], ["kl.coefficient 1e-3", "kl.coefficient 0"]),
-        ([["a.tokens=1000"], ["a.tokens=2000000"]], ["tokens 1000", "tokens 2e6"]),
-        (
-            [["a.kl.coefficient=0", "a.entropy.coefficient=1"], ["a.kl.coefficient=1", "a.entropy.coefficient=0"]],
-            ["kl.coefficient 0 · entropy.coefficient 1", "kl.coefficient 1 · entropy.coefficient 0"],
-        ),
-        ([["task.path=x/train"], ["task.path=y/train"]], ["task.path=x/train", "task.path=y/train"]),
-    ],
-)  # fmt: skip
+@table(__file__, "names", "jobs, names")
 def test_names_say_what_differs_and_stay_distinct(jobs: list[list[str]], names: list[str]) -> None:
     assert short_names(jobs) == names
 

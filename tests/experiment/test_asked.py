@@ -43,8 +43,6 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
 
 
 def test_a_margin_of_the_file_is_not_taken_for_one_of_another_metric():
-    with pytest.raises(ConfigError, match="was declared for another metric than length"):
-        declared_experiment(["experiment=dapo_ladder", "experiment.metric=length"])
     without = ["experiment=dapo_ladder", "experiment.metric=length", "experiment.margin=null"]
     assert declared_experiment(without).margin is None
     for same in ("experiment.metric=avg", "experiment.metric=[avg]"):
@@ -61,10 +59,6 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
     stored = make_plan([*MULTIRUN, "model.bases.count=8"], multirun=True)
     assert stored.name == "multirun_8fc74e7a"  # stored answers are found again
     assert "experiment.metric=length_wrong" in asked.command
-    with pytest.raises(ConfigError, match=r"experiment\.seeds is not for a multirun"):
-        make_plan([*MULTIRUN, "experiment.seeds=[1]"], multirun=True)
-    with pytest.raises(ConfigError, match=r"arm 'grpo' takes 32"):
-        make_plan([*MULTIRUN, "experiment.metric=pass@64"], multirun=True)
 
 
 @pytest.mark.parametrize(("written", "seeds"), [("0,1", [0, 1]), ("[3]", [3]), ("[2,5]", [2, 5])])
@@ -136,11 +130,6 @@ def test_every_logged_column_is_a_metric():
         if column not in ("step", "attempt"):
             name = f"training/{column}"
             assert declared_experiment([*DECLARED, f"experiment.metric={name}"]).metrics == [name]
-
-
-def test_an_algorithm_beside_a_ladder_of_rungs_is_refused() -> None:
-    with pytest.raises(ConfigError, match="algorithm=dr_grpo would replace the algorithm that the rungs"):
-        make_plan(["experiment=dapo_ladder", "algorithm=dr_grpo"])
 
 
 def test_a_key_that_only_one_arm_has_at_null_is_no_change() -> None:

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from harness.configuration.compose import options
-from harness.configuration.error import ConfigError
 from harness.experiment.claim import fingerprint, remember
 from harness.experiment.planning import declared_experiment, make_plan
 from harness.store import ResultStore
@@ -24,31 +23,10 @@ def test_every_claim_plans_and_is_named_by_its_file(name: str) -> None:
     assert len(plan.arms) == 2
 
 
-def test_a_claim_beside_an_experiment_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"claim=cispo and experiment=aa: .*name one"):
-        make_plan(["claim=cispo", "experiment=aa"])
-
-
 def test_a_claim_of_a_rung_shares_the_runs_of_the_ladder() -> None:
     ladder = {spec.run_id for spec in make_plan(["experiment=dapo_ladder"]).specs}
     claim = make_plan(["claim=dapo_dynamic_sampling"])
     assert {arm.runs[seed] for arm in claim.arms for seed in range(8)} <= ladder
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("experiment.claim.expects=better", "experiment.claim.expects"),
-        ("experiment.claim.source=''", "experiment.claim.source is empty"),
-        ("experiment.margin=null", "experiment.margin"),
-        ("experiment.metric=[avg,length]", "one metric"),
-        ("experiment.claim.paper=x", "unknown key"),
-    ],
-)
-def test_a_claim_that_nothing_decides_is_refused(change: str, words: str) -> None:
-    margin = ["experiment.margin={avg: 3, length: 1}"] if "length" in change else []
-    with pytest.raises(ConfigError, match=words):
-        declared_experiment(["claim=gspo", change, *margin])
 
 
 def test_the_first_declaration_is_kept(tmp_path: object) -> None:

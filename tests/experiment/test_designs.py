@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tables import table
 
 from harness.configuration.compose import compose_run, config_dir
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import refuse
 from harness.experiment.declaration import as_file
-from harness.experiment.designs import design_arms, patch_changes
+from harness.experiment.designs import design_arms
 from harness.experiment.plan import Plan, PlanError
-from harness.experiment.planning import make_plan, plan_experiment
+from harness.experiment.planning import plan_experiment
 from harness.statistics.attribution import Crossing
 
 BASE = ["algorithm=grpo"]
@@ -33,68 +34,13 @@ def test_a_factorial_has_every_subset_and_a_patch_for_two_that_write_one_key() -
     assert {arm.patches for arm in arms} == {
         subset for count in range(6) for subset in itertools.combinations(FIVE, count)
     }
-    policies = {
-        frozenset(arm.patches) & set(BOTH["overlong_filter_and_punishment"]): compose_run(arm.overrides) for arm in arms
-    }
-    assert {tuple(sorted(key)): run.algorithm.overlong.policy for key, run in policies.items()} == {
+    overlong = [arm for arm in arms if set(arm.patches) <= set(BOTH["overlong_filter_and_punishment"])]
+    assert {arm.patches: compose_run(arm.overrides).algorithm.overlong.policy for arm in overlong} == {
         (): "score",
         ("overlong_filtering",): "mask",
         ("soft_overlong_replaces_filter",): "soft",
         ("overlong_filtering", "soft_overlong_replaces_filter"): "mask_and_soft",
     }
-
-
-@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_leave_one_out", "dapo_one_factor"])
-def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> None:
-    def arm_ids(experiment: str) -> set[str]:
-        return {planned.spec(0).arm_id for planned in make_plan([f"experiment={experiment}"]).arms}
-
-    assert len(arm_ids("dapo_factorial")) == 32
-    assert arm_ids(name) <= arm_ids("dapo_factorial")
-
-
-@pytest.mark.parametrize(
-    ("together", "message"),
-    [
-        ({}, "name it in experiment.together"),
-        ({"overlong_filter_and_punishment": ["overlong_filtering"]}, "two patches or more"),
-        (
-            {"overlong_filter_and_punishment": ["overlong_filtering", "clip_highr"]},
-            "there is no patch 'clip_highr'; did you mean 'clip_higher'",
-        ),
-        (BOTH | {"other": ["clip_higher", "overlong_filtering"]}, "'overlong_filtering' is in"),
-    ],
-)
-def test_patches_of_one_key_need_a_patch_for_both(together: dict[str, list[str]], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        design_arms("factorial", BASE, Crossing.of_patches(FIVE), together=together)
-
-
-@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_replaces_filter_ladder", "verl_dapo_qwen25_32b"])
-def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(name: str) -> None:
-    plan = make_plan([f"experiment={name}"])
-    arms = plan.arms
-    assert arms[0].parent is None
-    for below, arm in itertools.pairwise(arms):
-        assert arm.parent == below.name
-        assert arm.patch is not None
-        assert patch_changes(arm.patch, [*below.overrides, *plan.overrides])
-        assert list(arm.patches) == [arm.patch]
-    assert [arm.patch for arm in arms][-1] == "dynamic_sampling"
-
-
-def test_a_plan_of_nothing_names_what_is_needed() -> None:
-    with pytest.raises(ConfigError, match="experiment=NAME"):
-        plan_experiment([])
-
-
-@pytest.mark.parametrize(
-    ("patch", "says"),
-    [("clip_hihger", "did you mean 'clip_higher'"), ("value_pretraining", "critic.*value_pretraining")],
-)
-def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        patch_changes(patch, ["algorithm=grpo"])
 
 
 # ---- factors with levels --------------------------------------------------------------------------------------------------
@@ -151,27 +97,7 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
     assert record["factors"] == {"group": ["group_4", "group_8", "group_16"], "bonus": ["none", "bonus"]}
 
 
-@pytest.mark.parametrize(
-    ("declared", "says"),
-    [
-        ("{group: [group_16, again], b: [none, bonus]}", "'group_16' and 'again' are one configuration"),
-        ("{group: [none, group_8], b: [none, bonus]}", "'group_8' changes nothing on this base"),
-        ("{group: [group_4, wide], b: [none, bonus]}", "only one writes algorithm.prompts_per_step"),
-        ("{group: [group_4, bonus]}", "only one writes algorithm.entropy_coefficient, algorithm.resp"),
-        ("{group: [none, group_4], b: [none, group_16]}", "both write algorithm.responses_per_prompt"),
-        ("{group: [group_4]}", "two levels or more"),
-        ("{group: [group_4, none]}", "none is the base without a patch, and comes first"),
-        ("{group: [none, group_4], b: [none, group_4]}", "'group_4' is a level of 'group' already"),
-        ("{group: [none, typo]}", "no option 'typo'"),
-        (
-            "{b: [none, bonus]}\nbase=['algorithm=grpo','algorithm.entropy_coefficient=0.5']",
-            "entropy_coefficient: patch 'bonus' writes it",
-        ),
-        ("{group: [none, group_4]}\nfraction=2", r"experiment\.fraction=2: the key is gone"),
-        ("{group: [none, group_4]}\npatches=[bonus]", "instead of experiment.patches"),
-        ("{group: [none, group_4]}\ndesign=one_factor", "goes with experiment.design=factorial"),
-    ],
-)
+@table(__file__, "uncrossed", "declared, says")
 def test_factors_that_cannot_be_crossed_are_refused(declared: str, says: str, factors: Factors) -> None:
     with pytest.raises(ConfigError, match=says):
         factors(*declared.split("\n"))

@@ -3,91 +3,26 @@
 from __future__ import annotations
 
 import pytest
+from tables import table
 
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure, measures
 from harness.experiment.declaration import Experiment
 from harness.experiment.plan import Arm
-from harness.experiment.planning import plan_experiment, plan_of, planned_arm
+from harness.experiment.planning import plan_of, planned_arm
 from harness.store import METRICS
-
-LADDER = "experiment=dapo_ladder"
 
 
 def found(old: list[str], new: list[str]) -> list[Measure]:
     return measures(compose_run(old), compose_run(new), ("old", "new"))
 
 
-def test_every_rung_of_the_ladder_has_its_own_measure_in_its_own_runs() -> None:
-    arms = plan_experiment([LADDER]).record()["arms"]
-    assert [[(m["fields"], m["arm"]) for m in arm["engagement"]] for arm in arms] == [
-        [],
-        [(["masked_fraction"], "dapo_1_overlong_filtering")],
-        [(["clip_released_fraction"], "dapo_2_clip_higher")],
-        [(["punished_fraction"], "dapo_3_soft_overlong")],
-        [(["weight_change_response_mean"], "dapo_4_token_level_loss")],
-        [(["refilled_fraction"], "dapo_5_dynamic_sampling")],
-    ]
-    assert arms[2]["engagement"][0]["keys"] == ["algorithm.surrogate.clip_high"]
-
-
-def test_what_is_left_out_is_measured_in_the_recipe_that_has_it() -> None:
-    plan = plan_experiment(["experiment=olmo3_leave_one_out"])
-    full = plan.arms[1].name
-    by_fields = {m.fields: m.arm for arm in plan.arms for m in arm.engagement}
-    for field in ("clip_released_fraction", "refilled_fraction", "correction_change_mean"):
-        assert by_fields[(field,)] == full
-    assert plan.arm(full).engagement == ()
-
-
-CLIP, KL = "algorithm.surrogate.", "algorithm.kl."
-OLD, DEAD = "algorithm.engine_correction.old_log_probs", "algorithm.dead_groups.policy"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "fields", "arm"),
-    [
-        (f"{CLIP}clip_high=0.2", f"{CLIP}clip_high=0.4", ["clip_released_fraction"], "new"),
-        (f"{CLIP}clip_high=0.28", f"{CLIP}clip_high=0.2", ["clip_released_fraction"], "old"),
-        (f"{CLIP}clip_high=0.4", f"{CLIP}clip_high=0.28", ["clip_fraction_high"], "new"),
-        (f"{CLIP}clip_low=0.2", f"{CLIP}clip_low=0.1", ["clip_fraction_low"], "new"),
-        ("algorithm/surrogate=ppo_clip", "algorithm/surrogate=policy_gradient", ["clip_fraction_low", "clip_fraction_high"], "old"),
-        ("algorithm/surrogate=ppo_clip", "algorithm/surrogate=divergence_mask", ["clip_fraction_low", "clip_fraction_high"], "new"),
-        ("algorithm.off_policy_mask_nats=null", "algorithm.off_policy_mask_nats=0.1", ["off_policy_masked_fraction"], "new"),
-        ("algorithm.reward.false_positive=0", "algorithm.reward.false_positive=0.2", ["flipped_verdicts_fraction"], "new"),
-        ("algorithm.overlong.policy=mask", "algorithm.overlong.policy=score", ["masked_fraction"], "old"),
-        ("algorithm.advantage.scale=group_std", "algorithm.advantage.scale=none", ["sigma_weight_change"], "new"),
-        ("algorithm/aggregation=batch_token_mean", "algorithm/aggregation=constant_sum", ["weight_change_batch_token_mean"], "new"),
-        ("algorithm/aggregation=microbatch_token_mean", "algorithm/aggregation=response_mean", ["weight_change_response_mean"], "old"),
-        ("algorithm.dead_groups.policy=keep", "algorithm.dead_groups.policy=drop", ["removed_fraction"], "new"),
-        ("algorithm.dead_groups.policy=refill", "algorithm.dead_groups.policy=drop", ["refilled_fraction"], "old"),
-        (f"{KL}coefficient=0.04", f"{KL}coefficient=0", ["kl_share"], "old"),
-        ("algorithm.entropy_coefficient=0", "algorithm.entropy_coefficient=0.01", ["entropy_share"], "new"),
-        ("algorithm.positive_nll_coefficient=0", "algorithm.positive_nll_coefficient=0.1", ["nll_share"], "new"),
-        (f"{OLD}=sampler", f"{OLD}=recomputed", ["sampler_log_prob_gap_mean"], "new"),
-        ("optimizer.max_gradient_norm=1", "optimizer.max_gradient_norm=0.5", ["gradient_clipped_fraction"], "new"),
-        ("sampling.max_response_tokens=32", "sampling.max_response_tokens=24", ["truncated_fraction"], "new"),
-    ],
-)  # fmt: skip
+@table(__file__, "keys", "old, new, fields, arm")
 def test_a_changed_key_finds_its_measure(old: str, new: str, fields: list[str], arm: str) -> None:
     first, *rest = [m for m in found([old], [new]) if m.fields]
     assert (list(first.fields), first.arm, rest) == (fields, arm, [])
-    assert set(first.fields) <= set(METRICS)
+    assert set(first.fields) <= {*METRICS, "retried_fraction", "weighting_change"}
     assert 0 < first.threshold < 1
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "field", "arm"),
-    [
-        (f"{DEAD}=drop", f"{DEAD}=never_give_up", "retried_fraction", "new"),
-        (f"{DEAD}=never_give_up", f"{DEAD}=refill", "retried_fraction", "old"),
-        ("algorithm/weighting=uniform", "algorithm/weighting=max_variance", "weighting_change", "new"),
-        ("algorithm/weighting=top_fraction", "algorithm/weighting=uniform", "weighting_change", "old"),
-    ],
-)
-def test_what_is_tried_again_or_weighed_is_measured_where_it_happens(old: str, new: str, field: str, arm: str) -> None:
-    (one,) = found([old], [new])
-    assert (one.fields, one.arm) == ((field,), arm)
 
 
 def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:

@@ -91,9 +91,5 @@ def test_reference_numbers_name_protocol_and_source(name):
         assert int(row["seeds"]) >= 1
         assert re.search(r"\[(P|S|C|I)(/S)?\]", row["source"]), row
         assert all(row[column] for column in COLUMNS)
-
-
-def test_dapo_ladder_is_the_published_one():
-    with (ROOT / "experiments" / "dapo_ladder" / "reference.csv").open(newline="") as file:
-        values = [float(row["value"]) for row in csv.DictReader(file)]
-    assert values == [30, 36, 38, 41, 42, 50, 47, 44, 50, 52]
+    if name == "dapo_ladder":
+        assert [float(row["value"]) for row in rows] == [30, 36, 38, 41, 42, 50, 47, 44, 50, 52]

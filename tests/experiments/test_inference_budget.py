@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from budget import Side, Sides, budget_table, main, read_sides
-from synthetic_store import RUNGS, build_store
-
-from analysis import load
+from budget import Side, Sides, budget_table
 
 
 def sides() -> Sides:
@@ -46,15 +41,3 @@ def test_differences_are_to_one_sample_after_rl() -> None:
         7.0,
     ]
     assert row["best"].family == 11
-
-
-def test_the_command_reads_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    build_store(tmp_path, rungs=RUNGS[:2], seeds=(0, 1), caps=(32,), name="two")
-    assert main([str(tmp_path), "two", "--out", str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out" / "budget.md").read_text() == capsys.readouterr().out
-    found = read_sides(tmp_path, load(tmp_path, "two"))
-    assert found.training == 20 * 3100
-    assert found.before.best_SK.shape == (2, 8)  # two seeds, as many samples as the last evaluation has
-    build_store(tmp_path, rungs=RUNGS[:3], seeds=(0, 1), caps=(32,), name="three")
-    assert main([str(tmp_path), "three"]) == 2
-    assert "three has 3 arms" in capsys.readouterr().err

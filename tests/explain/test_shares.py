@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.configuration.compose import options
-from harness.configuration.error import ConfigError
 from harness.configuration.sections import AlgorithmConfig
 from harness.explain.shares import ExplainedRollout, explain_one, make_group, systems
 
@@ -109,33 +108,6 @@ def test_a_table_shows_the_best_known_systems_and_cuts_no_number(
     assert main([*call, "systems=all"]) == 0
     everything = capsys.readouterr().out
     assert all(name in everything for name in options("algorithm"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["reward=[1]"], "did you mean 'rewards'?"),
-        (["rewards=[1,0]"], "needs lengths"),
-        (["rewards=[1,0]", "lengths=[3]"], "2 rewards and 1 lengths"),
-        (["rewards=[1,0]", "lengths=[3,0]"], "at least 1"),
-        (["rewards=[1,x]", "lengths=[3,4]"], "list of numbers"),
-        (["rewards=[1,0]", "lengths=[3,4]", "format=xml"], "format='xml'"),
-        (["rewards=[1,0]", "lengths=[3,4]", "systems=grpoo"], "did you mean 'grpo'?"),
-        (["rewards=[1,0]", "lengths=[3,4]", "old_log_probs=[[-1,-1],-1]"], "3 tokens has 2 values"),
-        (["rewards=[1,0]", "lengths=[3,4]", "old_log_probs=[-1,0.5]"], "at most 0"),
-        (["rewards=[1,0]", "lengths=[3,4]", "cap=0"], "cap=0 must be a whole number of tokens, at least"),
-    ],
-)
-def test_a_mistake_is_named_with_its_fix(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_single_number_must_be_finite() -> None:
-    with pytest.raises(ConfigError, match="finite"):
-        make_group([float("nan")], [3])
 
 
 def test_numbers_in_exponent_notation_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:

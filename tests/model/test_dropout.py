@@ -1,9 +1,8 @@
-"""No dropout in the policy that is trained, with gradient checkpointing or without, for architectures that write theirs in other ways."""
+"""No dropout in the policy that is trained, with gradient checkpointing or without, for an architecture that writes its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,16 +10,13 @@ import torch
 from harness.configuration.error import ConfigError
 from tests.model.test_packable import load, saved
 
-KINDS: dict[str, dict[str, Any]] = {
-    "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64, "dropout": 0.3, "layerdrop": 0.3},
-    "biogpt": {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3},
-}
+BIOGPT = {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3}
 REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5, 9])
 
 
-@pytest.fixture(params=KINDS)
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    saved(request.param, KINDS[request.param], tmp_path)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    saved("biogpt", BIOGPT, tmp_path)
     return tmp_path
 
 
@@ -53,5 +49,5 @@ def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None
 def test_a_model_without_layers_to_compute_again_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = type("Other", (torch.nn.Module,), {})
     monkeypatch.setattr("transformers.modeling_layers.GradientCheckpointingLayer", other)
-    with pytest.raises(ConfigError, match=r"set runtime\.gradient_checkpointing=false"):
+    with pytest.raises(ConfigError, match=r"cannot recompute layers: runtime\.gradient_checkpointing=false"):
         load(folder, gradient_checkpointing=True)

@@ -9,8 +9,6 @@ import torch
 from objective_support import algorithm, responses
 from small_runs import Bench, small_config
 
-from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.sections import CORRECTIONS
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective
@@ -110,20 +108,3 @@ def test_a_ratio_beyond_all_numbers_leaves_a_finite_gradient(name: str) -> None:
     assert torch.isfinite(loss)
     assert torch.isfinite(gradient_N).all()
     assert math.isfinite(stats.ratio_max)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "fix"),
-    [
-        (
-            ["algorithm=vespo", "algorithm.engine_correction.kind=sequence"],
-            "engine_correction.kind=token, token_mask or none",
-        ),
-        (["algorithm=gspo", "algorithm.engine_correction.kind=token"], "set sequence or sequence_mask"),
-        (["algorithm=gmpo", "algorithm.engine_correction.kind=token_mask"], "set sequence or sequence_mask"),
-    ],
-)
-def test_weights_that_authors_combine_otherwise_are_refused(overrides: list[str], fix: str) -> None:
-    recomputed = "algorithm.engine_correction.old_log_probs=recomputed"
-    with pytest.raises(ConfigError, match=fix):
-        compose_run([*overrides, recomputed])

@@ -8,8 +8,6 @@ import math
 import pytest
 import torch
 
-from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.sections import AlgorithmConfig
 from harness.objective.advantage import group
 from harness.objective.objective import Objective, retry_factors
@@ -98,10 +96,3 @@ def test_without_earlier_attempts_nothing_changes() -> None:
     assert retry_factors(batch_of(CORRECT, [0, 0, 0, 0])).tolist() == [1.0] * 4
     plain, retried = (objective().advantages(batch_of(CORRECT, earlier)) for earlier in (None, [0, 0, 0, 0]))
     assert torch.equal(plain, retried)
-
-
-@pytest.mark.parametrize("surrogate", ["kl_cov", "clip_cov"])
-def test_tokens_chosen_by_covariance_are_not_chosen_by_a_weight(surrogate: str) -> None:
-    given = [f"algorithm/surrogate={surrogate}", "algorithm/weighting=softmax_advantage"]
-    with pytest.raises(ConfigError, match=rf"surrogate={surrogate}.* set algorithm.weighting=uniform"):
-        compose_run(given)

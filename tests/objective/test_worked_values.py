@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -9,10 +10,10 @@ import torch
 from objective_support import one_group
 
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id
-from harness.configuration.sections import OverlongConfig, RewardConfig
+from harness.configuration.sections import AlgorithmConfig, OverlongConfig, RewardConfig
 from harness.objective.advantage import (
+    Advantage,
     best_worst,
     decoupled,
     dropout,
@@ -21,37 +22,57 @@ from harness.objective.advantage import (
     imitation,
     return_to_go,
 )
+from harness.objective.objective import Objective
 from harness.reward.shaping import reward_components, shaped_rewards
 
+WRONG = -(1 / 3) / math.sqrt(1 / 3)
+EXACT, LEFT_OUT = {"epsilon": 0.0}, {"baseline": "leave_one_out"}
+LOSER, RIGHT_OF_16 = [1.1] * 7 + [0.0], {right: [1.0] * right + [0.0] * (16 - right) for right in (1, 8, 15)}
+TOKENS = return_to_go.Config(ddof=0, epsilon=0.0)
+# Estimator, rewards, lengths (1 each where none are given), and advantages a token, all or the first of them.
+ADVANTAGES: list[tuple[Advantage, list[float], list[int] | None, list[float]]] = [
+    # 7 of 8 right: mu = 0.9625, sigma = 0.3638; the loser gets (0 - 0.9625) / 0.3638 = -2.65, each winner a seventh of it
+    (group.Config(ddof=0, **EXACT), LOSER, None, [0.3780] * 7 + [-2.6458]),
+    # 3 of 4 right: sigma = sqrt(3)/4, loser -3/4 / (sqrt(3)/4) = -sqrt(3); sample sigma = 1/2: -1.5
+    (group.Config(ddof=0, **EXACT), [0, 1, 1, 1], None, [-math.sqrt(3)]),
+    (group.Config(ddof=1, **EXACT), [0, 1, 1, 1], None, [-1.5, 0.5, 0.5, 0.5]),
+    # Pass rate p: sigma = sqrt(p(1-p)), so x4.131 relative to centred at 1/16 and at 15/16, x2 at 1/2.
+    *((group.Config(ddof=0, **EXACT), RIGHT_OF_16[n], None, [(1 - n / 16) * weight]) for n, weight in ((1, 4.1312), (15, 4.1312), (8, 2))),
+    # r_1 - mean(0, 0.5, 1) = 1 - 0.5: 4/3 of Dr.GRPO's
+    (group.Config(scale="none", **LEFT_OUT), [1.0, 0.0, 0.5, 1.0], None, [0.5, 0 - 2.5 / 3, 0.5 - 2 / 3, 0.5]),
+    (group.Config(scale="none"), [1.0, 0.0, 0.5, 1.0], None, [3 / 4 * 0.5, -3 / 4 * 2.5 / 3, -3 / 4 / 6, 3 / 4 * 0.5]),
+    # Fellows of the right one: 0, 0, 0, no deviation: 1 - 0. Of a wrong one: 1, 0, 0, mean 1/3, sample deviation sqrt(1/3)
+    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 0, 0, 0], None, [1, WRONG, WRONG, WRONG]),
+    # Equal rewards whose mean is rounded, a dead group and a group of two divide nothing.
+    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1.0] + [0.1] * 7, None, [0.9]),
+    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 1, 1], None, [0, 0, 0]),
+    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 0], None, [1, -1]),
+    # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
+    (group.Config(scale="group_mean", **EXACT), [1, 0, 0, 0], None, [3, -1, -1, -1]),
+    (group.Config(scale="group_mean", **EXACT), [0, 0, 0, 0], None, [0, 0, 0, 0]),
+    # (3 * 1 + 1 * 0) / 4 = 3/4, for three tokens and one
+    (group.Config(baseline="length_weighted", scale="none"), [1.0, 0.0], [3, 1], [0.25] * 3 + [-0.75]),
+    (group.Config(baseline="length_weighted", scale="none"), [1.0, 1.0], [3, 1], [0.0] * 4),
+    # SignBalance: one, and minus the odds
+    *((group.Config(scale="group_headroom", **EXACT), [1.0] * 2 + [wrong] * 6, None, [1, 1] + [-2 / 6] * 6) for wrong in (0.0, -1.0)),
+    # GPG, one right of four: centred 3/4 and -1/4, times 4
+    (group.Config(scale="nonzero_share"), [1.0, 0, 0, 0], None, [3, -1, -1, -1]),
+    (best_worst.Config(), [0.3, 1, 0, 1], None, [0, 1, -1, 0]),
+    (best_worst.Config(), [1, 1, 1], None, [0, 0, 0]),
+    (imitation.Config(), [1.0, -1.0], None, [1, 0]),
+    (imitation.Config(imitate="all"), [1.0, -1.0], None, [1, 1]),
+    # Returns 1 (one token) and 0 (three). Tokens: mean 1/4, population variance 3/16; sequences: mean 1/2, variance 1/4.
+    (TOKENS, [1.0, 0.0], [1, 3], [0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3),
+    (dataclasses.replace(TOKENS, whiten_over="sequences"), [1.0, 0.0], [1, 3], [1, -1, -1, -1]),
+]  # fmt: skip
 
-def z_scores(rewards: list[float], ddof: int) -> list[float]:
-    return group.Config(ddof=ddof, epsilon=0.0).advantages(one_group(rewards)).tolist()
 
-
-def test_the_one_loser_of_an_easy_group_is_pushed_hard() -> None:
-    # 7 of 8 right: mu = 0.9625, sigma = 0.3638; the loser gets (0 - 0.9625) / 0.3638 = -2.65
-    assert z_scores([1.1] * 7 + [0.0], ddof=0)[-1] == pytest.approx(-2.65, abs=5e-3)
-    # 3 of 4 right with rewards 1 and 0: sigma = sqrt(3)/4, loser -3/4 / (sqrt(3)/4) = -sqrt(3); sample sigma = 1/2: -1.5
-    assert z_scores([1, 1, 1, 0], ddof=0)[-1] == pytest.approx(-math.sqrt(3))
-    assert z_scores([1, 1, 1, 0], ddof=1)[-1] == pytest.approx(-1.5)
-
-
-def test_the_sigma_weight_is_symmetric_in_difficulty() -> None:
-    # Rewards {0, 1}, pass rate p: sigma = sqrt(p(1-p)), so relative to centred the weight is 1 / sqrt(p(1-p)):
-    # x4.13 at 1/16 and at 15/16, x2 at 1/2.
-    for right, weight in ((1, 4.131), (15, 4.131), (8, 2.0)):
-        rewards = [1.0] * right + [0.0] * (16 - right)
-        centred = 1 - right / 16
-        assert z_scores(rewards, 0)[0] / centred == pytest.approx(weight, abs=1e-3)
-
-
-def test_leave_one_out_is_dr_grpo_times_g_over_g_minus_1() -> None:
-    rewards = [1.0, 0.0, 0.5, 1.0]
-    loo = group.Config(baseline="leave_one_out", scale="none").advantages(one_group(rewards)).tolist()
-    # r_1 - mean(0, 0.5, 1) = 1 - 0.5
-    assert loo == pytest.approx([0.5, 0 - 2.5 / 3, 0.5 - 2 / 3, 0.5])
-    centred = group.Config(scale="none").advantages(one_group(rewards)).tolist()
-    assert loo == pytest.approx([4 / 3 * a for a in centred])
+@pytest.mark.parametrize(("estimator", "rewards", "lengths", "expected"), ADVANTAGES)
+def test_advantages_by_hand(
+    estimator: Advantage, rewards: list[float], lengths: list[int] | None, expected: list[float]
+) -> None:
+    found = estimator.advantages(one_group(rewards, lengths)).tolist()
+    assert found[: len(expected)] == pytest.approx(expected, abs=1e-4)
 
 
 def test_excluded_responses_leave_the_statistics() -> None:
@@ -110,16 +131,6 @@ def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
         assert shaped_rewards(parts, overlong).tolist() == pytest.approx(expected)
 
 
-def test_whitening_over_tokens_weighs_long_responses_more() -> None:
-    # Returns 1 (one token) and 0 (three tokens). Tokens: mean 1/4, population variance 3/16; sequences: mean 1/2, variance 1/4.
-    batch = one_group([1.0, 0.0], [1, 3])
-    config = return_to_go.Config(ddof=0, epsilon=0.0)
-    tokens = config.advantages(batch).tolist()
-    assert tokens == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
-    config.whiten_over = "sequences"
-    assert config.advantages(batch).tolist() == pytest.approx([1.0, -1.0, -1.0, -1.0])
-
-
 def test_decoupled_rewards_keep_combinations_apart() -> None:
     # Two components; the sums (1, 1, 0, 2) make GRPO treat responses 1 and 2 alike. Component z-scores (population):
     # outcome (1, 0, 0, 1): mean 1/2, sigma 1/2 -> (1, -1, -1, 1); format (0, 1, 0, 1) -> (-1, 1, -1, 1); weights 1 and 0.5.
@@ -129,59 +140,12 @@ def test_decoupled_rewards_keep_combinations_apart() -> None:
     assert config.advantages(batch).tolist() == pytest.approx([0.5, -0.5, -1.5, 1.5])
 
 
-def test_best_and_worst_of_a_group() -> None:
-    assert best_worst.Config().advantages(one_group([0.3, 1, 0, 1])).tolist() == [0, 1, -1, 0]
-    assert best_worst.Config().advantages(one_group([1, 1, 1])).tolist() == [0, 0, 0]
-
-
-def test_imitation_is_one_or_the_indicator() -> None:
-    batch = one_group([1.0, -1.0])
-    assert imitation.Config().advantages(batch).tolist() == [1.0, 0.0]
-    assert imitation.Config(imitate="all").advantages(batch).tolist() == [1.0, 1.0]
-
-
-def test_the_others_deviation_leaves_the_odd_one_out_undivided() -> None:
-    # fellows of the right one: 0, 0, 0, no deviation: 1 - 0. Of a wrong one: 1, 0, 0, mean 1/3, sample deviation sqrt(1/3)
-    config = group.Config(baseline="leave_one_out", scale="others_std", epsilon=0.0)
-    wrong = -(1 / 3) / math.sqrt(1 / 3)
-    assert config.advantages(one_group([1, 0, 0, 0])).tolist() == pytest.approx([1, wrong, wrong, wrong])
-    # equal rewards whose mean is rounded: fellows of 1.0 are 0.1 seven times; a dead group and a group of two divide nothing
-    assert config.advantages(one_group([1.0] + [0.1] * 7)).tolist()[0] == pytest.approx(0.9)
-    assert config.advantages(one_group([1, 1, 1])).tolist() == [0, 0, 0]
-    assert config.advantages(one_group([1, 0])).tolist() == [1, -1]
-
-
-def test_the_mean_as_a_scale_is_one_over_the_pass_rate() -> None:
-    # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
-    config = group.Config(scale="group_mean", epsilon=0.0)
-    assert config.advantages(one_group([1, 0, 0, 0])).tolist() == pytest.approx([3, -1, -1, -1])
-    assert config.advantages(one_group([0, 0, 0, 0])).tolist() == [0, 0, 0, 0]
-    with pytest.raises(ConfigError, match=r"set algorithm\.reward\.wrong=0"):
-        compose_run(["algorithm=max_rl", "algorithm.reward.wrong=-1.0"])
-
-
-def test_a_baseline_weighted_by_length() -> None:
-    # (3 * 1 + 1 * 0) / 4 = 3/4, for three tokens and one
-    batch = one_group([1.0, 0.0], [3, 1])
-    found = group.Config(baseline="length_weighted", scale="none").advantages(batch)
-    assert found.tolist() == pytest.approx([0.25] * 3 + [-0.75])
-    assert (
-        group.Config(baseline="length_weighted", scale="none").advantages(one_group([1.0, 1.0], [3, 1])).tolist()
-        == [0.0] * 4
-    )
-
-
-@pytest.mark.parametrize("wrong", [0.0, -1.0])
-def test_sign_balance_is_one_and_minus_the_odds(wrong: float) -> None:
-    found = group.Config(scale="group_headroom", epsilon=0.0).advantages(one_group([1.0] * 2 + [wrong] * 6))
-    assert found.tolist() == pytest.approx([1.0] * 2 + [-2 / 6] * 6)
-
-
-def test_gpg_divides_by_the_share_of_rewards_that_are_not_zero() -> None:
-    # one right of four: centred 3/4 and -1/4, times 4
-    assert group.Config(scale="nonzero_share").advantages(one_group([1.0, 0, 0, 0])).tolist() == [3.0, -1.0, -1.0, -1.0]
-    with pytest.raises(ConfigError, match=r"nonzero_share .* set algorithm.reward.wrong=0"):
-        compose_run(["algorithm=gpg", "algorithm.reward.wrong=-1.0"])
+@pytest.mark.parametrize(
+    ("sign", "expected"), [("both", [1.0, -1.0]), ("positive", [1.0, 0.0]), ("negative", [0.0, -1.0])]
+)
+def test_advantages_of_one_sign(sign: str, expected: list[float]) -> None:
+    config = AlgorithmConfig(advantage=group.Config(scale="none"), advantage_sign=sign)
+    assert Objective(config).advantages(one_group([1.0, -1.0])).tolist() == expected
 
 
 def test_likely_good_responses_are_dropped_and_the_rest_is_centred() -> None:
@@ -199,20 +163,6 @@ def test_likely_good_responses_are_dropped_and_the_rest_is_centred() -> None:
     # One that is not likely stays; the recentring moves all alike.
     unlikely = config.advantages(one_group([1.0, 0.0, 0.0], old_logprobs_N=torch.tensor([-0.9, -0.5, -0.6])))
     assert unlikely[0] - unlikely[1] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("change", "fix"),
-    [
-        ("algorithm.engine_correction.old_log_probs=recomputed", "old_log_probs=sampler"),
-        ("algorithm/source=initial_policy", "set it to policy"),
-        ("sampling.top_p=0.9", "set sampling.top_p=1"),
-        ("algorithm.importance_ratio=sequence", "set algorithm.importance_ratio=token"),
-    ],
-)
-def test_a_head_is_refused_where_there_is_none(change: str, fix: str) -> None:
-    with pytest.raises(ConfigError, match=fix):
-        compose_run(["algorithm=score_centering", change])
 
 
 @pytest.mark.parametrize("engine", ["native", "transformers", "vllm"])

@@ -82,15 +82,6 @@ def test_a_smaller_cap_only_cuts(policy: NativePolicy, prompts: list[list[int]])
         assert torch.equal(getattr(long, name), getattr(short, name)), name
 
 
-def test_greedy_takes_the_most_likely_token(policy: NativePolicy, prompts: list[list[int]]) -> None:
-    params = SamplingParams(12, temperature=0.0, stop_token_ids=(EOS,))
-    made = NativeEngine(policy.decoder).generate(prompts, seeds_for(prompts, 1), params)
-    tokens = made.token_lists()[0]
-    ids = torch.tensor([prompts[0] + tokens])
-    logits = policy.decoder.logits(policy.decoder.hidden_states(ids))
-    assert logits.argmax(-1)[len(prompts[0]) - 1 : -1].tolist() == tokens
-
-
 @pytest.mark.parametrize(
     ("top_k", "top_p", "kept"),
     [(0, 0.7, [2 / 3, 1 / 3, 0, 0]), (0, 0.3, [1.0, 0, 0, 0]), (3, 1.0, [5 / 9, 2.5 / 9, 1.5 / 9, 0])],

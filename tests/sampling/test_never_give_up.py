@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.sections import DeadGroupsConfig
 from harness.sampling.curriculum import offline_filter, uniform
 from harness.sampling.never_give_up import NeverGiveUp
@@ -64,26 +62,6 @@ def test_a_problem_that_waits_is_not_drawn_twice_in_a_step() -> None:
     for _ in range(12):
         drawn, _ = step(curriculum, {0, 1, 2})
         assert len(set(drawn.tolist())) == 4
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("algorithm.overlong.policy=soft", "algorithm.overlong.policy back to its default"),
-        ("algorithm.reward.format_credit=0.1", "right or wrong alone"),
-        ("algorithm.dead_groups.metric=reward", "right or wrong alone"),
-        ("algorithm.dead_groups.max_attempts=33", "max_attempts=33 is above prompts_per_step"),
-        ("algorithm.advantage.baseline=none", "set algorithm.advantage=group with baseline=group_mean"),
-        ("algorithm.advantage.baseline=length_weighted", "set algorithm.advantage=group with baseline=group_mean"),
-        ("algorithm.advantage.scale=others_std", "set algorithm.advantage.scale=group_std or none"),
-        ("algorithm/source=initial_policy", "no sampling"),
-        ("algorithm/curriculum=retire", "needs algorithm.curriculum=uniform or offline_filter"),
-        ("algorithm/curriculum=success_bands", "needs algorithm.curriculum=uniform or offline_filter"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(override: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        compose_run(["patch=[never_give_up]", override])
 
 
 def test_an_offline_filter_is_no_hindrance() -> None:

@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from small_runs import claimed
 
 from harness.base_policy import testbed
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
@@ -96,22 +95,6 @@ def test_the_command_makes_and_continues_a_set_that_can_be_used(
         all(torch.equal(weights[name], tensor.to(torch.bfloat16)) for name, tensor in warm_up.items())
         for warm_up in warm_ups
     )
-
-
-@pytest.mark.parametrize(
-    ("override", "says"),
-    [
-        ("architecture.heads=3", "hidden=64 must be a multiple of twice heads=3"),
-        ("architecture.kv_heads=3", "kv_heads=3"),
-        ("architecture.layers=-1", "layers=-1 must be at least 0"),
-        ("demonstrator.misconception_low=0", "misconception_low=0.* must be between"),
-        ("demonstrator.misconception_low=0.5", "misconception_low=0.5 must be between 0 and 0.4"),
-        ("warmup.learning_rate=-1", "learning_rate=-1.* must be at least 0"),
-    ],
-)
-def test_a_recipe_that_cannot_be_made_is_refused_when_it_is_composed(override: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        compose_run(["model.bases.set=null", f"model.{override}"])
 
 
 def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(

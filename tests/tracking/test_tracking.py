@@ -107,24 +107,43 @@ def test_the_same_run_in_another_root_or_made_anew_is_another_run_of_wandb(store
     assert [call["step"] for call in fake_calls(store, "log")] == [1, 2, 3] * 2
 
 
-@pytest.mark.parametrize("fault", ["raise_on_init", "raise_on_log"])
-def test_a_tracker_that_fails_disturbs_no_run(store, monkeypatch, capsys, fault):
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("raise_on_init", "tracker wandb gets no more of this run"),
+        ("raise_on_log", "tracker wandb gets no more of this run"),
+        ("hang", "the trackers did not take all rows in time; the store has them"),
+    ],
+)
+def test_a_tracker_that_fails_or_hangs_disturbs_no_run(store, monkeypatch, capsys, fault, says):
     use_fake(monkeypatch, fault)
-    runs = specs("wandb")
-    assert len(run(store, runs).finished) == 2
-    assert "tracker wandb gets no more of this run" in capsys.readouterr().err
-    assert list(store.run(runs[0].run_id).steps()["step"]) == [1, 2, 3]
-
-
-def test_a_tracker_that_hangs_is_given_up_on(store, monkeypatch, capsys):
-    use_fake(monkeypatch, "hang")
     monkeypatch.setattr(_feed, "PATIENCE_SECONDS", 1.0)
-    begin = time.monotonic()
     runs = specs("wandb")
     assert len(run(store, runs).finished) == 2
-    assert time.monotonic() - begin < 300
-    assert "the trackers did not take all rows in time; the store has them" in capsys.readouterr().err
+    assert says in capsys.readouterr().err
     assert list(store.run(runs[1].run_id).steps()["step"]) == [1, 2, 3]
+
+
+class Shown:
+    """What stands for TensorBoard: the steps that it is sent, by run."""
+
+    def __init__(self, monkeypatch, poll_seconds: float) -> None:
+        self.steps: dict[str, list[int]] = {}
+        monkeypatch.setattr(_feed, "_POLL_SECONDS", poll_seconds)
+        monkeypatch.setattr(
+            tensorboard, "open_sink", lambda config, about: Sink(self.steps.setdefault(about.run_id, []))
+        )
+
+
+class Sink:
+    def __init__(self, steps: list[int]) -> None:
+        self.steps = steps
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.steps.append(step)
+
+    def close(self, finished: bool) -> None:
+        assert not finished
 
 
 def test_tensorboard_keeps_runs_of_one_name_apart(tmp_path, monkeypatch):
@@ -140,29 +159,19 @@ def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, mon
     (spec,) = specs("tensorboard", seeds=1)
     folder = store.run(spec.run_id)
     folder.create(spec.config_yaml, about(spec, "running"))
-    seen: list[int] = []
-
-    class Sink:
-        def log(self, step: int, metrics: dict[str, float]) -> None:
-            seen.append(step)
-
-        def close(self, finished: bool) -> None:
-            assert not finished
-
-    monkeypatch.setattr(_feed, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(tensorboard, "open_sink", lambda config, about: Sink())
+    shown = Shown(monkeypatch, 0.01)
     feed = TrackerFeed(spec.config.runtime.trackers)
     feed.begin(folder)
     for step in (1, 2, 3, 2, 3, 4):
         folder.append_step({"step": step, "reward_mean": 0.5})
     deadline = time.monotonic() + 60
-    while seen != [1, 2, 3, 4]:
+    while shown.steps.get(spec.run_id) != [1, 2, 3, 4]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     with open(folder.path / "metrics.jsonl", "a") as file:
         file.write('{"step": 5, "rew')
     feed.close()
-    assert seen == [1, 2, 3, 4]
+    assert shown.steps[spec.run_id] == [1, 2, 3, 4]
 
 
 def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
@@ -170,29 +179,16 @@ def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
     for each in (long, *short):
         store.run(each.run_id).create(each.config_yaml, about(each, "running"))
         store.run(each.run_id).append_step({"step": 1, "reward_mean": 0.5})
-    seen: list[str] = []
-
-    class Sink:
-        def __init__(self, run_id: str) -> None:
-            self.run_id = run_id
-
-        def log(self, step: int, metrics: dict[str, float]) -> None:
-            seen.append(self.run_id)
-
-        def close(self, finished: bool) -> None:
-            pass
-
-    monkeypatch.setattr(_feed, "_POLL_SECONDS", 0.2)
-    monkeypatch.setattr(tensorboard, "open_sink", lambda config, about: Sink(about.run_id))
+    shown = Shown(monkeypatch, 0.2)
     feed = TrackerFeed(long.config.runtime.trackers)
     feed.begin(store.run(long.run_id))
     deadline = time.monotonic() + 20
-    while long.run_id not in seen and time.monotonic() < deadline:
+    while not shown.steps.get(long.run_id) and time.monotonic() < deadline:
         for each in short:
             feed.begin(store.run(each.run_id))
             feed.end(store.run(each.run_id))
         time.sleep(0.01)
-    feed_was_starved = long.run_id not in seen
+    feed_was_starved = not shown.steps.get(long.run_id)
     feed.close()
     assert not feed_was_starved
 
@@ -207,8 +203,4 @@ def test_tensorboard_event_files_hold_the_curves(store, first):
     folder = store.root / "tensorboard" / "tracked" / "dapo_clip_higher" / f"seed-0-{runs[0].run_id[:8]}"
     events = EventAccumulator(str(folder))
     events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("reward_mean")] == [
-        (1, 0.5),
-        (2, 0.5),
-        (3, 0.5),
-    ]
+    assert [(event.step, event.value) for event in events.Scalars("reward_mean")] == [(1, 0.5), (2, 0.5), (3, 0.5)]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from small_runs import Bench, small_config
 
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.configuration.sections import RewardConfig
@@ -100,19 +99,6 @@ def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]
     sevens = {"near_miss": 3, "zero_passes": 2, "large_fails": 0}
     assert sum(value > 0 for value in function.outcomes(answers, ["7"] * 10, [""] * 10).tolist()) == sevens[name]
     assert function.outcomes(["0", r"\boxed{}"], ["0", "0"], ["", ""]).tolist() == [-1.0, -1.0]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["algorithm.reward.true_positive=0.9"], r"algorithm\.reward\.function"),
-        (["algorithm.reward.correct=0.0", "algorithm.reward.wrong=-1.0"], "choose correct above 0 and wrong at most 0"),
-        (["algorithm=gdpo"], "normalises the addends"),
-    ],
-)
-def test_what_it_cannot_be_combined_with_is_refused(code: Path, given: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        compose_run([*given, f"algorithm.reward.function={code}:in_it"])
 
 
 def test_a_module_of_a_package_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

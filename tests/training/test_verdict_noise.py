@@ -7,10 +7,7 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.error import ConfigError
-from harness.configuration.sections import AlgorithmConfig, RewardConfig
-from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch
+from harness.configuration.sections import RewardConfig
 from harness.rollout.noise import sample_seeds
 from harness.training.grading import noisy_verdicts
 
@@ -51,22 +48,3 @@ def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(bench: Benc
     assert turned["accuracy_mean"][0] == pytest.approx(1 - exact["accuracy_mean"][0])
     before = [one.run.samples("arithmetic_heldout", 0)["correct"].tolist() for one in runs]
     assert before[0] == before[1]
-
-
-@pytest.mark.parametrize(
-    ("sign", "expected"), [("both", [1.0, -1.0]), ("positive", [1.0, 0.0]), ("negative", [0.0, -1.0])]
-)
-def test_advantages_of_one_sign_worked_by_hand(sign: str, expected: list[float]) -> None:
-    config = AlgorithmConfig(advantage_sign=sign)
-    config.advantage.scale = "none"
-    rewards = torch.tensor([[1.0, -1.0]])
-    batch = RolloutBatch(
-        rewards_PG=rewards,
-        correct_PG=rewards > 0,
-        lengths_PG=torch.ones(1, 2, dtype=torch.long),
-        counted_PG=torch.ones(1, 2, dtype=torch.bool),
-        kl_penalty_N=None,
-    )
-    assert Objective(config).advantages(batch).tolist() == expected
-    with pytest.raises(ConfigError, match="advantage_sign"):
-        AlgorithmConfig(advantage_sign="up")

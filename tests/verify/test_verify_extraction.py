@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import contextlib
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tables import table
 
 from harness.verify import MathVerifier, VerifierConfig
 from harness.verify.compare import Comparison
@@ -16,46 +16,7 @@ from harness.verify.read.tokens import OverLimit
 from harness.verify.votes import magnitudes
 
 
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [
-        (r"\boxed{41} Wait. \boxed{42}", "42"),
-        (r"so \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
-        (r"\fbox{7}", "7"),
-        (r"\boxed 7", "7"),
-        (r"\boxed{41} and then \boxed{4", "41"),
-        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
-        (r"the box $\boxed{28}$ percent", r"28\%"),
-        ("Answer: 42", "42"),
-        ("He pays 18.\nA: 26", "26"),
-        ("#### 1,234", "1,234"),
-        ("The answer is 42.", "42"),
-        ("The answer is 42 because geometry proves it", "42"),
-        ("**Answer:** $x^2$.", "x^2"),
-        ("**Final Answer**\n\n42", "42"),
-        ("Answer: 3\nNo, wait.\nAnswer: 4", "4"),
-        ("Answer: 42\n\nNote: this answer is 41 more than 1.", "42"),
-        ("Answer: 8\nThe answer is not 7.", "8"),
-        ("Answer: 8\nThe answer is then 9.", "9"),
-        ("**Answer:**\n\nStep 1: add 2.\nSo, as it turns out, the correct option should be 12", "12"),
-        ("#### Step 1\nAdd 2. We see that the answer is 12.", "12"),
-        ("#### 2. Compute the total\nAdding them, we see that the answer is 12.", "12"),
-        ("The options are\nA: 5\nB: 7\nAdding gives 7, so the answer is B.", "B"),
-        ("<answer>12</answer>", "12"),
-        ("The correct answer is C", "C"),
-        ("Final Answer: The final answer is $[-3, 2]$. I hope it is correct.", "[-3, 2]"),
-        ("so it must be $1$ and $2$.", "1, 2"),
-        ("First compute 6*7.\n42", "42"),
-        (r"\frac{10}{9}", r"\frac{10}{9}"),
-        ("the distance takes her 15", "15"),
-        ("it makes 3/8.", "3/8"),
-        (r"\boxed{\boxed{5}}", r"\boxed{5}"),
-        (r"\boxed{\text{so } \boxed{5} \text{ apples}}", r"\text{so } \boxed{5} \text{ apples}"),
-        ('{"reason": "6 + 1", "answer": "7"}', "7"),
-        (r"\[ \text{Answer: } 45 \]", "45"),
-        (r"the eigenvalue is $\lambda=3$.", r"\lambda=3"),
-    ],
-)
+@table(__file__, "found", "response, answer")
 def test_final_answer_of_every_shape_is_found(response: str, answer: str) -> None:
     with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, form="value")) as verifier:
         assert verifier.verify(response, answer).correct
@@ -73,20 +34,7 @@ def test_nothing_inside_an_open_think_block_counts() -> None:
     assert extract(r"<think> \boxed{41} </think> The answer is 42", "any").text == "42"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("response", "verdict"),
-    [
-        (r"\boxed{42}", "right"),
-        (r"$$\boxed{42}$$.", "right"),
-        (r"\boxed{42}.<|im_end|>", "right"),
-        (r"\boxed{4２}", "right"),
-        (r"\boxed{4٢}", "right"),
-        (r"\[\boxed{42}\]" + "\n\n", "right"),
-        (r"\boxed{42} and now for something else", "no_answer"),
-        ("Answer: 42", "right"),
-        ("Answer: 42\nHuman: next question", "no_answer"),
-    ],
-)
+@table(__file__, "ended", "response, verdict")
 def test_answer_must_end_refuses_anything_said_after_it(response: str, verdict: str) -> None:
     verifier = MathVerifier(VerifierConfig(extraction="any", answer_must_end=True))
     assert verifier.verify(response, "42").verdict == verdict
