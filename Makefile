@@ -70,6 +70,16 @@ test-rest: debian environments
 	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval \
 	  $(MAKE) test MARKS="(thorough or optional) and not slow and not gpu and not vllm"
 	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
+	$(MAKE) test-versions
+
+# The oldest and the newest of what composes a run and of what models it, found before the versions of constraints.txt.
+versions_oldest := hydra-core==1.3.8 omegaconf==2.3.1 transformers==5.17.0
+versions_newest := hydra-core==1.4.0rc3 omegaconf==2.4.1rc1 transformers==5.24.0
+.PHONY: test-versions oldest newest
+oldest newest: dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/versions/$@ $(versions_$@)
+	PYTHONPATH=build/versions/$@ OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(MARKS)" tests/configuration tests/commands/test_hydra.py tests/model
+test-versions: oldest newest
 
 test-all:
 	$(MAKE) test

@@ -33,6 +33,7 @@ from harness.commands._experiment_run import ExperimentRun, run_value
 from harness.commands._job import run_job
 from harness.commands._launch import Launch
 from harness.configuration.compose import (
+    VERSION_BASE,
     compose_run,
     config_directory,
     explanation,
@@ -215,7 +216,7 @@ def main(arguments: Sequence[str]) -> int:
     if "claim=all" in arguments:
         return _every_claim([item for item in arguments if item != "claim=all"])
     application = Application(arguments)
-    decorate = hydra.main(config_path=str(config_directory()), config_name="config", version_base="1.3")
+    decorate = hydra.main(config_path=str(config_directory()), config_name="config", **VERSION_BASE)
     # Hydra would print its exceptions and exit: ours are one line with the nearest key.
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     argv, sys.argv = sys.argv, ["harness run", *application.hydra_arguments]

@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import hydra
+import omegaconf
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -46,8 +48,14 @@ def _run_directory(*, _root_: DictConfig) -> str:
     return str(Path(config.runtime.results).resolve() / "runs" / run_id(config))
 
 
-OmegaConf.register_new_resolver("twice", lambda number: 2 * number, replace=True)
-OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
+# OmegaConf 2.4 has another name for it, which meant something else before.
+_register = getattr(
+    OmegaConf, "register_new_resolver" if omegaconf.__version__.startswith("2.3") else "register_resolver"
+)
+_register("twice", lambda number: 2 * number, replace=True)
+_register("run_directory", _run_directory, replace=True)
+# Hydra 1.3 warns where no version is asked for, 1.4 where one is; both behave alike with this.
+VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3") else {}
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
@@ -132,7 +140,7 @@ def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
     """Compose in Hydra's application with what that has loaded, else by itself."""
     if GlobalHydra.instance().is_initialized():
         return hydra_compose("config", list(overrides))
-    with initialize_config_dir(str(directory), version_base="1.3", job_name="harness"):
+    with initialize_config_dir(str(directory), job_name="harness", **VERSION_BASE):
         return hydra_compose("config", list(overrides))
 
 

@@ -13,14 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from harness.configuration.compose import compose_run, compose_values, config_dir, config_directory, expand, options
+from harness.configuration.compose import (
+    VERSION_BASE,
+    compose_run,
+    compose_values,
+    config_dir,
+    config_directory,
+    expand,
+    options,
+)
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 
 
 def by_hydra(overrides: list[str]) -> Any:
     """What Hydra composes by itself; None where it refuses."""
-    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="test"):
+    with initialize_config_dir(str(config_directory()), job_name="test", **VERSION_BASE):
         try:
             return OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
         except Exception:  # whatever it says; ours is a ConfigError then
