@@ -70,7 +70,6 @@ test-rest: debian environments
 	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval \
 	  $(MAKE) test MARKS="(thorough or optional) and not slow and not gpu and not vllm"
 	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
-	$(MAKE) test-versions
 
 # The oldest and the newest of what composes a run and of what models it, found before the versions of constraints.txt.
 versions_oldest := hydra-core==1.3.8 omegaconf==2.3.1 transformers==5.17.0
