@@ -17,7 +17,7 @@ from analysis.results import Results
 from analysis.tables.table import latex_escape
 from analysis.tables.words import interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
-from harness.configuration.numbers import format_count, format_seconds
+from harness.configuration.numbers import format_count
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 from harness.store.foreign_text import markdown
@@ -131,9 +131,8 @@ class Methods:
         provenances = [provenance for each in manifests if (provenance := each.get("provenance") or {}).get("hardware")]
         if not provenances:
             return
-        time = format_seconds(float(self.finished_runs["seconds"].sum()))
         hardware = _join((_machine(each.get("hardware") or {}) for each in provenances), "; ")
-        yield f"Hardware: {hardware}; all runs together took {time} of training and evaluation."
+        yield f"Hardware: {hardware}."
         installs = [each.get("packages") or {} for each in provenances]
         versions = {name: _join((each[name] for each in installs if each.get(name)), " and ") for name in _PACKAGES}
         packages = "".join(f", {name} {version}" for name, version in versions.items() if version)
