@@ -25,6 +25,7 @@ from analysis.tables.words import (
     interval_name,
     metric_name,
     seeds_text,
+    short_batch_notes,
     survey_text,
     unspent_notes,
     untrained_notes,
@@ -191,7 +192,13 @@ def warnings_of(results: Results) -> list[str]:
     if plan.claim and store is not None and declared_late(store, plan.name, plan.declaration):
         first.append("Declared after the fact: the claim's declaration is another one than before its first run.")
     notes = [*untrained_notes(results.experiment), *unspent_notes(results.experiment)]
-    return [*first, *notes, *collapse_warnings(results), *grader_warnings(results)]
+    return [
+        *first,
+        *notes,
+        *short_batch_notes(results.experiment),
+        *collapse_warnings(results),
+        *grader_warnings(results),
+    ]
 
 
 def _wording(plan: Plan) -> Wording:

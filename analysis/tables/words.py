@@ -144,6 +144,7 @@ def _caveats(results: Results, short: bool) -> list[str]:
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
     notes += [*_absent_notes(results), *untrained_notes(experiment), *unspent_notes(experiment)]
+    notes += short_batch_notes(experiment)
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
         details = "" if short else f": {'; '.join(runs)}. `harness status RUN RUN` says what differs"
@@ -196,6 +197,26 @@ def unspent_notes(experiment: Frames) -> list[str]:
             run_names.append(f"{plan.arm(name).label}, seed {seed}: {spent / training[key]:.0%} of {training[key]:g}")
     text = f"Ended at training.steps before the budget of {plan.match} was spent; raise training.steps"
     return [f"{text}: {'; '.join(run_names)}."] * bool(run_names)
+
+
+def short_batch_notes(experiment: Frames) -> list[str]:
+    """Say which arms trained steps on fewer groups than were asked for, since dynamic sampling met its bound of rounds."""
+    store, counts = experiment.store, dict[str, list[float]]()
+    for name, run_id in experiment.finished_runs[["arm", "run_id"]].itertuples(index=False) if store else ():
+        log = experiment.training.get((run_id, name))
+        try:
+            algorithm = store.run(run_id).settings().get("algorithm") or {}
+        except StoreError:  # what is wrong with it is said elsewhere
+            continue
+        refills = isinstance(algorithm, dict) and (algorithm.get("dead_groups") or {}).get("policy") == "refill"
+        if log is not None and "kept_groups" in log and refills:
+            counts.setdefault(name, []).extend(log["kept_groups"] / algorithm["prompts_per_step"])
+    texts = [
+        f"{experiment.plan.arm(name).plain_label}, {np.mean(np.less(shares, 1)):.0%} of steps ({min(shares):.0%} of the groups at least)"
+        for name, shares in counts.items()
+        if min(shares) < 1
+    ]
+    return [f"Dynamic sampling ended at its bound and trained on fewer groups: {'; '.join(texts)}."] * bool(texts)
 
 
 def _absent_notes(results: Results) -> list[str]:

@@ -6,8 +6,9 @@ import dataclasses
 import re
 
 import pytest
-from synthetic_store import SHORT, build_store, declared, replanned
+from synthetic_store import SHORT, build_store, declared, loaded, replanned
 
+from analysis.answer import warnings_of
 from analysis.html.page import render_page
 from analysis.methods import Methods
 from analysis.report import write_tables
@@ -116,3 +117,14 @@ def test_the_stopping_rule_and_the_margin_are_those_of_the_plan(methods, results
     text = " ".join(other.sentences)
     assert "looks at 2, 3 seeds" in text
     assert "2.5 points" in text
+
+
+def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path):
+    build_store(tmp_path, steps=2, evaluate=(0, 2), caps=(32,))
+    results, store = loaded(tmp_path), ResultStore(tmp_path)
+    assert not any("its bound" in line for line in warnings_of(results))
+    arm = results.experiment.plan.arms[-1]
+    for run_id in arm.runs.values():
+        store.run(run_id).write_config("algorithm: {prompts_per_step: 25, dead_groups: {policy: refill}}")
+    expected = f"{arm.plain_label}, 100% of steps (80% of the groups at least)."  # 20 groups a step are logged
+    assert any(line.endswith(expected) for line in warnings_of(loaded(tmp_path)))
