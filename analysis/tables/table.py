@@ -174,12 +174,18 @@ def latex_escape(text: str) -> str:
     return re.sub(r"[^ -~äöüÄÖÜßéèáàíóúñçÉ]", lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
+def _latex_cell(text: str) -> str:
+    """Escape the text of a cell; behind the end of a row or a rule a bracket or a star would be an argument of it."""
+    text = latex_escape(text)
+    return f"{{}}{text}" if text.startswith(("[", "*")) else text
+
+
 def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     """Write a booktabs float no wider than the page; ``columns``: keys of those beside the first one, none: all."""
     subset = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
-    cells = [[latex_escape(cell_text(row.get(column.key), column)) for column in subset] for row in table.rows]
+    cells = [[_latex_cell(cell_text(row.get(column.key), column)) for column in subset] for row in table.rows]
     style = pd.DataFrame(cells, columns=range(len(subset))).style.hide(axis="index")
-    text = style.relabel_index([latex_escape(column.header) for column in subset], axis="columns").to_latex(
+    text = style.relabel_index([_latex_cell(column.header) for column in subset], axis="columns").to_latex(
         hrules=True,
         environment="table*",
         position_float="centering",

@@ -219,6 +219,7 @@ def test_every_rendering_has_the_values_the_words_and_the_notes():
     assert "| x\\|y\\_\\* |" in to_markdown(NASTY)
     assert to_frame(NASTY).loc[0, ["e_low", "e_verdict"]].tolist() == [-0.01, "not resolved"]
     assert to_csv(NASTY).startswith("a,e,e_low,e_high,e_seeds,e_p_value")
+    assert "\n{}[U+65E5][U+672C] & " in to_latex(NASTY)  # a bracket behind the end of a row would be its argument
     text = to_terminal(NASTY, width=200)
     assert "[−1.0, +3.4]" in text
     assert "note with 100 % & _" in text
