@@ -132,22 +132,14 @@ def _convert(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoTokenizer
 
-    from harness.model.checkpoint import load_model
+    from harness.model.checkpoint import blame_folder, load_model
 
     if find_spec("gguf") is None:
         raise ConfigError("reading GGUF files needs the package gguf (pip install 'gguf>=0.17')")
-    try:
-        # A progress bar would be the last words of a run that fails later.
-        with redirect_stderr(io.StringIO()):
-            model = load_model(file.parent, torch.float32, file.name)
-            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    except ConfigError:
-        raise
-    except (ValueError, KeyError, OSError) as error:
-        raise ConfigError(
-            f"{file} cannot be read as a policy: {str(error).strip().splitlines()[0]} "
-            "Give the weights that it was made of: model.path=FOLDER of a saved transformers model, or ORG/NAME with model.revision=COMMIT"
-        ) from error
+    # A progress bar would be the last words of a run that fails later.
+    with redirect_stderr(io.StringIO()), blame_folder(file):
+        model = load_model(file.parent, torch.float32, file.name)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     # `save_pretrained` refuses a model that came quantised, whatever it is now: the same weights go into a plain one.
     settings = {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     plain = type(model)(type(model.config)(**settings))

@@ -46,7 +46,7 @@ def test_another_hash_and_a_file_that_is_no_policy_are_refused(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("architecture", "words"),
     [
-        ("whale", r"architecture whale is not supported yet\. Give .*model\.path=FOLDER"),
+        ("whale", r"no model that can be used: .*architecture whale is not supported yet"),
         ("llama", r"bad\.gguf lacks tensors of its model: .* download"),
     ],
 )

@@ -36,7 +36,9 @@ def test_every_system_trains(name: str, bench: Bench) -> None:
     after = torch.cat([p.detach().reshape(-1) for p in trainer.policy.parameters()])
     assert after.isfinite().all()
     # A barely warmed-up policy may have no right response, and then some systems have nothing to learn from.
-    learned = trainer.run.steps().query("updates > 0")["gradient_groups"].sum() > 0
+    learned = (
+        trainer.run.steps()["gradient_norm"].max() > 1e-9
+    )  # where all but equal responses are dropped it is rounding
     assert learned or name in ("rft", "online_rft", "olmo3_success_bands", "scale_rl", "grpo_dropout")
     assert not learned or not torch.equal(before, after)
 
