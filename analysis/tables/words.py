@@ -202,7 +202,9 @@ def unspent_notes(experiment: Frames) -> list[str]:
 def short_batch_notes(experiment: Frames) -> list[str]:
     """Say which arms trained steps on fewer groups than were asked for, since dynamic sampling met its bound of rounds."""
     store, counts = experiment.store, dict[str, list[float]]()
-    for name, run_id in experiment.finished_runs[["arm", "run_id"]].itertuples(index=False) if store else ():
+    if store is None:
+        return []
+    for name, run_id in experiment.finished_runs[["arm", "run_id"]].itertuples(index=False):
         log = experiment.training.get((run_id, name))
         try:
             algorithm = store.run(run_id).settings().get("algorithm") or {}
