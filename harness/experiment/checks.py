@@ -68,9 +68,8 @@ def check_plan(plan: Plan) -> list[Objection]:
             checks = _PAIR_CHECKS
             if plan.design == "one_factor":  # every arm is a change to the base
                 checks = tuple(check for check in checks if check is not _no_parent)
-            if (
-                plan.tuning is not None and plan.tuning.settings
-            ):  # it is the experiment's doing, as is what others stop at
+            # What an arm is tuned to is the experiment's doing, as is what it stops at.
+            if plan.tuning is not None and plan.tuning.settings:
                 values = plan.tuning.settings[arm.name]
                 parent = dataclasses.replace(
                     parent, composed_config=compose_run([*parent.overrides, *parent.more, *values])

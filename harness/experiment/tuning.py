@@ -142,7 +142,7 @@ def tuned(
         if any(means is None for means in scores.values()):
             return None
         found = {name: means for name, means in scores.items() if means is not None}
-        settings = {name: list(_best(name, means, tune)) for name, means in found.items()}
+        settings = {name: list(_best(name, means, tune, whole.name)) for name, means in found.items()}
         plain = {name: {" ".join(point): mean for point, mean in means.items()} for name, means in found.items()}
         return dataclasses.replace(part, settings=settings, scores=plain)
 
@@ -209,11 +209,11 @@ def _scores(whole: Plan, trials: Mapping[Point, PlannedArm], store: ResultStore)
     return means
 
 
-def _best(arm: str, means: Mapping[Point, float | None], tune: Tune) -> Point:
+def _best(arm: str, means: Mapping[Point, float | None], tune: Tune, experiment: str) -> Point:
     """The point with the highest mean; the first of several that score alike. Raises `ConfigError` where all of them failed."""
     known = {point: mean for point, mean in means.items() if mean is not None}
     if not known:
         raise ConfigError(
-            f"experiment.tune: arm {arm!r} finished at none of its {tune.words}; `harness status experiment=NAME_tuning` says why"
+            f"experiment.tune: arm {arm!r} finished at none of its {tune.words}; `harness status experiment={experiment}` says why"
         )
     return max(known, key=lambda point: known[point])
